@@ -1,0 +1,1 @@
+"""The driver: the loop that plans, runs, commits and completes."""

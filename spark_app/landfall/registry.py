@@ -1,0 +1,1 @@
+"""Finding decoders, transforms, formats and stores by name."""

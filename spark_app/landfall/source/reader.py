@@ -1,0 +1,1 @@
+"""A task's side of Kafka: exact ranges, read with librdkafka."""

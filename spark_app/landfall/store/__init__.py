@@ -1,0 +1,151 @@
+"""What Landfall asks of a place that keeps objects, in three small protocols; a ``Store`` is all three.
+
+``Slots``    small values created once, never changed: the ledger stands on ``create`` having exactly one winner.
+``Uploads``  objects in two phases: parts become an object only by ``complete``, and a decided upload can be completed by
+             anybody, any number of times, with the same outcome.
+``Objects``  reading back.
+
+Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every method raises ``Retry``
+when the answer is unknown or the store is busy (the effect may or may not have happened) and ``Stalled`` when a person is
+needed (credentials, missing bucket). The implementations: ``s3``, ``file``, ``memory``; one behaviour suite runs on all.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import BinaryIO, Protocol
+
+from landfall.errors import LandfallError
+
+
+class UploadLost(LandfallError):  # noqa: N818  # says what happened, like FileNotFoundError's kin
+    """A decided upload and its object are both gone: only the source can make the object again."""
+
+
+class Created(StrEnum):
+    """The answer to a create-if-absent."""
+
+    WON = "won"
+    TAKEN = "taken"
+    """The key exists. It may hold our own bytes: a lost answer and a retry look just like this, so read before deciding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One uploaded part: its ETag as the store gave it, its size in bytes."""
+
+    etag: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Everything it takes to make a decided object visible, or to prove that it is.
+
+    Attributes:
+        key: of the object, relative to the store's root.
+        upload_id: the store's name of the upload.
+        parts: in order; part numbers count from 1.
+        token: written into the object's metadata at ``begin``; proves which upload an object came from.
+    """
+
+    key: str
+    upload_id: str
+    parts: tuple[Part, ...]
+    token: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole object."""
+        return sum(part.size for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUpload:
+    """An upload that was begun and neither completed nor aborted."""
+
+    key: str
+    upload_id: str
+    begun: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStat:
+    """A visible object; ``token`` is what ``begin`` was given (empty in listings, and for objects not made by us)."""
+
+    key: str
+    size: int
+    etag: str
+    token: str = ""
+
+
+class Slots(Protocol):
+    """Small values, each created once."""
+
+    def create(self, key: str, body: bytes) -> Created:
+        """Create the key with this body if it does not exist; of racing callers exactly one wins."""
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """The whole value, or None if there is none."""
+        ...
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+        """Every visible object whose key starts with ``prefix`` and is greater than ``after``, in key order."""
+        ...
+
+    def overwrite(self, key: str, body: bytes) -> None:
+        """Write a hint that may be stale or lost. Nothing may ever be decided by it."""
+        ...
+
+
+class Uploads(Protocol):
+    """Objects in two phases."""
+
+    def begin(self, key: str, token: str) -> str:
+        """Begin an upload nobody can see, and return its id."""
+        ...
+
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        """Upload part ``number`` (from 1). All but the last must hold at least ``least_part_bytes``."""
+        ...
+
+    def complete(self, upload: Upload) -> None:
+        """Make the object visible, or find that it is: afterwards it is there with this token and size.
+
+        Raises:
+            UploadLost: there is neither such an upload nor its object.
+            Retry: unknown yet; calling again is safe.
+        """
+        ...
+
+    def abort(self, key: str, upload_id: str) -> None:
+        """Forget an upload; one that is gone already is fine. A completed object is never touched."""
+        ...
+
+    def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
+        """Every open upload whose key starts with ``prefix``."""
+        ...
+
+
+class Objects(Protocol):
+    """Reading back what is visible."""
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """Size, ETag and token of a visible object, or None."""
+        ...
+
+    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """Read an object as a stream, in pieces: a large one never sits in memory whole. FileNotFoundError if absent."""
+        ...
+
+
+class Store(Slots, Uploads, Objects, Protocol):
+    """A place that keeps both the ledger and the objects."""
+
+    @property
+    def least_part_bytes(self) -> int:
+        """The least size of a part that is not the last (S3: 5 MiB)."""
+        ...

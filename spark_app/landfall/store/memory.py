@@ -1,0 +1,1 @@
+"""Objects in memory: the twin the tests break on purpose."""
