@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-SHELL := /bin/bash
+SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -28,7 +28,7 @@ fmt: setup ## Format the code
 check: setup ## Format, lint, types, import contracts
 	@$(BIN)/ruff format --check -q && $(BIN)/ruff check -q
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports | tail -n +9
 
 test: setup ## All tests
 	@$(BIN)/pytest
