@@ -1,0 +1,146 @@
+import io
+
+import pytest
+
+from landfall.formats import Block, Format
+from landfall.formats.jsonlines import Json
+from landfall.formats.text import Text
+from landfall.offsets import TopicPartition
+from landfall.records import Records, filled
+from landfall.spec import Codec
+
+CLICKS = TopicPartition("clicks", 3)
+
+
+def records(*values: bytes | None) -> Records:
+    return filled(CLICKS, range(len(values)), values)
+
+
+def written(of: Format, *blocks: Records) -> bytes:
+    encoder = of.encoder()
+    return b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
+
+
+def refused(of: Format, *values: bytes | None) -> list[int]:
+    return of.refuse(records(*values)).rows.tolist()
+
+
+def read(of: Format, data: bytes) -> list[bytes | None]:
+    return [row.value for row in of.rows(io.BytesIO(data))]
+
+
+def plain(**options: object) -> Text:
+    return Text.of({"codec": Codec.NONE, **options})
+
+
+def test_every_payload_is_followed_by_the_delimiter() -> None:
+    assert written(plain(delimiter="\\t|"), records(b"a", b""), records(b"\xff\x00b")) == b"a\t|\t|\xff\x00b\t|"
+
+
+def test_an_empty_delimiter_writes_payloads_back_to_back_and_cannot_be_read() -> None:
+    text = plain(delimiter="")
+
+    assert written(text, records(b"a", b"bc")) == b"abc"
+    assert refused(text, b"a", b"bc") == []
+    with pytest.raises(ValueError, match="rows cannot be told apart"):
+        read(text, b"abc")
+
+
+def test_rows_of_a_slice_are_those_of_the_slice() -> None:
+    whole = records(b"a", b"b\n", b"c", b"d")
+    middle = Records(CLICKS, whole.offsets[2:], whole.values.slice(2), whole.columns)
+
+    assert written(plain(), middle) == b"c\nd\n"
+    assert not plain().refuse(middle)
+
+
+def test_a_delimiter_inside_and_tombstones_are_refused_by_default() -> None:
+    bad = plain().refuse(records(b"ok", b"a\nb", None, b"", b"\n"))
+
+    assert (bad.rows.tolist(), list(bad.errors)) == (
+        [1, 2, 4],
+        ["the payload holds the delimiter b'\\n'", "a tombstone has no line", "the payload holds the delimiter b'\\n'"],
+    )
+
+
+def test_a_payload_that_makes_the_delimiter_start_early_is_refused() -> None:
+    assert refused(plain(delimiter="||"), b"a|", b"|a", b"a||b", b"a") == [0, 2]
+
+
+def test_options_let_them_in() -> None:
+    text = plain(delimiterInside="Keep", tombstones="Empty")
+
+    assert refused(text, b"a\nb", None) == []
+    assert written(text, records(b"a\nb", None)) == b"a\nb\n\n"
+
+
+def test_a_tombstone_that_was_not_refused_is_not_written_as_something_else() -> None:
+    for of in (plain(), Json.of({})):
+        with pytest.raises(ValueError, match="clicks/3: 1 tombstones where none can be written"):
+            written(of, records(b"{}", None))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delimitr": "x"}, "unknown option delimitr: this format knows codec, delimiter, delimiterInside, "),
+        ({"codec": Codec.SNAPPY}, "option codec: <Codec.SNAPPY: 'Snappy'> is not one of Gzip, Zstd, None"),
+        ({"delimiter": 7}, "option delimiter: 7 is not text"),
+        ({"delimiter": "\\q"}, "has an escape that is not one of"),
+        ({"delimiter": "\\"}, "has an escape that is not one of"),
+        ({"delimiterInside": "Escape"}, "option delimiterInside: 'Escape' is not one of DeadLetter, Keep"),
+        ({"tombstones": "Null"}, "option tombstones: 'Null' is not one of DeadLetter, Empty"),
+        ({"extension": "txt"}, "option extension: 'txt' is not empty or such as .json.gz"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_would_be_right(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match="option") as caught:
+        Text.of(options)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [("\\n", b"\n"), ("\n", b"\n"), ("\\x00\\xfe", b"\x00\xfe"), ("\\0\\\\n", b"\0\\n"), ("→", "→".encode())],
+)
+def test_a_delimiter_may_be_any_bytes(text: str, delimiter: bytes) -> None:
+    assert plain(delimiter=text).delimiter == delimiter
+
+
+def test_the_extension_tells_format_and_codec_unless_it_is_given() -> None:
+    made = [of({"codec": codec}).extension for of in (Text.of, Json.of) for codec in (None, "Gzip", "Zstd", "None")]
+
+    assert made == [".txt.gz", ".txt.gz", ".txt.zst", ".txt", ".json.gz", ".json.gz", ".json.zst", ".json"]
+    assert Text.of({"extension": ""}).extension == ""
+    assert Json.of({"extension": ".gz"}).extension == ".gz"
+
+
+@pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
+def test_rows_come_back_also_when_they_are_large_or_none(codec: str) -> None:
+    text = Text.of({"codec": codec})
+    values = [b"x" * 10_000_000, b"", b"y"]
+
+    assert read(text, written(text, records(*values), records(b"z"))) == [*values, b"z"]
+    assert read(text, written(text)) == []
+
+
+def test_an_object_that_ends_inside_a_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="row 1: the object ends after 3 bytes of it, before the delimiter"):
+        read(plain(), b"one\ntwo")
+
+
+def test_pretty_printed_json_gets_one_line_and_loses_nothing() -> None:
+    json = Json.of({"codec": "None"})
+    pretty = b'{\r\n  "n": 1.10,\n  "n": 123456789012345678901234567890, "s": "a\\nb"\n}'
+
+    line = written(json, records(b"{}", pretty))
+
+    assert line == b'{}\n{    "n": 1.10,   "n": 123456789012345678901234567890, "s": "a\\nb" }\n'
+    assert json.wanted.json
+
+
+def test_json_tombstones_are_refused_or_the_word_null() -> None:
+    assert refused(Json.of({}), b"{}", None) == [1]
+    assert refused(Json.of({"tombstones": "Null"}), None) == []
+    assert written(Json.of({"tombstones": "Null", "codec": "None"}), records(None, b"{}")) == b"null\n{}\n"
