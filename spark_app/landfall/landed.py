@@ -49,6 +49,7 @@ class LandedSlice:
         invisible: offsets that hold no record: control records, aborted transactions, compacted away.
         input_bytes: payload bytes read.
         errors: a few messages of dead-lettered records, for status.
+        cpu_seconds: of the task, user and system, for planning; 0 when nobody measured.
     """
 
     piece: Slice
@@ -59,6 +60,7 @@ class LandedSlice:
     invisible: int
     input_bytes: int
     errors: tuple[str, ...] = ()
+    cpu_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         counted = self.landed + self.filtered + self.dead_lettered + self.invisible

@@ -1,0 +1,144 @@
+from datetime import timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall.landed import LandedObject, LandedSlice, ObjectKind
+from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.plan import (
+    SLICE_SECONDS,
+    Backlog,
+    Capacity,
+    Estimate,
+    Limits,
+    Policy,
+    Round,
+    Sizes,
+    is_due,
+    phase,
+    plan,
+)
+from landfall.store import Part, Upload
+
+POLICY = Policy(Limits(max_bytes=10**6, max_age=timedelta(minutes=5)))
+TPS = [TopicPartition(topic, n) for topic in ("a", "b", "c") for n in range(4)]
+
+ages = st.integers(0, 900).map(lambda s: timedelta(seconds=s))
+ranges = st.tuples(st.integers(0, 10**6), st.integers(0, 3 * 10**5)).map(lambda p: OffsetRange(p[0], p[0] + p[1]))
+estimates = st.builds(Estimate, st.floats(0, 100), st.floats(0, 10**4), st.floats(0, 10**-3), st.integers(0, 10**7))
+backlogs = st.dictionaries(st.sampled_from(TPS), st.tuples(ranges, ages)).map(
+    lambda found: [Backlog(tp, offsets, age) for tp, (offsets, age) in found.items()]
+)
+sizes = st.dictionaries(st.sampled_from(TPS), estimates).map(Sizes)
+capacities = st.builds(
+    Capacity,
+    st.integers(1, 16),
+    st.integers(1, 10**9),
+    st.frozensets(st.sampled_from(TPS)),
+    st.frozensets(st.sampled_from(TPS)),
+)
+
+
+def seconds(piece: Slice, known: Sizes) -> float:
+    return SLICE_SECONDS + len(piece.offsets) * known.of(piece.topic_partition).seconds
+
+
+@given(backlogs, sizes, capacities, st.booleans())
+def test_a_round_moves_each_checkpoint_without_a_gap_and_not_past_the_end(
+    found: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+) -> None:
+    round_ = plan(found, POLICY, known, capacity, flush=flush) or Round(())
+
+    after = Checkpoint({b.topic_partition: b.offsets.start for b in found}).advance(round_.slices)
+
+    assert all(after[b.topic_partition] <= b.offsets.end for b in found)
+    assert all(len(piece.offsets) > 0 for piece in round_.slices)
+
+
+@given(backlogs, sizes, capacities, st.booleans())
+def test_a_round_holds_only_what_is_due_and_free_and_there_is_none_only_when_nothing_is(
+    found: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+) -> None:
+    may = {
+        b.topic_partition
+        for b in found
+        if b.topic_partition not in capacity.busy and len(b.offsets) and (flush or is_due(b, POLICY, known))
+    }
+
+    round_ = plan(found, POLICY, known, capacity, flush=flush)
+
+    assert (round_ is None) == (not may)
+    assert round_ is None or (round_.topic_partitions and round_.topic_partitions <= may)
+
+
+@given(backlogs, sizes, capacities)
+def test_the_most_pressed_is_in_the_round_and_failed_ones_are_alone(
+    found: list[Backlog], known: Sizes, capacity: Capacity
+) -> None:
+    round_ = plan(found, POLICY, known, capacity)
+    if round_ is None:
+        return
+
+    free = [b for b in found if b.topic_partition not in capacity.busy and is_due(b, POLICY, known)]
+    oldest = max(b.age for b in free)
+
+    assert any(b.age == oldest and b.topic_partition in round_.topic_partitions for b in free)
+    assert len(round_.topic_partitions) == 1 or not round_.topic_partitions & set(capacity.alone)
+
+
+@given(backlogs, sizes, capacities)
+def test_the_order_of_the_question_does_not_matter(found: list[Backlog], known: Sizes, capacity: Capacity) -> None:
+    assert plan(found, POLICY, known, capacity) == plan(found[::-1], POLICY, known, capacity)
+
+
+@given(backlogs, sizes, st.integers(1, 16))
+def test_bins_differ_by_no_more_than_the_heaviest_slice(found: list[Backlog], known: Sizes, slots: int) -> None:
+    round_ = plan(found, POLICY, known, Capacity(slots, 10**15), flush=True)
+    if round_ is None:
+        return
+
+    loads = [sum(seconds(piece, known) for piece in b) for b in round_.bins]
+
+    assert len(loads) <= 3 * slots
+    assert all(heavier >= lighter - 1e-6 for heavier, lighter in pairwise(loads))
+    assert max(loads) - min(loads) <= max(seconds(piece, known) for piece in round_.slices) + 1e-6
+
+
+@given(backlogs, sizes, st.integers(1, 8), st.integers(1, 10**7))
+def test_everything_is_landed_in_the_end(found: list[Backlog], known: Sizes, slots: int, most_bytes: int) -> None:
+    checkpoint = Checkpoint({b.topic_partition: b.offsets.start for b in found})
+    left = found
+    for _ in range(5_000):
+        round_ = plan(left, POLICY, known, Capacity(slots, most_bytes), flush=True)
+        if round_ is None:
+            break
+        checkpoint = checkpoint.advance(round_.slices)
+        left = [
+            Backlog(b.topic_partition, OffsetRange(checkpoint[b.topic_partition], b.offsets.end), b.age) for b in left
+        ]
+
+    assert {tp: checkpoint[tp] for tp in checkpoint} == {b.topic_partition: b.offsets.end for b in found}
+
+
+@given(st.integers(1, 10**5), st.integers(0, 10**4), estimates)
+def test_learning_comes_to_what_is_seen(offsets: int, bytes_each: int, guess: Estimate) -> None:
+    tp = TPS[0]
+    upload = Upload("k", "u", (Part("e", offsets * bytes_each),), "t")
+    data = LandedObject(upload, ObjectKind.DATA, offsets, 0, offsets - 1, crc32=0)
+    seen = LandedSlice(Slice(tp, OffsetRange(0, offsets)), (data,), offsets, 0, 0, 0, input_bytes=0)
+    known = Sizes({tp: guess})
+
+    distances = [abs(guess.landed_bytes - bytes_each)]
+    for _ in range(20):
+        known = known.learn([seen])
+        distances.append(abs(known.of(tp).landed_bytes - bytes_each))
+
+    remaining = (20_000 / (20_000 + offsets)) ** 20
+    assert all(after <= before + 1e-6 for before, after in pairwise(distances))
+    assert distances[-1] <= distances[0] * remaining + 1e-6
+
+
+@given(st.text(min_size=1), st.integers(0, 10**5))
+def test_a_phase_is_a_share(topic: str, partition: int) -> None:
+    assert 0 <= phase(TopicPartition(topic, partition)) < 1
