@@ -26,8 +26,8 @@ fmt: setup ## Format the code
 	@$(BIN)/ruff format -q && $(BIN)/ruff check -q --fix
 
 check: setup ## Format, lint, types, import contracts
-	@$(BIN)/ruff format --check -q && $(BIN)/ruff check -q
-	@$(BIN)/mypy
+	@$(BIN)/ruff format --check -q . dev/kafka dev/s3 && $(BIN)/ruff check -q . dev/kafka dev/s3
+	@$(BIN)/mypy -p landfall -p landfall_operator -p dev.servers -p tests.support
 	@$(BIN)/lint-imports | tail -n +9
 
 test: setup ## All tests

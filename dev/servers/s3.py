@@ -1,0 +1,72 @@
+"""An S3 server: versitygw over a folder, the only small one found whose conditional writes hold when raced.
+
+An existing server is named by ``LANDFALL_S3`` (its endpoint) with its keys in boto3's own ``AWS_*`` variables.
+"""
+
+import os
+from pathlib import Path
+
+from dev.servers import cache
+from dev.servers.server import HOST, Kind, answers
+
+VERSION = "v1.8.0"
+MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+ACCESS_KEY = "landfall"
+SECRET_KEY = "landfall-local"  # noqa: S105  # of a server that only this machine reaches
+REGION = "us-east-1"
+
+
+def _build_into(folder: Path) -> None:
+    go = cache.tool("go", "the first start of the S3 server", "golang")
+    cache.run([go, "install", "-ldflags", "-s -w", MODULE], {"GOBIN": str(folder), "CGO_ENABLED": "0"})
+
+
+def _build() -> Path:
+    announcement = f"building versitygw {VERSION}, an S3 server, with go (once, about two minutes)"
+    return cache.built(f"versitygw-{VERSION}", MODULE, _build_into, announcement)
+
+
+def _command(programs: Path, home: Path, ports: tuple[int, ...]) -> tuple[list[str], str]:
+    data = home / "data"
+    data.mkdir(exist_ok=True)
+    argv = [str(programs / "versitygw"), "--port", f"{HOST}:{ports[0]}", "--region", REGION]
+    argv += ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "posix"]
+    if not _keeps_attributes(data):
+        argv += ["--sidecar", str(home / "attributes")]
+        (home / "attributes").mkdir(exist_ok=True)
+    return [*argv, str(data)], str(data)
+
+
+def _keeps_attributes(folder: Path) -> bool:
+    """Whether files here can carry the extended attributes that hold ETags and metadata (tmpfs often cannot)."""
+    probe = folder.parent / "probe"
+    probe.touch()
+    try:
+        os.setxattr(probe, "user.landfall", b"1")
+    except (OSError, AttributeError):
+        return False
+    finally:
+        probe.unlink()
+    return True
+
+
+def _env(address: str) -> dict[str, str]:
+    return {
+        "LANDFALL_S3": address,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_DEFAULT_REGION": REGION,
+    }
+
+
+S3 = Kind(
+    name="s3",
+    existing="LANDFALL_S3",
+    ports=1,
+    build=_build,
+    command=_command,
+    ready=lambda _log, ports: answers(ports[0]),
+    address=lambda port: f"http://{HOST}:{port}",
+    env=_env,
+    patience=30,
+)

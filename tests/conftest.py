@@ -1,0 +1,98 @@
+"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server`` to break.
+
+One of each per test session, shared by all workers, started by the first test that needs it, in a state folder of the
+session's own. The process that began the session stops them; what a killed session left running, the next one stops.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dev.servers.kafka import KAFKA
+from dev.servers.s3 import S3
+from dev.servers.server import STATE, Kind, Server
+from tests.support.kafka import Broker
+from tests.support.s3 import Bucket, S3Server
+
+SESSION = "LANDFALL_TEST_STATE"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # The workers are children, so they inherit the folder.
+        os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    _stop(Path(os.environ[SESSION]))
+    for left_behind in STATE.glob("tests-*"):
+        if not _alive(int(left_behind.name.removeprefix("tests-"))):
+            _stop(left_behind)
+
+
+def _stop(state: Path) -> None:
+    for kind in (KAFKA, S3):
+        if (state / kind.name).exists():
+            Server(kind, state).down(at_once=True)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Broker:
+    """The session's broker."""
+    return Broker(_address(Server(KAFKA, Path(os.environ[SESSION]))))
+
+
+@pytest.fixture(scope="session")
+def s3() -> S3Server:
+    """The session's S3 server."""
+    return _s3(Server(S3, Path(os.environ[SESSION])))
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> Bucket:
+    """A fresh bucket."""
+    return s3.create_bucket()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Callable[[Kind], Server]]:
+    """Makes a server that this test alone may stop, kill and start again: ``own_server(S3).up()``."""
+    begun: list[Server] = []
+
+    def of(kind: Kind) -> Server:
+        begun.append(Server(kind, tmp_path / "state"))
+        return begun[-1]
+
+    yield of
+    for server in begun:
+        server.down(at_once=True)
+
+
+def _address(server: Server) -> str:
+    address = server.up().address
+    assert address
+    return address
+
+
+def _s3(server: Server) -> S3Server:
+    status = server.up()
+    assert status.address
+    # An existing server's keys are in our environment already.
+    keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    return S3Server(status.address, {**keys, **status.env})

@@ -1,0 +1,130 @@
+"""What tests do to a broker: make topics, put records in, look at what is there."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+SECONDS = 30
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record to produce; ``timestamp`` in milliseconds, the broker's clock when None; ``partition`` None: by key."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = 0
+    timestamp: int | None = None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker; ``str()`` and ``bootstrap`` give its address."""
+
+    bootstrap: str
+    client: Mapping[str, str | int] = field(default_factory=lambda: {"log_level": 3})
+
+    def __str__(self) -> str:
+        return self.bootstrap
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, **self.client})
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, **config: str | int) -> str:
+        """Create a topic that keeps everything, unless ``config`` (``cleanup_policy="compact"``) says otherwise."""
+        name = name or f"topic-{uuid4().hex[:8]}"
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): str(value) for key, value in config.items()}
+        self._done(self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        self._done(self.admin.delete_topics([name]))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._done(self.admin.create_partitions([NewPartitions(topic, total)]))
+
+    def expire_before(self, topic: str, partition: int, offset: int) -> None:
+        """Move the log start offset, as retention does."""
+        self._done(self.admin.delete_records([TopicPartition(topic, partition, offset)]))
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        """The next offset the broker assigns, control records included."""
+        return self._offset(topic, partition, OffsetSpec.latest())
+
+    def log_start(self, topic: str, partition: int = 0) -> int:
+        return self._offset(topic, partition, OffsetSpec.earliest())
+
+    def producer(self, **config: str | int) -> Producer:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **self.client, **settings})
+
+    def produce(self, topic: str, messages: Iterable[Message | bytes | None], **config: str | int) -> None:
+        """Produce in order; a plain value goes to Kafka partition 0. Returns when the broker has all of it."""
+        producer = self.producer(**config)
+        self.send(producer, topic, messages)
+        self.flush(producer)
+
+    def produce_transaction(
+        self, topic: str, messages: Iterable[Message | bytes | None], *, commit: bool = True, transactional_id: str = ""
+    ) -> None:
+        """Produce in one transaction, and commit or abort it; aborted records and the marker take offsets too."""
+        producer = self.transaction(transactional_id)
+        self.send(producer, topic, messages)
+        self.flush(producer)
+        if commit:
+            producer.commit_transaction(SECONDS)
+        else:
+            producer.abort_transaction(SECONDS)
+
+    def transaction(self, transactional_id: str = "") -> Producer:
+        """A producer inside an open transaction, which holds the last stable offset until it ends."""
+        producer = self.producer(transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}")
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        return producer
+
+    @staticmethod
+    def send(producer: Producer, topic: str, messages: Iterable[Message | bytes | None]) -> None:
+        """Hand messages to a producer, waiting where its queue is full."""
+        for given in messages:
+            message = given if isinstance(given, Message) else Message(given)
+            optional = {
+                "partition": message.partition,
+                "timestamp": message.timestamp,
+                "headers": list(message.headers),
+            }
+            arguments: dict[str, Any] = {name: value for name, value in optional.items() if value not in (None, [])}
+            while True:
+                try:
+                    producer.produce(topic, message.value, message.key, on_delivery=_must_arrive, **arguments)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+
+    @staticmethod
+    def flush(producer: Producer) -> None:
+        left = producer.flush(SECONDS)
+        if left:
+            raise TimeoutError(f"{left} messages not produced within {SECONDS} s")
+
+    def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+        tp = TopicPartition(topic, partition)
+        return int(self.admin.list_offsets({tp: spec})[tp].result(SECONDS).offset)
+
+    @staticmethod
+    def _done(futures: Mapping[Any, Any]) -> None:
+        for future in futures.values():
+            future.result(SECONDS)
+
+
+def _must_arrive(error: object, _message: object) -> None:
+    if error is not None:
+        raise RuntimeError(f"not produced: {error}")

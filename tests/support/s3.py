@@ -1,0 +1,65 @@
+"""What tests do to an S3 server: a bucket of their own, and a look at what is in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import uuid4
+
+import boto3
+from botocore.config import Config
+from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running S3 server and the keys to it; ``env`` is what a process of its own needs to find both."""
+
+    endpoint: str
+    env: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return self.endpoint
+
+    @cached_property
+    def client(self) -> S3Client:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.env["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.env.get("AWS_DEFAULT_REGION", "us-east-1"),
+            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 5, "mode": "standard"}),
+        )
+
+    def create_bucket(self, name: str | None = None) -> "Bucket":
+        name = name or f"test-{uuid4().hex[:12]}"
+        self.client.create_bucket(Bucket=name)
+        return Bucket(self, name)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket nobody else uses."""
+
+    server: S3Server
+    name: str
+
+    @property
+    def url(self) -> str:
+        return f"s3://{self.name}"
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Every visible object's key, sorted."""
+        pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return sorted(found["Key"] for page in pages for found in page.get("Contents", ()))
+
+    def read(self, key: str) -> bytes:
+        return self.server.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+
+    def write(self, key: str, body: bytes) -> None:
+        self.server.client.put_object(Bucket=self.name, Key=key, Body=body)
+
+    def open_uploads(self) -> list[str]:
+        """Keys of multipart uploads begun and neither completed nor aborted, sorted."""
+        pages = self.server.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name)
+        return sorted(found["Key"] for page in pages for found in page.get("Uploads", ()))
