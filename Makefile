@@ -2,8 +2,14 @@
 SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
+UV := $(or $(wildcard $(BIN)/uv),uv)
+SCRIPTS := dev/kafka dev/s3
+PYTEST := $(BIN)/pytest
+# Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
+WORKERS ?= 2
+PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup lock fmt check test clean
+.PHONY: help setup servers ready lock fmt check test unit properties behaviour integration bench demo demo-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,26 +18,57 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 
 .venv/.done: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Landfall needs Python 3.11 or newer, $(PYTHON) is older"; exit 1; }
+	@test -x $(BIN)/uv || echo "installing Python packages into .venv (once, one to two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip sync -q --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
+servers: ## Fetch and build what dev/kafka and dev/s3 run (once per machine)
+	@dev/kafka build && dev/s3 build
+
+ready:
+	@$(MAKE) -s -j2 setup servers
+
 lock: ## Pin the requirements anew
-	@uv pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
-	@echo uv | uv pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.txt - -o requirements/uv.txt
+	@$(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
+	@echo uv | $(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.txt - -o requirements/uv.txt
 
-fmt: setup ## Format the code
-	@$(BIN)/ruff format -q && $(BIN)/ruff check -q --fix
+fmt: setup ## Format the code and fix what can be fixed
+	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)
 
-check: setup ## Format, lint, types, import contracts
-	@$(BIN)/ruff format --check -q . dev/kafka dev/s3 && $(BIN)/ruff check -q . dev/kafka dev/s3
-	@$(BIN)/mypy -p landfall -p landfall_operator -p dev.servers -p tests.support
-	@$(BIN)/lint-imports | tail -n +9
+check: setup ## Format, lint, types, import contracts, dependencies
+	@! ls operator/__init__.py tests/operator/__init__.py 2>/dev/null || { echo "it shadows the standard library's operator: remove it"; exit 1; }
+	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
+	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support
+	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
+	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
-test: setup ## All tests
-	@$(BIN)/pytest
+test: ready check ## Everything: check, then all tests
+	@$(PYTEST) $(PARALLEL) tests
 
-clean: ## Remove what the build made
-	@rm -rf .venv .state .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+unit: setup ## Tests of single modules (seconds)
+	@$(PYTEST) -q tests/unit
+
+properties: setup ## Laws, tried on random input
+	@$(PYTEST) -q $(PARALLEL) tests/properties
+
+behaviour: ready ## One suite on every implementation of a protocol
+	@$(PYTEST) -q $(PARALLEL) tests/behaviour
+
+integration: ready ## Real Kafka, S3 and Spark
+	@$(PYTEST) -q $(PARALLEL) tests/integration
+
+bench: ready ## Measure speed, memory and requests (ARGS="--help" tells more)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+demo: ready ## Land a real topic twice, exactly once, through a kill -9
+	@$(BIN)/python -m dev.demo $(ARGS)
+
+demo-clean: ## Stop the demo's servers and forget its data
+	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
+
+clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
+	@dev/kafka down; dev/s3 down
+	@rm -rf .venv .state .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -1,0 +1,51 @@
+"""The repository keeps the shape that its tools rely on."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("folder", ["operator", "tests/operator"])
+def test_no_package_shadows_the_standard_librarys_operator(folder: str) -> None:
+    assert not (ROOT / folder / "__init__.py").exists(), "with it every `python -m` from the root dies"
+
+
+def test_python_starts_from_the_root() -> None:
+    done = subprocess.run([sys.executable, "-c", "import operator; operator.itemgetter"], cwd=ROOT, check=False)
+
+    assert done.returncode == 0
+
+
+def test_every_make_target_is_documented() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony
+
+    documented = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+
+    assert documented == set(phony[1].split()) - {"ready"}
+
+
+@pytest.mark.parametrize("name", ["dev.txt", "uv.txt"])
+def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
+    lines = (ROOT / "requirements" / name).read_text().replace("\\\n", " ").splitlines()
+    requirements = [line for line in lines if line and not line.lstrip().startswith("#")]
+
+    unpinned = [line for line in requirements if not re.match(r"\S+==\S+.*--hash=sha256:", line)]
+
+    assert requirements
+    assert unpinned == []
+
+
+def test_the_wheel_holds_both_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+    assert packages == ["operator/landfall_operator", "spark_app/landfall"]
