@@ -39,7 +39,7 @@ fmt: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)
 
 check: setup ## Format, lint, types, import contracts, dependencies
-	@! ls operator/__init__.py tests/operator/__init__.py 2>/dev/null || { echo "it shadows the standard library's operator: remove it"; exit 1; }
+	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
 	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
