@@ -301,12 +301,20 @@ class Codec(StrEnum):
 class Output(Model):
     """Where objects go and what they look like: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own."""
 
-    url: Annotated[str, Field(pattern=r"^(s3://[^/]+(/.*)?|file:///.+)$")]
+    url: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://.+$")]
+    store: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    """A store of your own, which reads ``url`` as it likes; without one, that is ``s3://bucket/prefix`` or ``file:///folder``."""
     format: str = "Json"
     codec: Codec | None = None
     """The format's usual one when left out."""
     options: dict[str, Scalar] = Field(default_factory=dict)
     s3: S3 = S3()
+
+    @model_validator(mode="after")
+    def _we_know_the_store(self) -> "Output":
+        if not self.store and not re.fullmatch(r"s3://[^/]+(/.*)?|file:///.+", self.url):
+            raise ValueError("url is neither s3://bucket/prefix nor file:///folder, and no store of your own is named")
+        return self
 
 
 # -------------------------------------------------------------------------------------------------------- policies

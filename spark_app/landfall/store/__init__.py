@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol
 
+from landfall import spec
 from landfall.errors import LandfallError
 
 
@@ -148,4 +149,16 @@ class Store(Slots, Uploads, Objects, Protocol):
     @property
     def least_part_bytes(self) -> int:
         """The least size of a part that is not the last (S3: 5 MiB)."""
+        ...
+
+
+class StoreType(Protocol):
+    """What ``spec.output.store`` names: how to open a store of your own."""
+
+    def of(self, output: spec.Output) -> Store:
+        """Open the store at ``output.url``.
+
+        Raises:
+            Stalled: SPEC_INVALID or STORE_DENIED, saying what is wrong.
+        """
         ...

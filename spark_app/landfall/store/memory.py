@@ -1,1 +1,231 @@
-"""Objects in memory: the twin the tests break on purpose."""
+"""The store in memory: what tests of everything above a store run on, faults included.
+
+Faults strike below the same ``ensure`` rule the real stores use, so what a driver sees under them is what it would see on
+S3. ``repeat_completes`` chooses whose answer a repeated completion gets: AWS says yes again, MinIO "no such upload".
+Like S3, a completion replaces whatever stands at the key.
+"""
+
+import hashlib
+import io
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import BinaryIO, TypeVar
+
+from landfall.errors import Retry
+from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
+from landfall.store.ensure import ensure, multipart_etag
+from landfall.store.faults import Call, Fault, NoFaults, Operation, Plan
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    body: bytes
+    etag: str
+    token: str = ""
+
+
+@dataclass
+class _OpenUpload:
+    key: str
+    token: str
+    begun: datetime
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """A ``Store`` in memory, thread-safe.
+
+    Args:
+        plan: what goes wrong, and when.
+        repeat_completes: a second completion of an upload succeeds (AWS), or finds no such upload (MinIO).
+        least_part_bytes: the least size of a part that is not the last; smaller ones are refused at completion.
+        clock: dates uploads.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | None = None,
+        *,
+        repeat_completes: bool = True,
+        least_part_bytes: int = 1,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.least_part_bytes = least_part_bytes
+        self.requests: Counter[str] = Counter()
+        self._plan = plan or NoFaults()
+        self._repeat_completes = repeat_completes
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._calls = 0
+        self._objects: dict[str, _Object] = {}
+        self._uploads: dict[str, _OpenUpload] = {}
+        self._completed: set[str] = set()
+        self._late: list[Callable[[], object]] = []
+        self._begun = 0
+
+    # ------------------------------------------------------------------------------------------------------- slots
+
+    def create(self, key: str, body: bytes) -> Created:
+        """Create the key if it is absent."""
+        return self._ask(Operation.CREATE, key, lambda: self._create(key, body))
+
+    def read(self, key: str) -> bytes | None:
+        """The whole value, or None."""
+        found = self._ask(Operation.READ, key, lambda: self._objects.get(key))
+        return None if found is None else found.body
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+        """Visible objects in key order."""
+
+        def listed() -> list[ObjectStat]:
+            keys = sorted(key for key in self._objects if key.startswith(prefix) and key > after)
+            return [ObjectStat(key, len(self._objects[key].body), self._objects[key].etag) for key in keys]
+
+        yield from self._ask(Operation.LIST, prefix, listed)
+
+    def overwrite(self, key: str, body: bytes) -> None:
+        """Write a hint."""
+        self._ask(Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))}))
+
+    # ----------------------------------------------------------------------------------------------------- uploads
+
+    def begin(self, key: str, token: str) -> str:
+        """Begin an upload."""
+        return self._ask(Operation.BEGIN, key, lambda: self._begin(key, token))
+
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        """Upload a part."""
+        return self._ask(Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body))
+
+    def complete(self, upload: Upload) -> None:
+        """Make the upload's object visible, by the rule of ``ensure``."""
+        ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
+
+    def abort(self, key: str, upload_id: str) -> None:
+        """Forget an upload."""
+        self._ask(Operation.ABORT, key, lambda: self._uploads.pop(upload_id, None))
+
+    def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
+        """Open uploads in key order."""
+
+        def listed() -> list[OpenUpload]:
+            opened = (OpenUpload(u.key, name, u.begun) for name, u in self._uploads.items() if u.key.startswith(prefix))
+            return sorted(opened, key=lambda upload: (upload.key, upload.begun, upload.upload_id))
+
+        yield from self._ask(Operation.OPEN_UPLOADS, prefix, listed)
+
+    # ----------------------------------------------------------------------------------------------------- objects
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """Size, ETag and token, or None."""
+        found = self._ask(Operation.STAT, key, lambda: self._objects.get(key))
+        return None if found is None else ObjectStat(key, len(found.body), found.etag, found.token)
+
+    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """Read an object as a stream."""
+        found = self._ask(Operation.OPEN, key, lambda: self._objects.get(key))
+        if found is None:
+            raise FileNotFoundError(key)
+        return io.BytesIO(found.body)
+
+    # ------------------------------------------------------------------------------- what others do to the store
+
+    def deliver(self) -> int:
+        """Let the late calls have their effect, in the order they were made; their number."""
+        with self._lock:
+            late, self._late = self._late, []
+            for effect in late:
+                effect()
+            return len(late)
+
+    def expire(self, key: str) -> None:
+        """Abort the key's open uploads, as a lifecycle rule does."""
+        with self._lock:
+            self._uploads = {name: upload for name, upload in self._uploads.items() if upload.key != key}
+
+    def delete(self, key: str) -> None:
+        """Remove an object, as an impatient person does; Landfall itself never deletes."""
+        with self._lock:
+            self._objects.pop(key, None)
+
+    # ----------------------------------------------------------------------------------------------------- effects
+
+    def _ask(self, operation: Operation, key: str, effect: Callable[[], T]) -> T:
+        with self._lock:
+            call = Call(operation, key, self._calls)
+            self._calls += 1
+            self.requests[operation] += 1
+        # Outside the lock: a plan may hold a caller here while others go on.
+        fault = self._plan.before(call)
+        try:
+            with self._lock:
+                return self._under(fault, call, effect)
+        finally:
+            self._plan.after(call)
+
+    def _under(self, fault: Fault | None, call: Call, effect: Callable[[], T]) -> T:
+        match fault:
+            case None:
+                return effect()
+            case Fault.EXPIRED:
+                self.expire(call.key)
+                return effect()
+            case Fault.REPEATED:
+                effect()
+                return effect()
+            case Fault.ANSWER_LOST:
+                effect()
+            case Fault.LATE:
+                self._late.append(effect)
+            case Fault.REQUEST_LOST | Fault.THROTTLED | Fault.CONFLICT | Fault.ERROR_BODY:
+                pass
+        raise Retry(f"{call.operation} {call.key}: {fault}")
+
+    def _create(self, key: str, body: bytes) -> Created:
+        if key in self._objects:
+            return Created.TAKEN
+        self._objects[key] = _Object(body, _md5(body))
+        return Created.WON
+
+    def _begin(self, key: str, token: str) -> str:
+        self._begun += 1
+        upload_id = f"upload-{self._begun}"
+        self._uploads[upload_id] = _OpenUpload(key, token, self._clock())
+        return upload_id
+
+    def _put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        if (upload := self._uploads.get(upload_id)) is None:
+            raise Retry(f"{key}: upload {upload_id} is gone: it was aborted")
+        upload.parts[number] = bytes(body)
+        return Part(_md5(body), len(body))
+
+    def _finish(self, upload: Upload) -> None:
+        self._ask(Operation.COMPLETE, upload.key, lambda: self._finish_once(upload))
+
+    def _finish_once(self, upload: Upload) -> None:
+        if upload.upload_id in self._completed and self._repeat_completes and upload.key in self._objects:
+            return
+        if not self._holds(upload) or any(part.size < self.least_part_bytes for part in upload.parts[:-1]):
+            raise Retry(f"{upload.key}: no such upload, or not with these parts: {upload.upload_id}")
+        opened = self._uploads.pop(upload.upload_id)
+        body = b"".join(opened.parts[number] for number in range(1, len(upload.parts) + 1))
+        self._objects[upload.key] = _Object(body, multipart_etag(upload.parts), opened.token)
+        self._completed.add(upload.upload_id)
+
+    def _is_open(self, upload: Upload) -> bool:
+        return self._ask(Operation.OPEN_UPLOADS, upload.key, lambda: self._holds(upload))
+
+    def _holds(self, upload: Upload) -> bool:
+        opened = self._uploads.get(upload.upload_id)
+        recorded = {number: part.etag for number, part in enumerate(upload.parts, 1)}
+        return opened is not None and recorded.items() <= {n: _md5(body) for n, body in opened.parts.items()}.items()
+
+
+def _md5(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()

@@ -1,0 +1,114 @@
+"""A boto3 client from ``spec.output.s3``: who we are, how patient we are, and a count of what we ask.
+
+Credentials, the first that is given: the secret (read again every few minutes, so a rotated one is taken up), the
+profile, boto3's default chain (environment, web identity, container, instance). ``assumeRole`` takes the role with these,
+and botocore renews it before it ends.
+
+Payloads are signed by their SHA-256 on http and https alike: the store then refuses a body that changed on its way. That
+is the only hash of a part's bytes on our side: SHA-256 runs at 1.7 GB per CPU-second where MD5, for comparing ETags,
+runs at 0.7. boto3's additional CRC is off (``when_required``): it costs more and S3 clones reject it.
+"""
+
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    CredentialProvider,
+    CredentialResolver,
+    DeferredRefreshableCredentials,
+)
+from botocore.session import Session
+
+from landfall import spec
+from landfall.errors import Reason, Stalled
+from landfall.secrets import read_secret
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+MAX_CONNECTIONS = 64
+"""Sockets kept per client: completions run in up to so many threads."""
+SECRET_LIFETIME = timedelta(minutes=30)
+"""How long a secret's credentials are trusted; botocore renews them 15 minutes before."""
+
+
+class _Given(CredentialProvider):
+    METHOD = "landfall"
+
+    def __init__(self, credentials: DeferredRefreshableCredentials) -> None:
+        super().__init__()
+        self._credentials = credentials
+
+    def load(self) -> DeferredRefreshableCredentials:
+        return self._credentials
+
+
+def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
+    """A thread-safe client; each HTTP request it sends, repetitions too, adds one to its operation in ``requests``."""
+    session = Session(profile=settings.profile)
+    if settings.credentials_secret_ref:
+        _trust(session, _from_secret(settings.credentials_secret_ref.name))
+    if settings.assume_role:
+        _trust(session, _assumed(session, settings.assume_role))
+    region = settings.region or session.get_config_variable("region") or ("us-east-1" if settings.endpoint else None)
+    client: S3Client = boto3.Session(botocore_session=session).client(
+        "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
+    )
+    _count(client, requests)
+    return client
+
+
+def _config(settings: spec.S3) -> Config:
+    return Config(
+        connect_timeout=settings.connect_timeout.total_seconds(),
+        read_timeout=settings.read_timeout.total_seconds(),
+        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
+        max_pool_connections=MAX_CONNECTIONS,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if settings.path_style else "auto", "payload_signing_enabled": True},
+    )
+
+
+def _trust(session: Session, credentials: DeferredRefreshableCredentials) -> None:
+    session.register_component("credential_provider", CredentialResolver([_Given(credentials)]))
+
+
+def _from_secret(name: str) -> DeferredRefreshableCredentials:
+    def read() -> dict[str, str | None]:
+        secret = read_secret(name)
+        missing = sorted({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} - secret.keys())
+        if missing:
+            raise Stalled(Reason.STORE_DENIED, f"secret {name!r} lacks {' and '.join(missing)}")
+        return {
+            "access_key": secret["AWS_ACCESS_KEY_ID"],
+            "secret_key": secret["AWS_SECRET_ACCESS_KEY"],
+            "token": secret.get("AWS_SESSION_TOKEN"),
+            "expiry_time": (datetime.now(UTC) + SECRET_LIFETIME).isoformat(),
+        }
+
+    return DeferredRefreshableCredentials(refresh_using=read, method="landfall-secret")
+
+
+def _assumed(session: Session, role: spec.AssumeRole) -> DeferredRefreshableCredentials:
+    arguments = {"RoleSessionName": role.session_name} | ({"ExternalId": role.external_id} if role.external_id else {})
+    fetcher = AssumeRoleCredentialFetcher(
+        session.create_client, session.get_credentials(), role.role_arn, extra_args=arguments
+    )
+    return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method="assume-role")
+
+
+def _count(client: "S3Client", requests: Counter[str]) -> None:
+    lock = threading.Lock()
+
+    def sent(event_name: str, **_: Any) -> None:
+        with lock:
+            requests[event_name.rpartition(".")[2]] += 1
+
+    client.meta.events.register("before-send.s3", sent)
