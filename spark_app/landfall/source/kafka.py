@@ -26,8 +26,8 @@ from landfall.spec import ConsumerGroup, Kafka
 
 T = TypeVar("T")
 
-_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client's own gap
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()
+_LATEST: OffsetSpec = OffsetSpec.latest()
 _ANSWER_SECONDS = 10.0
 _RECORD_TIME_SECONDS = 2.0
 
