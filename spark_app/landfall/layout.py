@@ -1,1 +1,204 @@
-"""Names of everything Landfall writes, and back. Pure: no I/O, no clock, no logging."""
+"""Names of everything Landfall writes, and back. Pure: no I/O, no clock, no logging.
+
+All keys are relative to the output root. Data objects follow Secor's contract, so a message names its object and an object
+names its range; everything else lives under ``_landfall/``, which no topic may be called::
+
+    <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>      data
+    _landfall/owner.json                                                                   whose root this is
+    _landfall/<group>/<lane>/<seq:020d>.json                                               the ledger's slots
+    _landfall/<group>/<lane>-head.json                                                     a hint where the ledger ends
+    _landfall/<group>/<lane>-snapshots/<seq:020d>.json                                     folded ledger states
+    _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
+
+``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans a start twice. The
+functions refuse with ``ValueError`` whatever could not be parsed back, collide with another kind of key, or leave the root.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+SYSTEM = "_landfall"
+MAX_KEY_BYTES = 1024
+MAX_OFFSET = 2**63 - 1
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LANE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
+_BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
+_SLOT = re.compile(r"([0-9]{20})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """What the key of a data object says.
+
+    Attributes:
+        topic: a legal Kafka topic name.
+        output_partition: one or more directories, such as ``dt=2026-11-21/hr=04``.
+        generation: of the group's spec.
+        partition: the Kafka partition.
+        start: the planned start of the range; less than or equal to every offset inside.
+        extension: with its dot, such as ``.json.gz``; may be empty.
+    """
+
+    topic: str
+    output_partition: str
+    generation: int
+    partition: int
+    start: int
+    extension: str
+
+    def __post_init__(self) -> None:
+        _check_topic(self.topic)
+        check_directories(self.output_partition)
+        _check_numbers(self.generation, self.partition, self.start)
+        if not _EXTENSION.fullmatch(self.extension):
+            raise ValueError(f"not a file extension such as .json.gz: {self.extension!r}")
+        _check_length(self.key)
+
+    @property
+    def key(self) -> str:
+        """The object's key, relative to the output root."""
+        return f"{self.topic}/{self.output_partition}/{_basename(self)}{self.extension}"
+
+
+def object_key(  # the name's six parts; ObjectName is the value that holds them
+    topic: str, output_partition: str, generation: int, partition: int, start: int, extension: str
+) -> str:
+    """The key of a data object; ``parse_key`` is its inverse.
+
+    Raises:
+        ValueError: a part is not legal, or the key is longer than 1024 bytes.
+    """
+    return ObjectName(topic, output_partition, generation, partition, start, extension).key
+
+
+def parse_key(key: str) -> ObjectName:
+    """What a data object's key says; ``object_key`` is its inverse.
+
+    Raises:
+        ValueError: it is not the key of a data object.
+    """
+    topic, _, rest = key.partition("/")
+    output_partition, _, basename = rest.rpartition("/")
+    match = _BASENAME.fullmatch(basename)
+    if not match:
+        raise ValueError(f"not <generation>_<partition>_<20 digits><extension>: {basename!r} in {key!r}")
+    return ObjectName(topic, output_partition, int(match[1]), int(match[2]), int(match[3]), match[4] or "")
+
+
+def dead_letter_key(group: str, topic: str, generation: int, partition: int, start: int) -> str:
+    """The key of a dead-letter object.
+
+    Raises:
+        ValueError: a part is not legal.
+    """
+    _check_topic(topic)
+    _check_numbers(generation, partition, start)
+    return f"{_group_prefix(group)}dead-letters/{topic}/{generation}_{partition}_{start:020d}.parquet"
+
+
+def owner_key() -> str:
+    """The key of the record that says which group owns the output root."""
+    return f"{SYSTEM}/owner.json"
+
+
+def ledger_prefix(group: str, lane: str) -> str:
+    """The prefix of a ledger's slots, and of nothing else.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{_lane(group, lane)}/"
+
+
+def slot_key(group: str, lane: str, seq: int) -> str:
+    """The key of a ledger record; ``parse_slot_key`` is its inverse. Keys sort as their numbers do.
+
+    Raises:
+        ValueError: a name is not legal or ``seq`` is negative.
+    """
+    return f"{ledger_prefix(group, lane)}{_sequence(seq)}"
+
+
+def parse_slot_key(group: str, lane: str, key: str) -> int:
+    """The sequence number in a slot's key.
+
+    Raises:
+        ValueError: it is not the key of a slot of this ledger.
+    """
+    prefix = ledger_prefix(group, lane)
+    match = _SLOT.fullmatch(key.removeprefix(prefix))
+    if not key.startswith(prefix) or not match:
+        raise ValueError(f"not a slot under {prefix}: {key!r}")
+    return int(match[1])
+
+
+def head_key(group: str, lane: str) -> str:
+    """The key of the hint where the ledger ends; outside the slots' prefix.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{_lane(group, lane)}-head.json"
+
+
+def snapshot_key(group: str, lane: str, seq: int) -> str:
+    """The key of the ledger folded up to and with slot ``seq``; outside the slots' prefix.
+
+    Raises:
+        ValueError: a name is not legal or ``seq`` is negative.
+    """
+    return f"{_lane(group, lane)}-snapshots/{_sequence(seq)}"
+
+
+def check_directories(path: str) -> None:
+    """Let through one or more plain directory names with ``/`` between them.
+
+    Raises:
+        ValueError: one is empty, ``.`` or ``..``, holds a control character, or is not Unicode text.
+    """
+    if any(part in {"", ".", ".."} for part in path.split("/")):
+        raise ValueError(f"not directories below the output root: {path!r}")
+    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in path):
+        raise ValueError(f"control characters in {path!r}")
+
+
+def _basename(name: ObjectName) -> str:
+    return f"{name.generation}_{name.partition}_{name.start:020d}"
+
+
+def _check_topic(topic: str) -> None:
+    if not _TOPIC.fullmatch(topic) or topic in {".", "..", SYSTEM}:
+        raise ValueError(f"not a topic that can be landed: {topic!r}")
+
+
+def _check_numbers(generation: int, partition: int, start: int) -> None:
+    if generation < 0 or partition < 0 or not 0 <= start <= MAX_OFFSET:
+        raise ValueError(f"not a generation, Kafka partition and offset: {generation}, {partition}, {start}")
+
+
+def _check_length(key: str) -> None:
+    if (size := len(key.encode())) > MAX_KEY_BYTES:
+        raise ValueError(f"a key of {size} bytes, more than {MAX_KEY_BYTES}: {key!r}")
+
+
+def _group_prefix(group: str) -> str:
+    if not _GROUP.fullmatch(group) or len(group) > 63 or group == "owner.json":
+        raise ValueError(f"not a group's name: {group!r}")
+    return f"{SYSTEM}/{group}/"
+
+
+def _lane(group: str, lane: str) -> str:
+    # a lane "a-snapshots" would put its slots among the snapshots of lane "a"
+    if not _LANE.fullmatch(lane) or len(lane) > 63 or lane == "dead-letters" or lane.endswith("-snapshots"):
+        raise ValueError(f"not a lane's name: {lane!r}")
+    return f"{_group_prefix(group)}{lane}"
+
+
+def _sequence(seq: int) -> str:
+    if not 0 <= seq <= MAX_OFFSET:
+        raise ValueError(f"not a sequence number: {seq}")
+    return f"{seq:020d}.json"

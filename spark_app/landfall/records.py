@@ -23,8 +23,9 @@ Int64s = npt.NDArray[np.int64]
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 """Kafka headers: in order, keys may repeat, a value may be null."""
 
-FieldValues = Int64s | list[object]
-"""Values of one payload field, a row each: int64 when all rows hold an integer, else Python scalars (None = absent)."""
+FieldValues = Int64s | pa.StringArray | list[object]
+"""Values of one payload field, a row each: int64 when all rows hold an integer, Arrow strings (null = absent) when all
+hold text, else Python scalars (None = absent). A decoder picks what costs it least."""
 
 
 @dataclass(frozen=True)

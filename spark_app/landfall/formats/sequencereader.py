@@ -1,0 +1,204 @@
+"""Reading SequenceFiles back, strictly: every count, length and sync mark must be what the rest of the file says.
+
+Key classes LongWritable (an offset) and BytesWritable (Secor's MessagePack map), values BytesWritable, every kind of
+compression with DefaultCodec and GzipCodec. A damaged file gives a ValueError with the byte position, never fewer rows.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import BinaryIO
+
+import msgpack
+
+from landfall.formats import Row, codecs
+
+Key = tuple[int | None, bytes | None, int | None]
+"""Offset, Kafka key, Kafka timestamp."""
+
+_VERSION = b"SEQ\x06"
+_SYNC_ESCAPE = -1
+_SYNC_BYTES = 16
+_OPENERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        "org.apache.hadoop.io.compress.DefaultCodec": codecs.inflated,
+        "org.apache.hadoop.io.compress.GzipCodec": codecs.gunzipped,
+    }
+)
+
+
+class _Source:
+    """The file's bytes in order, with the position."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        """Exactly so many bytes."""
+        taken = self._up_to(count)
+        if len(taken) != count:
+            raise ValueError(f"the file ends early: {count - len(taken)} bytes are missing at byte {self.position}")
+        return taken
+
+    def _up_to(self, count: int) -> bytes:
+        if count < 0:
+            raise ValueError(f"a length of {count} before byte {self.position}")
+        taken = self._stream.read(count)
+        while len(taken) < count and (more := self._stream.read(count - len(taken))):
+            taken += more
+        self.position += len(taken)
+        return taken
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int32_or_end(self) -> int | None:
+        """A number, or None if the file ends here."""
+        start = self._up_to(4)
+        if 0 < len(start) < 4:
+            raise ValueError(f"the file ends early: {4 - len(start)} bytes are missing at byte {self.position}")
+        return int.from_bytes(start, "big", signed=True) if start else None
+
+    def vint(self) -> int:
+        first = self.take(1)
+        return _vints(first + self.take(_vint_width(first[0])))[0]
+
+    def text(self) -> str:
+        return self.take(self.vint()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the start of a file says of the rest."""
+
+    key: Callable[[bytes], Key]
+    open_value: Callable[[bytes], bytes]
+    blocks: bool
+    sync: bytes
+
+
+def rows(stream: BinaryIO) -> Iterator[Row]:
+    """Every record, in order.
+
+    Raises:
+        ValueError: this is no SequenceFile of ours or Secor's, or it is damaged; the message says where.
+    """
+    source = _Source(stream)
+    start = 0
+    try:
+        header = _header(source)
+        read = _block if header.blocks else _record
+        while True:
+            start = source.position
+            length = source.int32_or_end()
+            if length is None:
+                return
+            yield from read(source, header, length)
+    except (ValueError, struct.error) as error:
+        raise ValueError(f"damaged SequenceFile, in the piece that starts at byte {start}: {error}") from error
+
+
+def _header(source: _Source) -> _Header:
+    if (version := source.take(4)) != _VERSION:
+        raise ValueError(f"starts with {version!r}, not {_VERSION!r}")
+    key, value = source.text(), source.text()
+    if key not in _KEYS or value != "org.apache.hadoop.io.BytesWritable":
+        raise ValueError(f"records of {key} and {value}, not of {' or '.join(_KEYS)} and BytesWritable")
+    compressed, blocks = source.take(2)
+    codec = source.text() if compressed else ""
+    if compressed and codec not in _OPENERS:
+        raise ValueError(f"codec {codec}, not {' or '.join(_OPENERS)}")
+    for _ in range(2 * source.int32()):
+        source.text()
+    return _Header(_KEYS[key], _OPENERS[codec] if compressed else bytes, bool(blocks), source.take(_SYNC_BYTES))
+
+
+def _check_sync(source: _Source, header: _Header) -> None:
+    if source.take(_SYNC_BYTES) != header.sync:
+        raise ValueError(f"no sync mark before byte {source.position}")
+
+
+def _block(source: _Source, header: _Header, escape: int) -> Iterator[Row]:
+    if escape != _SYNC_ESCAPE:
+        raise ValueError(f"no sync mark before byte {source.position}")
+    _check_sync(source, header)
+    count = source.vint()
+    runs = [header.open_value(source.take(source.vint())) for _ in range(4)]
+    keys, values = (_cut(lengths, run, count) for lengths, run in (runs[:2], runs[2:]))
+    for key, value in zip(keys, values, strict=True):
+        yield _row(header, key, value)
+
+
+def _cut(lengths: bytes, run: bytes, count: int) -> list[bytes]:
+    bounds = list(accumulate(_vints(lengths), initial=0))
+    if len(bounds) != count + 1 or bounds[-1] != len(run):
+        raise ValueError(f"{len(bounds) - 1} lengths of {bounds[-1]} bytes for {count} records of {len(run)} bytes")
+    return [run[start:end] for start, end in pairwise(bounds)]
+
+
+def _record(source: _Source, header: _Header, length: int) -> Iterator[Row]:
+    if length == _SYNC_ESCAPE:
+        _check_sync(source, header)
+        return
+    key_length = source.int32()
+    if not 0 <= key_length <= length:
+        raise ValueError(f"a key of {key_length} bytes in a record of {length} bytes")
+    yield _row(header, source.take(key_length), header.open_value(source.take(length - key_length)))
+
+
+def _row(header: _Header, key: bytes, value: bytes) -> Row:
+    offset, kafka_key, timestamp = header.key(key)
+    return Row(offset, _bytes_writable(value), kafka_key, timestamp)
+
+
+def _bytes_writable(written: bytes) -> bytes:
+    if len(written) < 4 or int.from_bytes(written[:4], "big") != len(written) - 4:
+        raise ValueError(f"a BytesWritable of {len(written)} bytes that starts with {written[:4]!r}")
+    return written[4:]
+
+
+def _long_key(written: bytes) -> Key:
+    return struct.unpack(">q", written)[0], None, None
+
+
+def _messagepack_key(written: bytes) -> Key:
+    fields = msgpack.unpackb(_bytes_writable(written), strict_map_key=False)
+    if not isinstance(fields, dict) or not isinstance(fields.get(1), int):
+        raise ValueError(f"a key without an offset: {fields!r}")  # noqa: TRY004  # damaged data
+    return fields[1], fields.get(2), fields.get(3)
+
+
+_KEYS: Mapping[str, Callable[[bytes], Key]] = MappingProxyType(
+    {
+        "org.apache.hadoop.io.LongWritable": _long_key,
+        "org.apache.hadoop.io.BytesWritable": _messagepack_key,
+    }
+)
+
+
+def _vint_width(first: int) -> int:
+    """How many bytes follow the first of a vint; lengths are never negative."""
+    if first < 128:
+        return 0
+    if not 136 <= first <= 143:
+        raise ValueError(f"a length that starts with byte {first}")
+    return 144 - first
+
+
+def _vints(written: bytes) -> list[int]:
+    numbers, place, end = [], 0, len(written)
+    while place < end:
+        first = written[place]
+        place += 1
+        if first < 128:
+            numbers.append(first)
+            continue
+        width = _vint_width(first)
+        if place + width > end:
+            raise ValueError(f"a length of {width} bytes is cut off")
+        numbers.append(int.from_bytes(written[place : place + width], "big"))
+        place += width
+    return numbers
