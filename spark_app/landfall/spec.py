@@ -8,93 +8,43 @@ Quantities are written as Kubernetes does (``256Mi``, ``1G``), durations as ``90
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
-    PlainSerializer,
+    Tag,
     ValidationError,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
 
 from landfall.errors import Reason, Stalled
+from landfall.faults import VARIANT, faults
+from landfall.values import (
+    Bytes,
+    Duration,
+    Instant,
+    Pattern,
+    Ratio,
+    Setting,
+    Settings,
+    TimeFormat,
+    TimeZone,
+    matching,
+)
 
-_BINARY = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def quantity(text: object) -> int:
-    """Bytes from ``256Mi``, ``1G`` or a plain number.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)", str(text))
-    if not match:
-        raise ValueError(f"not a quantity such as 256Mi or 1G: {text!r}")
-    return int(float(match[1]) * _BINARY[match[2]])
-
-
-def duration(text: object) -> timedelta:
-    """A length of time from ``90s``, ``5m``, ``1h30m``, ``500ms``.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    if isinstance(text, timedelta):
-        return text
-    if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h|d))+", str(text)):
-        raise ValueError(f"not a duration such as 90s, 5m or 1h30m: {text!r}")
-    return timedelta(
-        seconds=sum(float(n) * _SECONDS[unit] for n, _, unit in re.findall(r"(\d+(\.\d+)?)(ms|s|m|h|d)", str(text)))
-    )
-
-
-def _written(value: timedelta) -> str:
-    milliseconds = round(value / timedelta(milliseconds=1))
-    return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {text!r}: {error}") from error
-    return text
-
-
-def _zone(text: str) -> str:
-    try:
-        ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"not an IANA time zone: {text!r}") from error
-    return text
-
-
-def _positive(value: timedelta) -> timedelta:
-    if value <= timedelta(0):
-        raise ValueError("must be longer than zero")
-    return value
-
-
-def _aware(value: datetime) -> datetime:
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0)]
-Duration = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(_written)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
-TimeZone = Annotated[str, AfterValidator(_zone)]
-Instant = Annotated[datetime, AfterValidator(_aware)]
-Scalar = str | int | float | bool | None
+Name = Annotated[str, Field(min_length=1)]
+DnsName = Annotated[
+    str, matching(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)")
+]
 
 
 class Model(BaseModel):
@@ -112,10 +62,21 @@ class SecretRef(Model):
 # --------------------------------------------------------------------------------------------------------- source
 
 
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"named twice: {', '.join(twice)}")
+    return names
+
+
+TopicName = Annotated[str, matching(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)")]
+PartitionNumber = Annotated[str, matching(r"0|[1-9]\d{0,8}", "a Kafka partition number in quotes")]
+
+
 class StartAtOffsets(Model):
     """Explicit starting offsets: topic, then Kafka partition (as text), then offset; the rest starts at Earliest."""
 
-    offsets: dict[str, dict[str, Annotated[int, Field(ge=0)]]]
+    offsets: dict[TopicName, dict[PartitionNumber, Annotated[int, Field(ge=0)]]]
 
 
 class StartAtTime(Model):
@@ -124,18 +85,39 @@ class StartAtTime(Model):
     timestamp: Instant
 
 
+def _variant(value: object) -> str | None:
+    """Which way to say where to start this is, by its shape."""
+    if isinstance(value, StartAtTime) or (isinstance(value, Mapping) and "timestamp" in value):
+        return f"{VARIANT}time"
+    if isinstance(value, StartAtOffsets) or (isinstance(value, Mapping) and "offsets" in value):
+        return f"{VARIANT}offsets"
+    return f"{VARIANT}name" if value in ("Earliest", "Latest") else None
+
+
+StartingOffsets = Annotated[
+    Annotated[Literal["Earliest", "Latest"], Tag(f"{VARIANT}name")]
+    | Annotated[StartAtTime, Tag(f"{VARIANT}time")]
+    | Annotated[StartAtOffsets, Tag(f"{VARIANT}offsets")],
+    Discriminator(
+        _variant,
+        custom_error_type="starting_offsets",
+        custom_error_message="should be Earliest, Latest, {timestamp: TIME} or {offsets: {TOPIC: {'PARTITION': OFFSET}}}",
+    ),
+]
+
+
 class Kafka(Model):
     """Which topics, of which Kafka, from where on."""
 
-    bootstrap_servers: Annotated[str, Field(min_length=1)]
-    topics: tuple[str, ...] = ()
+    bootstrap_servers: Name
+    topics: Annotated[tuple[TopicName, ...], AfterValidator(_distinct)] = ()
     topic_pattern: Pattern | None = None
     exclude: Pattern | None = None
-    starting_offsets: Literal["Earliest", "Latest"] | StartAtTime | StartAtOffsets = "Earliest"
+    starting_offsets: StartingOffsets = "Earliest"
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
     group_id: str | None = None
     """Kafka group id of the offset mirror; ``<namespace>.<name>`` when left out."""
-    properties: dict[str, Scalar] = Field(default_factory=dict)
+    properties: dict[str, Setting] = Field(default_factory=dict)
     """Plain librdkafka properties, such as ``security.protocol``."""
     properties_secret_ref: SecretRef | None = None
     discovery_interval: Duration = timedelta(seconds=30)
@@ -144,6 +126,14 @@ class Kafka(Model):
     def _one_way_to_name_topics(self) -> "Kafka":
         if bool(self.topics) == bool(self.topic_pattern):
             raise ValueError("exactly one of topics and topicPattern is needed")
+        return self
+
+    @model_validator(mode="after")
+    def _starts_where_it_lands(self) -> "Kafka":
+        if self.topics and isinstance(self.starting_offsets, StartAtOffsets):
+            strangers = sorted(self.starting_offsets.offsets.keys() - set(self.topics))
+            if strangers:
+                raise ValueError(f"startingOffsets names topics that are not landed: {', '.join(strangers)}")
         return self
 
 
@@ -180,11 +170,11 @@ class MissingTimestamp(StrEnum):
 class Timestamp(Model):
     """The payload field that dates a record."""
 
-    field: Annotated[str, Field(min_length=1)]
+    field: Name
     separator: str = "."
     """What parts a nested path; empty for a field name that holds dots."""
     unit: TimeUnit = TimeUnit.AUTO
-    format: str | None = None
+    format: TimeFormat | None = None
     """With unit Custom: strptime directives."""
     timezone: TimeZone = "UTC"
     """Of times written without one."""
@@ -199,6 +189,12 @@ class Timestamp(Model):
     def _custom_has_a_format(self) -> "Timestamp":
         if (self.unit is TimeUnit.CUSTOM) != (self.format is not None):
             raise ValueError("unit Custom needs a format, and only Custom has one")
+        return self
+
+    @model_validator(mode="after")
+    def _path_has_no_hole(self) -> "Timestamp":
+        if not all(self.path):
+            raise ValueError(f"field {self.field!r} has an empty step; separator: '' takes it as one name")
         return self
 
 
@@ -221,11 +217,16 @@ class ColumnType(StrEnum):
 class Column(Model):
     """One typed column."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     type: ColumnType
     field: str | None = None
     """Payload field, dots part a nested path; the column's own name when left out."""
     nullable: bool = True
+
+
+def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    _distinct(tuple(column.name for column in columns))
+    return columns
 
 
 class Decode(Model):
@@ -234,17 +235,17 @@ class Decode(Model):
     format: str = "Raw"
     timestamp: Timestamp | None = None
     """Without one, the Kafka timestamp dates a record."""
-    options: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    options: dict[str, Settings] = Field(default_factory=dict)
     """Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever it takes."""
-    columns: tuple[Column, ...] = ()
+    columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns; they are never inferred from data."""
 
 
 class TransformStep(Model):
     """A step of your own between decoding and routing."""
 
-    use: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
-    options: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
+    use: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
+    options: dict[str, Settings] = Field(default_factory=dict)
 
 
 # ----------------------------------------------------------------------------------------------------- route, output
@@ -263,6 +264,12 @@ class Sse(Model):
     type: Literal["AES256", "aws:kms", "aws:kms:dsse"]
     kms_key_id: str | None = None
 
+    @model_validator(mode="after")
+    def _key_is_for_kms(self) -> "Sse":
+        if self.kms_key_id and self.type == "AES256":
+            raise ValueError("kmsKeyId goes with type aws:kms or aws:kms:dsse")
+        return self
+
 
 class AssumeRole(Model):
     """A role to take before talking to S3."""
@@ -275,7 +282,7 @@ class AssumeRole(Model):
 class S3(Model):
     """How to reach an S3 bucket; without credentials here, boto3's default chain is used."""
 
-    endpoint: str | None = None
+    endpoint: Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")] | None = None
     region: str | None = None
     path_style: bool = False
     profile: str | None = None
@@ -301,19 +308,21 @@ class Codec(StrEnum):
 class Output(Model):
     """Where objects go and what they look like: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own."""
 
-    url: Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]*://.+$")]
-    store: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    url: Annotated[str, matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER")]
+    store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
     """A store of your own, which reads ``url`` as it likes; without one, that is ``s3://bucket/prefix`` or ``file:///folder``."""
     format: str = "Json"
     codec: Codec | None = None
     """The format's usual one when left out."""
-    options: dict[str, Scalar] = Field(default_factory=dict)
+    options: dict[str, Setting] = Field(default_factory=dict)
     s3: S3 = S3()
 
     @model_validator(mode="after")
     def _we_know_the_store(self) -> "Output":
         if not self.store and not re.fullmatch(r"s3://[^/]+(/.*)?|file:///.+", self.url):
-            raise ValueError("url is neither s3://bucket/prefix nor file:///folder, and no store of your own is named")
+            raise ValueError(
+                f"url is neither s3://BUCKET/PREFIX nor file:///FOLDER, and no store of your own is named: {self.url!r}"
+            )
         return self
 
 
@@ -340,7 +349,7 @@ class BadRecords(Model):
     """What becomes of a record that cannot be decoded, routed or encoded."""
 
     policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
-    max_ratio: Annotated[float, BeforeValidator(float), Field(ge=0, le=1)] = 0.001
+    max_ratio: Ratio = 0.001
     """Of a topic partition's records in one batch; over it, that topic partition stops before anything is committed."""
 
 
@@ -418,8 +427,8 @@ class Metadata(BaseModel):
     """The part of Kubernetes' metadata that Landfall reads; the rest is let through."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$")]
-    namespace: str = "default"
+    name: DnsName
+    namespace: DnsName = "default"
 
 
 class ConsumerGroup(Model):
@@ -444,17 +453,9 @@ def parse_group(document: object) -> ConsumerGroup:
         Stalled: SPEC_INVALID, with a line per fault: the path to the field, then what is wrong with it.
     """
     try:
-        return ConsumerGroup.model_validate(document)
+        return ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(_faults(error))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(faults(error, _FIELDS))) from None
 
 
-def _faults(error: ValidationError) -> list[str]:
-    return [
-        f"{'.'.join(str(part) for part in fault['loc']) or 'document'}: {_said(fault['type'], fault['msg'])}"
-        for fault in error.errors()
-    ]
-
-
-def _said(kind: str, message: str) -> str:
-    return "unknown field" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
+_FIELDS = sorted(set(chain.from_iterable(map(to_camel, model.model_fields) for model in Model.__subclasses__())))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from landfall.spec import Codec, quantity
+from landfall.spec import Codec
+from landfall.values import quantity
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from landfall.errors import Reason, Stalled
 from landfall.secrets import read_secret
-from landfall.spec import ConsumerGroup, Scalar
+from landfall.spec import ConsumerGroup
+from landfall.values import Scalar
 
 READING: Mapping[str, object] = {
     "enable.auto.commit": False,

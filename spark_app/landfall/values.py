@@ -1,0 +1,145 @@
+"""Values as people write them in YAML: quantities, durations, patterns, time zones, plain settings.
+
+Each is a type for the models of ``landfall.spec``. What is not one is refused with a message that shows how one looks;
+nothing here ever raises anything but ``ValueError`` for what a user wrote.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+_DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def quantity(text: object) -> int:
+    """Bytes from ``256Mi``, ``1.5G``, ``1e9`` or a plain number, as Kubernetes writes them; parts of a byte are dropped.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    match = re.fullmatch(
+        r"(\d{1,30}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)", str(text), re.ASCII
+    )
+    if not match:
+        raise ValueError(f"not a quantity such as 256Mi or 1G: {text!r}")
+    number, unit = Fraction(match[1]), match[2]
+    return int(number * 2 ** _BINARY[unit] if unit in _BINARY else number * 10 ** _DECIMAL[unit])
+
+
+def duration(text: object) -> timedelta:
+    """A length of time from ``90s``, ``5m``, ``1h30m``, ``500ms``.
+
+    Raises:
+        ValueError: it is not one, finer than a millisecond, or longer than a thousand years.
+    """
+    if isinstance(text, timedelta):
+        return _whole_milliseconds(text)
+    if not re.fullmatch(r"(\d{1,15}(\.\d{1,9})?(ms|s|m|h|d))+", str(text), re.ASCII):
+        raise ValueError(f"not a duration such as 90s, 5m or 1h30m: {text!r}")
+    terms = re.findall(r"([\d.]+)(ms|s|m|h|d)", str(text))
+    milliseconds = sum(Fraction(number) * _MILLISECONDS[unit] for number, unit in terms)
+    if milliseconds % 1 or milliseconds > 365_000 * _MILLISECONDS["d"]:
+        raise ValueError(f"not a duration in whole milliseconds, up to 365000d: {text!r}")
+    return timedelta(milliseconds=int(milliseconds))
+
+
+def written(value: timedelta) -> str:
+    """A duration as text that reads back the same."""
+    milliseconds = value // _MILLISECOND
+    return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
+
+
+def _whole_milliseconds(value: timedelta) -> timedelta:
+    if value % _MILLISECOND:
+        raise ValueError(f"not a duration in whole milliseconds: {value}")
+    return value
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("must be longer than zero")
+    return value
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"not a regular expression: {text!r}: {error}") from error
+    return text
+
+
+def _zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"not an IANA time zone such as Europe/Berlin: {text!r}") from error
+    return text
+
+
+def _aware(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _strptime(text: str) -> str:
+    """A format that reads back what it writes."""
+    if "%" not in text:
+        raise ValueError(f"not a strptime format such as %Y-%m-%d: {text!r}")
+    moment = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)
+    try:
+        datetime.strptime(moment.strftime(text), text)  # noqa: DTZ007  # only whether it reads back
+    except ValueError as error:
+        raise ValueError(f"not a strptime format such as %Y-%m-%d: {text!r}: {error}") from error
+    return text
+
+
+def _ratio(value: object) -> float:
+    try:
+        ratio = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1
+    except ValueError:
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        raise ValueError(f"must be a number from 0 to 1, got {value!r}")
+    return ratio
+
+
+def _scalar(value: object) -> object:
+    if value is not None and not isinstance(value, str | int | float | bool):
+        raise ValueError("must be text, a number, true, false or null")
+    return value
+
+
+def _scalar_or_list(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_scalar(item) for item in value]
+    return _scalar(value)
+
+
+def matching(pattern: str, described: str) -> AfterValidator:
+    """Text of this form; ``described`` is what the message says it must be."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {described}, got {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0)]
+Duration = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+TimeZone = Annotated[str, AfterValidator(_zone)]
+Instant = Annotated[datetime, AfterValidator(_aware)]
+TimeFormat = Annotated[str, AfterValidator(_strptime)]
+Ratio = Annotated[float, BeforeValidator(_ratio)]
+Scalar = str | int | float | bool | None
+Setting = Annotated[Scalar, BeforeValidator(_scalar)]
+Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]

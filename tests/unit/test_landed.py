@@ -1,0 +1,43 @@
+"""What a task returns must add up."""
+
+from typing import Any
+
+import pytest
+
+from landfall.landed import LandedObject, LandedSlice, ObjectKind
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.store import Part, Upload
+
+PIECE = Slice(TopicPartition("clicks", 3), OffsetRange(40, 50))
+
+
+def an_object(kind: ObjectKind, rows: int) -> LandedObject:
+    upload = Upload(f"clicks/{kind}", "id", (Part("etag", 100),), "token")
+    return LandedObject(upload, kind, rows=rows, first_offset=40, last_offset=49, crc32=1)
+
+
+def landed(**counts: Any) -> LandedSlice:
+    zero = {"landed": 0, "filtered": 0, "dead_lettered": 0, "invisible": 0}
+    return LandedSlice(PIECE, **{"objects": (), "input_bytes": 0, **zero, **counts})
+
+
+def test_every_offset_is_accounted_for() -> None:
+    objects = (an_object(ObjectKind.DATA, 4), an_object(ObjectKind.DATA, 2), an_object(ObjectKind.DEAD_LETTERS, 1))
+
+    assert landed(objects=objects, landed=6, filtered=1, dead_lettered=1, invisible=2).landed == 6
+
+
+@pytest.mark.parametrize("invisible", [9, 11])
+def test_an_offset_too_few_or_too_many_is_refused(invisible: int) -> None:
+    with pytest.raises(ValueError, match=rf"clicks/3\[40, 50\): 10 offsets, but .* invisible {invisible}"):
+        landed(invisible=invisible)
+
+
+def test_objects_that_hold_other_than_the_landed_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"landed 10 \(9 in objects\)"):
+        landed(objects=(an_object(ObjectKind.DATA, 9),), landed=10)
+
+
+def test_dead_letters_are_not_landed_rows() -> None:
+    with pytest.raises(ValueError, match=r"landed 10 \(0 in objects\)"):
+        landed(objects=(an_object(ObjectKind.DEAD_LETTERS, 10),), landed=10)
