@@ -1,0 +1,97 @@
+"""A small real ledger with its objects, in memory: for tests that read one back, or break it."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from landfall import layout, ledger
+from landfall.landed import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger import Header, Record, State
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.store import Upload
+from landfall.store.memory import MemoryStore
+
+GROUP, LANE = "shop", "0"
+WRITER = "w1"
+
+
+@dataclass
+class Book:
+    """Appends records; objects hold one line per offset and become visible unless ``complete=False``."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    state: State = field(default_factory=State)
+    body: Callable[[range], bytes] = lambda offsets: b"".join(b'{"o":%d}\n' % o for o in offsets)
+    extension: str = ".json"
+
+    def append(self, make: Callable[[Header], Record]) -> Record:
+        record = make(ledger.next_header(self.state, WRITER, "2026-11-21T05:00:00+00:00", self.state.applied_through))
+        self.write(ledger.encode(record))
+        self.state = ledger.fold(self.state, ledger.encode(record))
+        return record
+
+    def write(self, body: bytes) -> None:
+        """Put any bytes into the next slot."""
+        self.store.create(layout.slot_key(GROUP, LANE, self.state.seq + 1), body)
+
+    def open(self, generation: int = 1) -> "Book":
+        header = Header(
+            self.state.seq + 1, self.state.tip, self.state.epoch + 1, WRITER, "t", self.state.applied_through
+        )
+        self.append(lambda _: ledger.Open(header=header, group=GROUP, lane=LANE, generation=generation, software="0"))
+        return self
+
+    def add(self, *tps: TopicPartition, start: int = 0) -> "Book":
+        entries = tuple(ledger.Entry(tp, "id", start) for tp in tps)
+        self.append(lambda h: ledger.Add(header=h, entries=entries))
+        return self
+
+    def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
+        """Upload one object with all offsets of the range, and say so."""
+        key = layout.object_key(
+            tp.topic, "dt=2026-11-21", self.state.generation or 1, tp.partition, start, self.extension
+        )
+        data = self.upload(key, range(start, end))
+        landed = LandedSlice(Slice(tp, OffsetRange(start, end)), (data,), end - start, 0, 0, 0, 9 * (end - start))
+        return replace(landed, **changes)  # type: ignore[arg-type]
+
+    def upload(self, key: str, offsets: range, kind: ObjectKind = ObjectKind.DATA) -> LandedObject:
+        token = f"token-{self.state.seq + 1}"
+        body = self.body(offsets)
+        upload_id = self.store.begin(key, token)
+        part = self.store.put_part(key, upload_id, 1, body)
+        upload = Upload(key, upload_id, (part,), token)
+        return LandedObject(upload, kind, len(offsets), offsets[0], offsets[-1], zlib.crc32(body))
+
+    def commit(self, *slices: LandedSlice, complete: bool = True) -> "Book":
+        commit = self.committing(*slices)
+        self.append(commit)
+        if complete:
+            for s in slices:
+                for o in s.objects:
+                    self.store.complete(o.upload)
+        return self
+
+    def committing(self, *slices: LandedSlice) -> Callable[[Header], Record]:
+        token = f"token-{self.state.seq + 1}"
+        return lambda h: ledger.Commit(header=h, token=token, slices=slices)
+
+    def applied(self) -> "Book":
+        """Record that everything so far is applied, as the next record of a driver does."""
+        applied = self.state.seq
+        self.append(lambda h: ledger.Yield(header=replace_header(h, applied), reason="test"))
+        return self
+
+    @property
+    def next_header(self) -> Header:
+        return ledger.next_header(self.state, WRITER, "t", self.state.applied_through)
+
+
+def replace_header(header: Header, applied_through: int) -> Header:
+    """A header that says more is applied."""
+    return Header(header.seq, header.prev, header.epoch, header.writer, header.time, applied_through)
+
+
+def bodies(store: MemoryStore) -> list[bytes]:
+    """All slots, in order."""
+    return [store.read(stat.key) or b"" for stat in store.list_after(layout.ledger_prefix(GROUP, LANE))]
