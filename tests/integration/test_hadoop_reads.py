@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from landfall.formats import Block, Format
 from landfall.formats.jsonlines import Json
+from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
 from landfall.offsets import TopicPartition
@@ -79,6 +80,12 @@ def hadoop_rows(spark: SparkSession, path: Path) -> list[tuple[Any, bytes]]:
     return rows
 
 
+def rows_of(query: str) -> list[Any]:
+    relation = duckdb.sql(query)
+    assert relation is not None
+    return relation.fetchall()
+
+
 def expected_key(offset: int, key: bytes | None, time: int) -> bytes:
     return bytes(msgpack.packb({1: offset, **({3: time} if time != -1 else {}), **({2: key} if key else {})}))
 
@@ -117,12 +124,12 @@ def test_duckdb_reads_json_of_many_blocks(tmp_path: Path, codec: str) -> None:
     json = Json.of({"codec": codec})
     path = write(tmp_path / f"a{json.extension}", json, *plain_blocks())
 
-    found = duckdb.sql(f"select count(*), sum(n), count(distinct n) from read_json('{path}')").fetchall()
+    found = rows_of(f"select count(*), sum(n), count(distinct n) from read_json('{path}')")
 
     assert found == [(3000, 2999 * 1500, 3000)]
 
 
-@pytest.mark.parametrize("codec", ["Gzip", "None"])
+@pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
 def test_spark_reads_json_of_many_blocks(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     json = Json.of({"codec": codec})
     path = write(tmp_path / f"a{json.extension}", json, *plain_blocks())
@@ -142,3 +149,24 @@ def test_gzip_of_many_blocks_is_read_by_zcat_python_and_java(spark: SparkSession
     assert subprocess.run(["zcat", path], check=True, capture_output=True).stdout == lines
     assert gzip.decompress(path.read_bytes()) == lines
     assert bytes(java.readAllBytes()) == lines
+
+
+@pytest.mark.parametrize("codec", ["Zstd", "Snappy", "Gzip", "None"])
+def test_spark_and_duckdb_read_parquet_of_many_row_groups(spark: SparkSession, tmp_path: Path, codec: str) -> None:
+    path = write(tmp_path / "a.parquet", Parquet.of({"codec": codec}), odd_records(), *plain_blocks())
+
+    by_spark = [
+        (row.topic, row.partition, row.offset, row.key, row.value, row.headers)
+        for row in spark.read.parquet(path.as_uri()).collect()
+    ]
+    by_duckdb = rows_of(
+        f"select topic, partition, \"offset\", epoch_ms(timestamp), key, value, headers from read_parquet('{path}')"
+    )
+
+    keys, values = [*ODD_KEYS, *(b"%d" % (n % 5) for n in range(3000))], [*ODD, *VALUES]
+    times = [*(time if time != -1 else None for time in ODD_TIMES), *(1763683200000 + n for n in range(3000))]
+    offsets = [*range(5), *range(3000)]
+    expected = list(zip(offsets, keys, values, strict=True))
+    assert by_spark == [("clicks", 3, offset, key, value, []) for offset, key, value in expected]
+    timed = zip(expected, times, strict=True)
+    assert by_duckdb == [("clicks", 3, offset, time, key, value, []) for (offset, key, value), time in timed]

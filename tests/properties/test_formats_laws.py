@@ -1,0 +1,95 @@
+"""Laws of every format: what goes in comes out, whatever the cut; the same blocks give the same bytes."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from landfall.formats import Block, Format
+from landfall.formats.jsonlines import Json
+from landfall.formats.parquet import Parquet
+from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.text import Text
+from landfall.offsets import TopicPartition
+from landfall.records import Records, of_columns
+
+CLICKS = TopicPartition("clicks", 3)
+PAYLOADS = st.one_of(st.none(), st.binary(max_size=300), st.text("ab|\r\n\t", max_size=6).map(str.encode))
+ROWS = st.lists(st.tuples(PAYLOADS, PAYLOADS, st.integers(-1, 2**62), st.integers(1, 2**40)), max_size=20)
+TEXTS = st.builds(
+    lambda delimiter, codec: Text.of({"delimiter": delimiter, "codec": codec}),
+    st.sampled_from(["\\n", "\\r\\n", "||", "aba", "\\0"]),
+    st.sampled_from(["Gzip", "Zstd", "None"]),
+)
+SEQUENCE_FILES = st.builds(
+    lambda mode, kind: SequenceFile.of({"keyMode": mode, **kind}),
+    st.sampled_from(["Legacy", "MessagePack"]),
+    st.sampled_from([{}, {"codec": "Gzip"}, {"codec": "None"}, {"compression": "Record"}]),
+)
+PARQUETS = st.builds(lambda codec: Parquet.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"]))
+FORMATS = st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, st.just(Json.of({"tombstones": "Null"})))
+Rows = Sequence[tuple[bytes | None, bytes | None, int, int]]
+
+
+def records(rows: Rows) -> Records:
+    values, keys, times, steps = zip(*rows, strict=True) if rows else ((), (), (), ())
+    columns = {"keys": pa.array(keys, pa.binary()), "timestamps": np.array(times, np.int64)}
+    return of_columns(CLICKS, np.cumsum(np.array(steps, np.int64)), pa.array(values, pa.binary()), **columns)
+
+
+def held(of: Format, rows: Rows) -> Records:
+    """The rows this format does not refuse."""
+    everything = records(rows)
+    return everything.take(np.setdiff1d(np.arange(len(rows)), of.refuse(everything).rows))
+
+
+def written(of: Format, whole: Records, cut: int) -> bytes:
+    encoder = of.encoder()
+    pieces = [whole.take(np.arange(start, min(start + cut, len(whole)))) for start in range(0, len(whole), cut)]
+    return b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
+
+
+@settings(deadline=None)
+@given(of=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
+def test_what_is_not_refused_comes_back_however_it_was_cut(of: Format, rows: Rows, cut: int) -> None:
+    whole = held(of, rows)
+
+    found = list(of.rows(io.BytesIO(written(of, whole, cut))))
+
+    no_null = isinstance(of, SequenceFile)
+    values = [value or b"" if no_null else value for value in whole.values.to_pylist()]
+    assert [row.value for row in found] == values
+    if not isinstance(of, Text):
+        assert [row.offset for row in found] == whole.offsets.tolist()
+
+
+@settings(deadline=None)
+@given(mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS)
+def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
+    found = list(mode.rows(io.BytesIO(written(mode, records(rows), 7))))
+
+    empty_is_none = isinstance(mode, SequenceFile)
+    keys = [(key or None) if empty_is_none else key for _, key, _, _ in rows]
+    assert [(row.key, row.timestamp) for row in found] == [
+        (key, time if time != -1 else None) for key, (_, _, time, _) in zip(keys, rows, strict=True)
+    ]
+
+
+@settings(deadline=None)
+@given(of=FORMATS, rows=ROWS, cut=st.integers(1, 20))
+def test_the_same_blocks_give_the_same_bytes(of: Format, rows: Rows, cut: int) -> None:
+    assert written(of, held(of, rows), cut) == written(of, held(of, rows), cut)
+
+
+@settings(deadline=None)
+@given(rows=ROWS, cut=st.integers(1, 20))
+def test_json_lines_are_one_for_each_row(rows: Rows, cut: int) -> None:
+    json = Json.of({})
+
+    lines = [row.value for row in json.rows(io.BytesIO(written(json, held(json, rows), cut)))]
+
+    payloads = [value for value, _, _, _ in rows if value is not None]
+    assert lines == [payload.replace(b"\r", b" ").replace(b"\n", b" ") for payload in payloads]
