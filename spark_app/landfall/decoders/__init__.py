@@ -22,11 +22,16 @@ class Wanted:
             is ``ts`` inside ``meta``. For delimited and regex payloads a path is one column or group name.
         schema: typed columns to extract, or None if the payload is written as it is.
         json: whether ``Decoded.records.values`` must be JSON objects on a single line (formats ``Json``).
+        timestamps, keys, headers: whether the format writes these columns of ``Records``. Only then are they carried to
+            its blocks: each costs CPU per record. Decoders and transforms may look at them anyway.
     """
 
     fields: tuple[tuple[str, ...], ...] = ()
     schema: pa.Schema | None = None
     json: bool = False
+    timestamps: bool = False
+    keys: bool = False
+    headers: bool = False
 
 
 @dataclass(frozen=True)

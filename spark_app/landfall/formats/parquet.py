@@ -81,8 +81,8 @@ class Parquet:
 
     @property
     def wanted(self) -> Wanted:
-        """Nothing by itself: the schema, if there is one, is the decoder's."""
-        return Wanted()
+        """The whole envelope; the schema, if there is one, is the decoder's."""
+        return Wanted(timestamps=True, keys=True, headers=True)
 
     def refuse(self, records: Records) -> BadRows:  # noqa: ARG002  # the protocol's signature
         """None: the envelope holds everything, and typed columns are what the decoder could decode."""

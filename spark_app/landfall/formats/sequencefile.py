@@ -94,8 +94,9 @@ class SequenceFile:
 
     @property
     def wanted(self) -> Wanted:
-        """Payloads as they are."""
-        return Wanted()
+        """Payloads as they are, and what MessagePack keys are made of."""
+        packed = self.key_mode is KeyMode.MESSAGEPACK
+        return Wanted(timestamps=packed, keys=packed)
 
     @property
     def block_bytes(self) -> int:

@@ -105,6 +105,11 @@ class Slots(Protocol):
 class Uploads(Protocol):
     """Objects in two phases."""
 
+    @property
+    def least_part_bytes(self) -> int:
+        """The least size of a part that is not the last (S3: 5 MiB)."""
+        ...
+
     def begin(self, key: str, token: str) -> str:
         """Begin an upload nobody can see, and return its id."""
         ...
@@ -145,11 +150,6 @@ class Objects(Protocol):
 
 class Store(Slots, Uploads, Objects, Protocol):
     """A place that keeps both the ledger and the objects."""
-
-    @property
-    def least_part_bytes(self) -> int:
-        """The least size of a part that is not the last (S3: 5 MiB)."""
-        ...
 
 
 class StoreType(Protocol):
