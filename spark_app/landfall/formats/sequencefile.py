@@ -95,7 +95,7 @@ class SequenceFile:
     @property
     def wanted(self) -> Wanted:
         """Payloads as they are, and what MessagePack keys are made of."""
-        packed = self.key_mode is KeyMode.MESSAGEPACK
+        packed = self.key_mode is KeyMode.MESSAGE_PACK
         return Wanted(timestamps=packed, keys=packed)
 
     @property
