@@ -3,8 +3,8 @@
 ========================  =====================================================================================
 ``unit``                  reads
 ========================  =====================================================================================
-Seconds .. Nanoseconds    numbers, and text that is a number
-Auto                      the same, in a unit told by the size (below); other text as Iso8601
+Seconds .. Nanoseconds    numbers, and text that is a number; other text as Iso8601
+Auto                      the same, in a unit told by the number's size
 Iso8601                   text as ``datetime.fromisoformat`` does; without a zone it is wall time of ``timezone``
 Custom                    text (or a number's digits) by ``strptime``; without ``%z`` wall time of ``timezone``
 ========================  =====================================================================================
@@ -89,7 +89,7 @@ class EventTime:
         """The event time of every row, or what is wrong with it; nothing is absent any more."""
         if self.timestamp is None:
             return _kafka_times(records.timestamps, np.arange(len(records)))
-        times = _column_times(fields[self.timestamp.path], self.timestamp)
+        times = column_times(fields[self.timestamp.path], self.timestamp)
         return times if not len(times.absent) else _with_missing(times, records, self.timestamp)
 
 
@@ -116,7 +116,8 @@ def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times
 # ------------------------------------------------------------------------------------------------- a column, by its kind
 
 
-def _column_times(values: FieldValues, timestamp: Timestamp) -> Times:
+def column_times(values: FieldValues, timestamp: Timestamp) -> Times:
+    """The times in a column of field values; what is absent is left to the caller."""
     if isinstance(values, np.ndarray):
         return _int_times(values, timestamp)
     if isinstance(values, pa.Array):
@@ -169,7 +170,7 @@ def _expected(timestamp: Timestamp) -> str:
         case TimeUnit.AUTO:
             return "a number or ISO-8601 text"
         case _:
-            return f"a number of {timestamp.unit.lower()}"
+            return f"a number of {timestamp.unit.lower()} or ISO-8601 text"
 
 
 def _all_bad(values: Sequence[object], error: str) -> Times:
@@ -254,20 +255,28 @@ def _checked(millis: Int64s, values: npt.NDArray[np.generic]) -> Times:
 # ------------------------------------------------------------------------------------------------------------------ text
 
 
+_CHUNK = 256
+"""Rows: when a column has a shape no column function reads, only such chunks of it are read one by one."""
+
+
 def _text_times(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     """Times of text without nulls."""
-    zone = Zone(timestamp.timezone)
-    match timestamp.unit:
-        case TimeUnit.ISO8601:
-            fast = _iso_millis(texts, zone)
-        case TimeUnit.CUSTOM:
-            fast = None
-        case _:
-            fast = _digits(texts)
-            if fast is not None:
-                return _checked(_millis(fast, timestamp.unit), fast)
-            fast = _iso_millis(texts, zone) if timestamp.unit is TimeUnit.AUTO else None
-    return _checked(fast, fast) if fast is not None else _each_text(texts, timestamp)
+    fast = _fast_text_millis(texts, timestamp)
+    if fast is not None:
+        return _checked(fast, fast)
+    if len(texts) <= _CHUNK:
+        return _each_text(texts, timestamp)
+    chunks = [(start, _text_times(texts.slice(start, _CHUNK), timestamp)) for start in range(0, len(texts), _CHUNK)]
+    errors = {start + row: error for start, chunk in chunks for row, error in chunk.errors.items()}
+    return Times(np.concatenate([chunk.millis for _, chunk in chunks]), errors=errors)
+
+
+def _fast_text_millis(texts: pa.StringArray, timestamp: Timestamp) -> Int64s | None:
+    """Milliseconds, not checked yet, if all rows have one shape that Arrow reads."""
+    if timestamp.unit is TimeUnit.CUSTOM:
+        return None
+    digits = _digits(texts) if timestamp.unit in _NUMERIC else None
+    return _iso_millis(texts, Zone(timestamp.timezone)) if digits is None else _millis(digits, timestamp.unit)
 
 
 def _digits(texts: pa.StringArray) -> Int64s | None:
@@ -318,12 +327,6 @@ def _reader(timestamp: Timestamp) -> Callable[[str], int]:
     """How to read one text as milliseconds; raises ValueError or OverflowError."""
     zone, unit, layout = Zone(timestamp.timezone), timestamp.unit, timestamp.format
 
-    def number(text: str) -> int:
-        match = _NUMBER.fullmatch(text)
-        if not match:
-            raise ValueError(f"not a number: {text!r}")
-        return _decimal_millis(match[1] == "-", match[2], match[3] or "", unit)
-
     def iso(text: str) -> int:
         return _instant(datetime.fromisoformat(text), zone)
 
@@ -331,10 +334,11 @@ def _reader(timestamp: Timestamp) -> Callable[[str], int]:
         assert layout is not None, "spec: Custom has a format"
         return _instant(datetime.strptime(text, layout), zone)  # noqa: DTZ007  # the zone comes next
 
-    def auto(text: str) -> int:
-        return number(text) if _NUMBER.fullmatch(text) else iso(text)
+    def number(text: str) -> int:
+        match = _NUMBER.fullmatch(text)
+        return _decimal_millis(match[1] == "-", match[2], match[3] or "", unit) if match else iso(text)
 
-    return {TimeUnit.ISO8601: iso, TimeUnit.CUSTOM: custom, TimeUnit.AUTO: auto}.get(unit, number)
+    return {TimeUnit.ISO8601: iso, TimeUnit.CUSTOM: custom}.get(unit, number)
 
 
 def _decimal_millis(negative: bool, whole: str, fraction: str, unit: TimeUnit) -> int:  # noqa: FBT001  # the sign
