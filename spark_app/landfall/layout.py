@@ -100,6 +100,34 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
     return f"{_group_prefix(group)}dead-letters/{topic}/{generation}_{partition}_{start:020d}.parquet"
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the records of an object come from, and which generation named it."""
+
+    topic: str
+    generation: int
+    partition: int
+    start: int
+
+
+def origin(group: str, key: str) -> Origin:
+    """What the key of a data object or of one of this group's dead-letter objects says.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    prefix = f"{_group_prefix(group)}dead-letters/"
+    if not key.startswith(prefix):
+        name = parse_key(key)
+        return Origin(name.topic, name.generation, name.partition, name.start)
+    topic, _, basename = key.removeprefix(prefix).partition("/")
+    match = _BASENAME.fullmatch(basename)
+    if not match:
+        raise ValueError(f"not the key of a dead-letter object: {key!r}")
+    _check_topic(topic)
+    return Origin(topic, int(match[1]), int(match[2]), int(match[3]))
+
+
 def owner_key() -> str:
     """The key of the record that says which group owns the output root."""
     return f"{SYSTEM}/owner.json"
