@@ -1,0 +1,423 @@
+"""The driver's loop: plan → run → verify → COMMIT → complete → mirror, and recovery before any of it.
+
+One thread decides and is the only one that appends to the ledger. Rounds run in threads of their own and objects are
+completed in the background; both only wake this thread. So the order of everything that counts is the order of this file:
+
+    open      OPEN fences whoever drove before
+    recover   every COMMIT that is not known to be applied is rolled forward, before anything is planned
+    pass      look at the log, commit what came back, complete, start rounds for what is due, report
+    drain     on SIGTERM or when caught up: no new rounds, commit what comes back in time, YIELD
+
+What may go wrong, and what follows, is in ``landfall.errors``: Retry leaves things as they are and comes back, Fenced
+stops everything at once, Stalled stops a topic partition or, if it concerns the ledger or the store, the driver.
+"""
+
+import logging
+import queue
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
+
+from landfall import layout, ledger
+from landfall.app import membership
+from landfall.app.applier import Applier
+from landfall.app.janitor import sweep
+from landfall.app.observer import Observer
+from landfall.app.repair import remake, repair
+from landfall.app.runner import Runner
+from landfall.app.tally import Tally
+from landfall.app.verdict import Verdict, judge
+from landfall.contract import ExitCode, Phase
+from landfall.errors import Fenced, LandfallError, Retry, Stalled
+from landfall.landed import LandedSlice, SliceResult
+from landfall.lane import LaneWriter
+from landfall.offsets import TopicPartition
+from landfall.plan import Capacity, Policy, Round, Sizes, plan
+from landfall.sink import Batch
+from landfall.spec import ConsumerGroup
+from landfall.store import Store, Upload
+
+log = logging.getLogger(__name__)
+
+BACKOFF = timedelta(seconds=1)
+BACKOFF_MOST = timedelta(minutes=2)
+"""How long a topic partition that failed waits before it is tried again, alone: doubled each time, up to this."""
+
+STARTUP_PATIENCE = timedelta(minutes=2)
+"""A source that never answered for this long ends the driver: most likely its address is wrong."""
+
+SWEEP_INTERVAL = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a driver works with; each a protocol, so that tests run the same loop on twins."""
+
+    store: Store
+    observer: Observer
+    runner: Runner
+    clock: Callable[[], datetime]
+    name: Callable[[], str]
+    """A new name, unique for ever: for batches."""
+
+
+@dataclass
+class Flight:
+    """A round under way."""
+
+    batch: Batch
+    round: Round
+    started: datetime
+    results: Future[list[SliceResult]]
+
+
+@dataclass
+class Setback:
+    """A topic partition that failed and waits."""
+
+    tries: int
+    until: datetime
+
+
+@dataclass
+class Driver:
+    """Lands one group's topics until told to stop.
+
+    Attributes:
+        group: the resource.
+        writer: the right to append, from ``LaneWriter.open``.
+        parts: store, log, runner, clock.
+        tally: what is counted and reported on the way.
+        report: called with the tally after every pass.
+        until_caught_up: stop when everything the log held at the first look is landed and visible.
+    """
+
+    group: ConsumerGroup
+    writer: LaneWriter
+    parts: Parts
+    tally: Tally
+    report: Callable[["Driver"], None]
+    until_caught_up: bool = False
+    phase: Phase = Phase.STARTING
+    blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
+    flights: dict[str, Flight] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        spec = self.group.spec
+        self.policy = Policy.of(spec.upload_policy)
+        self._sizes = Sizes()
+        self._inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
+        self._background = ThreadPoolExecutor(4, thread_name_prefix="background")
+        self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
+        self._setbacks: dict[TopicPartition, Setback] = {}
+        self._gated: Mapping[TopicPartition, Stalled] = {}
+        self._targets: dict[TopicPartition, int] | None = None
+        self._committed: list[tuple[int, Mapping[TopicPartition, int]]] = []
+        self._swept: datetime | None = None
+        self._stop_by: datetime | None = None
+        self._stop_reason = ""
+
+    # ------------------------------------------------------------------------------------------------ from outside
+
+    def stop(self, reason: str) -> None:
+        """Drain and yield, from any thread or a signal handler."""
+        self._stop_reason = self._stop_reason or reason
+        self._inbox.put(None)
+
+    def run(self) -> ExitCode:
+        """Land until told to stop, caught up, fenced or stalled."""
+        try:
+            self._recover()
+            while not self._done(self.parts.clock()):
+                self._pass(self.parts.clock())
+                self._wait()
+            return self._drained()
+        except Fenced as fenced:
+            self.phase, self.tally.message = Phase.FENCED, str(fenced)
+            log.warning("fenced", extra={"why": str(fenced)})
+            return ExitCode.FENCED
+        except Stalled as stalled:
+            self.phase, self.tally.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
+            log.error("stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # no trace: it is told
+            return ExitCode.STALLED
+        except Retry as error:
+            self.phase, self.tally.message = Phase.STOPPED, str(error)
+            return ExitCode.UNAVAILABLE
+        finally:
+            self._give_up_flights()
+            self._applier.stop()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._background.shutdown(wait=True)
+            self.report(self)
+
+    # ---------------------------------------------------------------------------------------------------- recovery
+
+    def _recover(self) -> None:
+        """Roll every COMMIT forward that is not known to be applied; only then may anything be planned."""
+        self.phase = Phase.RECOVERING
+        for commit, objects in sorted(self.writer.state.unapplied.items()):
+            self._applier.apply(commit, objects)
+        while True:
+            self._repair_lost()
+            if not self._applier.unapplied:
+                break
+            self.report(self)
+            self._wait()
+        self._sweep(self.parts.clock(), timedelta(0))
+        self.phase = Phase.RUNNING
+
+    def _repair_lost(self) -> None:
+        for commit, lost in self._applier.lost().items():
+            log.warning("decided uploads are lost", extra={"commit": commit, "objects": len(lost)})
+            make = partial(
+                remake,
+                group=self.group,
+                token=self.parts.name(),
+                runner=self.parts.runner,
+                uploads=self.parts.store,
+            )
+            try:
+                self._applier.apply(commit, repair(lost, commit, self.writer, make))
+            except Retry as error:
+                self._failed("Repair", error)
+
+    # ------------------------------------------------------------------------------------------------------ a pass
+
+    def _pass(self, now: datetime) -> None:
+        try:
+            self._look(now)
+        except Retry as error:
+            self._failed("SourceUnavailable", error)
+            if self._targets is None and now - self.tally.started > STARTUP_PATIENCE:
+                raise
+        self._land_finished(now)
+        self._repair_lost()
+        if not self._stopping(now):
+            self._start_rounds(now)
+            self._snapshot()
+        self._mirror()
+        if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
+            self._sweep(now, self.group.spec.tuning.orphan_age)
+        self.report(self)
+
+    def _look(self, now: datetime) -> None:
+        observer, kafka = self.parts.observer, self.group.spec.source.kafka
+        observer.look(now)
+        changes = membership.changes(self.writer.state, observer.topics)
+        if changes.leave:
+            self._append(partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated"))
+        self._enter(changes.enter)
+        gates = membership.gates(self.writer.state, kafka, observer.watermarks, observer.last_ends)
+        for piece in gates.holes:
+            if piece.topic_partition not in self._flying():
+                self._append(partial(ledger.Hole, piece=piece, reason="expired before it was landed"))
+                log.warning("lost range skipped", extra={"slice": str(piece)})
+        self._gated = {**gates.blocked, **changes.recreated}
+        observer.note(self.writer.state.checkpoint, now)
+        if self._targets is None:
+            self._targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
+
+    def _enter(self, entering: tuple[TopicPartition, ...]) -> None:
+        if not entering:
+            return
+        observer, kafka = self.parts.observer, self.group.spec.source.kafka
+        time = membership.starting_time(kafka)
+        founding = not self.writer.state.members
+        at_time = observer.log.offsets_at(entering, time) if time and founding else {}
+        starts = membership.first_offsets(kafka, entering, observer.watermarks, at_time, founding=founding)
+        ids = {topic.name: topic.topic_id for topic in observer.topics}
+        entries = tuple(ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items()))
+        if entries:
+            self._append(partial(ledger.Add, entries=entries))
+
+    def _start_rounds(self, now: datetime) -> None:
+        tuning = self.group.spec.tuning
+        while len(self.flights) < tuning.max_rounds and self._unapplied() < tuning.max_unapplied:
+            waiting = {tp for tp, setback in self._setbacks.items() if setback.until > now}
+            busy = self._flying() | waiting | self.standing().keys()
+            capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.keys())
+            backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
+            todo = plan(backlogs, self.policy, self._sizes, capacity, flush=self.until_caught_up)
+            if todo is None:
+                return
+            self._start(todo, now)
+
+    def _start(self, todo: Round, now: datetime) -> None:
+        batch = Batch(self.group, self.parts.name())
+        results = self._pool.submit(self.parts.runner.run, batch, todo.bins)
+        self.flights[batch.token] = Flight(batch, todo, now, results)
+        results.add_done_callback(lambda _: self._inbox.put(batch.token))
+
+    def _land_finished(self, now: datetime) -> None:
+        for token, flight in list(self.flights.items()):
+            if flight.results.done():
+                self._land(flight, now)
+                del self.flights[token]
+
+    def _land(self, flight: Flight, now: datetime) -> None:
+        verdict = judge(flight.round.slices, flight.results.result(), self.group.spec.bad_records.max_ratio)
+        if verdict.commit:
+            commit = partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
+            state = self._append(commit)
+            objects = chain.from_iterable(s.objects for s in verdict.commit)
+            self._applier.apply(state.seq, objects)
+            self._committed.append((state.seq, state.checkpoint.next_offsets))
+            self._sizes = self._sizes.learn(verdict.commit)
+            self.tally.committed(verdict.commit, now - flight.started, now)
+            log.info("batch committed", extra=_told(state.seq, verdict.commit))
+        self._set_back(verdict, now)
+        self._abort(verdict.discard)
+
+    def _set_back(self, verdict: Verdict, now: datetime) -> None:
+        for landed in verdict.commit:
+            self._setbacks.pop(landed.piece.topic_partition, None)
+        for tp, error in verdict.failed.items():
+            if isinstance(error, Stalled):
+                self.blocked[tp] = error
+                self._failed(error.reason, error)
+                continue
+            tries = self._setbacks[tp].tries + 1 if tp in self._setbacks else 1
+            self._setbacks[tp] = Setback(tries, now + min(BACKOFF * 2 ** min(tries - 1, 10), BACKOFF_MOST))
+            self._failed("RoundFailed", error)
+
+    # ------------------------------------------------------------------------------------------------------- aside
+
+    def _append(self, record: Callable[..., ledger.Record]) -> ledger.State:
+        return self.writer.append(lambda header: record(header=header), self._applier.applied_through)
+
+    def _snapshot(self) -> None:
+        state = self.writer.state
+        if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
+            self.writer.snapshot(self._applier.applied_through)
+
+    def _mirror(self) -> None:
+        """Tell Kafka's tools how far everything visible reaches."""
+        applied = [at for seq, at in self._committed if seq <= self._applier.applied_through]
+        if applied:
+            self._committed = self._committed[len(applied) :]
+            self._background.submit(self._quietly, "OffsetMirror", partial(self.parts.observer.log.mirror, applied[-1]))
+
+    def _sweep(self, now: datetime, age: timedelta) -> None:
+        """Abort uploads nobody decided.
+
+        Right after recovery everything open is either decided or an orphan, whatever its age: this driver has not begun any,
+        and those of the drivers before it can never be committed since the OPEN.
+        """
+        self._swept = now
+        decided = self._applier.decided
+        self._quietly("Sweep", partial(sweep, self.parts.store, self._is_ours, decided, now - age))
+
+    def _is_ours(self, key: str) -> bool:
+        """Whether a key is named as this group's objects are; another group's root may lie inside this one."""
+        try:
+            origin = layout.origin(self.group.metadata.name, key)
+        except ValueError:
+            return False
+        return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
+
+    def _abort(self, uploads: Iterable[Upload]) -> None:
+        for upload in uploads:
+            abort = partial(self.parts.store.abort, upload.key, upload.upload_id)
+            self._background.submit(self._quietly, "Abort", abort)
+
+    def _quietly(self, what: str, do: Callable[[], object]) -> None:
+        """Do what nothing depends on."""
+        try:
+            do()
+        except LandfallError as error:
+            log.warning("failed, and will be tried again", extra={"what": what, "why": str(error)})
+
+    def _give_up_flights(self) -> None:
+        """Abort what rounds uploaded that are not going to be committed; what is still running is left to the next sweep."""
+        for flight in self.flights.values():
+            if flight.results.done() and not flight.results.cancelled():
+                landed = (r for r in flight.results.result() if isinstance(r, LandedSlice))
+                self._abort(o.upload for r in landed for o in r.objects)
+
+    def _failed(self, reason: str, error: LandfallError) -> None:
+        self.tally.failed(reason, str(error), self.parts.clock())
+        log.warning("failed", extra={"reason": reason, "why": str(error)})
+
+    def _wait(self) -> None:
+        """Until something happened, or it is time to look again."""
+        try:
+            self._inbox.get(timeout=self.group.spec.tuning.poll_interval.total_seconds())
+            while True:
+                self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    # ------------------------------------------------------------------------------------------------------- asked
+
+    def standing(self) -> Mapping[TopicPartition, Stalled]:
+        """Topic partitions that stand still until a person acts."""
+        return {**self._gated, **self.blocked}
+
+    def _flying(self) -> set[TopicPartition]:
+        return {tp for flight in self.flights.values() for tp in flight.round.topic_partitions}
+
+    def _unapplied(self) -> int:
+        self._applier.lost()
+        return self._applier.unapplied
+
+    @property
+    def unapplied(self) -> int:
+        """COMMITs whose objects are not all visible yet."""
+        return self._applier.unapplied
+
+    def flying(self) -> set[TopicPartition]:
+        """Topic partitions that are being landed now."""
+        return self._flying()
+
+    def _landed_enough(self) -> set[TopicPartition]:
+        """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
+        if not self.until_caught_up or self._targets is None:
+            return set()
+        checkpoint = self.writer.state.checkpoint
+        return {tp for tp, end in self._targets.items() if tp in checkpoint and checkpoint[tp] >= end}
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that was there at the first look, and may go on, is landed and visible."""
+        if self._targets is None or self.flights or self._applier.unapplied:
+            return False
+        checkpoint, standing = self.writer.state.checkpoint, self.standing()
+        return all(tp in standing or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in self._targets.items())
+
+    def _stopping(self, now: datetime) -> bool:
+        if self.until_caught_up and not self._stop_reason and self.caught_up:
+            self._stop_reason = "caught up"
+        if self._stop_reason and self._stop_by is None:
+            self._stop_by = now + self.group.spec.upgrade.drain_timeout
+            self.phase = Phase.DRAINING
+        return bool(self._stop_reason)
+
+    def _done(self, now: datetime) -> bool:
+        if not self._stopping(now):
+            return False
+        assert self._stop_by is not None
+        return now >= self._stop_by or not (self.flights or self._applier.unapplied)
+
+    def _drained(self) -> ExitCode:
+        self._append(partial(ledger.Yield, reason=self._stop_reason))
+        self._mirror()
+        self.phase = Phase.STOPPED
+        standing = self.standing()
+        if self.until_caught_up and standing:
+            self.tally.message = "\n".join(f"{e.reason}: {e}" for _, e in sorted(standing.items()))
+            return ExitCode.STALLED
+        return ExitCode.OK
+
+
+def _told(seq: int, slices: tuple[LandedSlice, ...]) -> dict[str, int]:
+    return {
+        "slot": seq,
+        "slices": len(slices),
+        "landed": sum(s.landed for s in slices),
+        "dead_lettered": sum(s.dead_lettered for s in slices),
+        "objects": sum(len(s.objects) for s in slices),
+    }

@@ -1,0 +1,102 @@
+"""The driver's small HTTP face: ``/`` ``/healthcheck`` ``/version`` ``/status`` ``/metrics``.
+
+``/healthcheck`` tells the truth: 200 while the loop passes, or waits for a store or a source that is away (starting the
+driver again would not help), 503 when the loop is dead, stalled, fenced, or has not passed for ``STUCK``.
+"""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from landfall import __version__
+from landfall.app.metrics import StatusCollector
+from landfall.app.tally import Tally
+from landfall.contract import Phase, Status
+
+STUCK = timedelta(minutes=2)
+_JSON = "application/json; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
+_PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status       progress, as JSON\n/metrics      for Prometheus\n"
+
+
+class Board:
+    """Where the loop leaves its latest picture and what it waits for; read by the threads that answer requests."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        """Nothing is posted yet."""
+        self._clock = clock
+        self.latest: tuple[Status, Tally] | None = None
+        self.posted = clock()
+        self.waiting_for = ""
+
+    def post(self, status: Status, tally: Tally) -> None:
+        """Show a new picture."""
+        self.latest, self.posted, self.waiting_for = (status, tally), self._clock(), ""
+
+    def health(self) -> tuple[HTTPStatus, dict[str, object]]:
+        """The honest answer, and why."""
+        age = self._clock() - self.posted
+        phase = self.latest[0].phase if self.latest else Phase.STARTING
+        dead = phase in {Phase.STALLED, Phase.FENCED}
+        alive = not dead and (age < STUCK or bool(self.waiting_for))
+        why = {"alive": alive, "phase": phase, "seconds_since_pass": round(age.total_seconds(), 1)}
+        if self.waiting_for:
+            why["waiting_for"] = self.waiting_for
+        return (HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE), why
+
+
+def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
+    """Answer in a background thread until ``shutdown``; port 0 picks a free one (see ``server_port``).
+
+    Raises:
+        OSError: the port is taken.
+    """
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(lambda: board.latest))
+
+    class Handler(BaseHTTPRequestHandler):
+        server_version = f"landfall/{__version__}"
+
+        def do_GET(self) -> None:
+            code, kind, body = _answer(self.path.split("?")[0], board, registry)
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+            """Requests of probes and scrapers are not events."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    return server
+
+
+def _answer(path: str, board: Board, registry: CollectorRegistry) -> tuple[HTTPStatus, str, bytes]:
+    pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
+        "/": lambda: (HTTPStatus.OK, _TEXT, f"landfall {__version__}\n\n{_PATHS}".encode()),
+        "/healthcheck": lambda: _json(*board.health()),
+        "/version": lambda: _json(HTTPStatus.OK, {"version": __version__}),
+        "/status": lambda: _status(board),
+        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
+    }
+    missing = (HTTPStatus.NOT_FOUND, _TEXT, f"nothing here; there is\n{_PATHS}".encode())
+    return pages[path]() if path in pages else missing
+
+
+def _status(board: Board) -> tuple[HTTPStatus, str, bytes]:
+    if board.latest is None:
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
+    return _json(HTTPStatus.OK, board.latest[0])
+
+
+def _json(code: HTTPStatus, value: object) -> tuple[HTTPStatus, str, bytes]:
+    return code, _JSON, msgspec.json.encode(value)

@@ -1,0 +1,121 @@
+"""What Prometheus scrapes, made from one picture at a time.
+
+Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a key or a message. Past
+``TOPICS`` topics the rest is summed under ``topic="_other"``. ``docs/operations.md`` lists every name.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from landfall.app.tally import Tally
+from landfall.contract import PartitionStatus, Status
+
+TOPICS = 200
+OTHER = "_other"
+_GROUP = ["namespace", "group"]
+_TOPIC = [*_GROUP, "topic"]
+
+Family = GaugeMetricFamily | CounterMetricFamily
+
+
+class StatusCollector(Collector):
+    """Turns the latest status into metric families when scraped."""
+
+    def __init__(self, latest: Callable[[], tuple[Status, Tally] | None]) -> None:
+        """Ask ``latest`` at every scrape."""
+        self._latest = latest
+
+    def collect(self) -> Iterator[Family]:
+        """All families; none before the first pass."""
+        latest = self._latest()
+        if latest is None:
+            return
+        status, tally = latest
+        names = [status.namespace, status.group]
+        yield from (_gauge(name, text, names, value) for name, text, value in _gauges(status))
+        yield from (_counter(name, text, names, value) for name, text, value in _counters(status, tally))
+        yield from _by_topic(status, tally, names)
+        failures = CounterMetricFamily("landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"])
+        for reason, count in sorted(tally.failures_by_reason.items()):
+            failures.add_metric([*names, reason], count)
+        yield failures
+
+
+def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
+    blocked = sum(1 for p in status.partitions if p.blocked)
+    return (
+        ("landfall_lag_records", "Offsets not landed yet", status.lag_records),
+        ("landfall_lag_seconds", "Age of the oldest unlanded record", status.lag_seconds),
+        ("landfall_overdue_seconds", "Longest wait beyond the upload policy", status.overdue_seconds),
+        ("landfall_rounds", "Rounds under way", status.rounds),
+        ("landfall_unapplied_commits", "Commits whose objects are not all visible", status.commits.unapplied),
+        ("landfall_blocked_topic_partitions", "Topic partitions that wait for a person", blocked),
+        ("landfall_topic_partitions", "Topic partitions of the group", len(status.partitions)),
+        ("landfall_epoch", "Epoch of this driver in the ledger", status.epoch),
+        ("landfall_generation", "Generation of the group", status.generation),
+        ("landfall_consecutive_failures", "Failures since the last commit", status.commits.consecutive_failures),
+    )
+
+
+def _counters(status: Status, tally: Tally) -> Iterable[tuple[str, str, float]]:
+    return (
+        ("landfall_commits", "Commits of this driver", tally.commits),
+        ("landfall_objects", "Data objects committed", tally.objects),
+        ("landfall_input_bytes", "Payload bytes read from the source and committed", tally.input_bytes),
+        ("landfall_invisible_offsets", "Committed offsets that hold no record", tally.invisible),
+        ("landfall_filtered_records", "Records left out on purpose", tally.filtered),
+        ("landfall_busy_seconds", "Time from start to commit, summed over rounds", tally.busy.total_seconds()),
+        ("landfall_ledger_commits", "Commits in the ledger since its first slot", status.commits.total),
+    )
+
+
+def _by_topic(status: Status, tally: Tally, names: list[str]) -> Iterator[Family]:
+    lag = GaugeMetricFamily("landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC)
+    age = GaugeMetricFamily("landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC)
+    _fill(lag, names, _summed(status.partitions))
+    _fill(age, names, _oldest(status.partitions))
+    yield from (lag, age)
+    for name, text, counts in (
+        ("landfall_landed_records", "Records in committed data objects", tally.landed_by_topic),
+        ("landfall_landed_bytes", "Bytes of committed data objects", tally.bytes_by_topic),
+        ("landfall_dead_lettered_records", "Records in dead-letter objects", tally.dead_lettered_by_topic),
+    ):
+        family = CounterMetricFamily(name, text, labels=_TOPIC)
+        _fill(family, names, counts)
+        yield family
+
+
+def _summed(partitions: Iterable[PartitionStatus]) -> dict[str, float]:
+    lags: dict[str, float] = {}
+    for p in partitions:
+        lags[p.topic] = lags.get(p.topic, 0) + p.lag_records
+    return lags
+
+
+def _oldest(partitions: Iterable[PartitionStatus]) -> dict[str, float]:
+    ages: dict[str, float] = {}
+    for p in partitions:
+        ages[p.topic] = max(ages.get(p.topic, 0.0), p.lag_seconds)
+    return ages
+
+
+def _fill(family: Family, names: list[str], values: Mapping[str, float]) -> None:
+    topics = sorted(values)
+    for topic in topics[:TOPICS]:
+        family.add_metric([*names, topic], values[topic])
+    if topics[TOPICS:]:
+        family.add_metric([*names, OTHER], sum(values[topic] for topic in topics[TOPICS:]))
+
+
+def _gauge(name: str, text: str, names: list[str], value: float) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=_GROUP)
+    family.add_metric(names, value)
+    return family
+
+
+def _counter(name: str, text: str, names: list[str], value: float) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=_GROUP)
+    family.add_metric(names, value)
+    return family

@@ -1,0 +1,73 @@
+"""Making decided objects again whose uploads were lost, for example to a bucket's lifecycle rule.
+
+The COMMIT says which ranges they came from; the same ranges are read again, only the lost objects are kept, and a REPAIR
+record names their new uploads before anybody completes them. If Kafka has the range no more, or another spec would make
+other rows of it, a person must decide: ``Stalled`` with the exact range, never silence.
+"""
+
+from collections.abc import Callable, Collection
+from itertools import chain
+
+from landfall import layout, ledger
+from landfall.app.runner import Runner
+from landfall.errors import Reason, Retry, Stalled
+from landfall.landed import FailedSlice, LandedObject, LandedSlice
+from landfall.lane import LaneWriter
+from landfall.sink import Batch
+from landfall.spec import ConsumerGroup
+from landfall.store import Uploads
+
+Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]
+
+
+def repair(lost: Collection[LandedObject], commit: int, writer: LaneWriter, remake: Remake) -> tuple[LandedObject, ...]:
+    """Append the REPAIR for lost objects of a COMMIT and return them with their new uploads.
+
+    Raises:
+        Stalled: OBJECT_LOST, the range cannot be landed again as it was.
+        Retry: not now.
+    """
+    keys = {o.upload.key for o in lost}
+    body = writer.lane.slots.read(writer.lane.slot_key(commit))
+    record = ledger.decode(commit, body) if body else None
+    if not isinstance(record, ledger.Commit):
+        raise ledger.broken(commit, "should be the COMMIT of lost objects")
+    slices = [s for s in record.slices if any(o.upload.key in keys for o in s.objects)]
+    repaired = tuple(chain.from_iterable(remake(s, keys) for s in slices))
+    writer.append(lambda header: ledger.Repair(header=header, commit=commit, objects=repaired))
+    return repaired
+
+
+def remake(
+    before: LandedSlice, keys: Collection[str], group: ConsumerGroup, token: str, runner: Runner, uploads: Uploads
+) -> list[LandedObject]:
+    """Land a slice again and keep the objects with these keys; everything else it uploaded is given up.
+
+    Raises:
+        Stalled: OBJECT_LOST, the range is gone or the rows differ.
+        Retry: not now.
+    """
+    wanted = {o.upload.key: o for o in before.objects if o.upload.key in keys}
+    batch = Batch(_as_of(group, next(iter(wanted))), token)
+    (result,) = runner.run(batch, [(before.piece,)])
+    if isinstance(result, FailedSlice):
+        if isinstance(result.error, Retry):
+            raise result.error
+        raise Stalled(Reason.OBJECT_LOST, f"{before.piece}: {sorted(wanted)} cannot be made again: {result.error}")
+    made = {o.upload.key: o for o in result.objects if o.upload.key in keys}
+    for landed in result.objects:
+        if landed.upload.key not in keys:
+            uploads.abort(landed.upload.key, landed.upload.upload_id)
+    if {k: _content(o) for k, o in made.items()} != {k: _content(o) for k, o in wanted.items()}:
+        raise Stalled(Reason.OBJECT_LOST, f"{before.piece}: {sorted(wanted)} cannot be made again: the rows differ now")
+    return list(made.values())
+
+
+def _content(landed: LandedObject) -> tuple[int, int, int]:
+    return landed.rows, landed.first_offset, landed.last_offset
+
+
+def _as_of(group: ConsumerGroup, key: str) -> ConsumerGroup:
+    """The group with the generation that named the object, so that the same range gets the same names."""
+    generation = layout.origin(group.metadata.name, key).generation
+    return group.model_copy(update={"spec": group.spec.model_copy(update={"generation": generation})})

@@ -1,0 +1,24 @@
+"""Where a round's bins run: on Spark (``app.spark``), or on a twin in tests."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from landfall.landed import SliceResult
+from landfall.offsets import Slice
+from landfall.sink import Batch
+
+Bin = tuple[Slice, ...]
+"""Slices that one task reads one after another."""
+
+
+class Runner(Protocol):
+    """Runs bins side by side; called from several threads at once."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at the same time."""
+        ...
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        """A result for every slice; never raises for what a task met."""
+        ...

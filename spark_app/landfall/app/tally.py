@@ -1,0 +1,71 @@
+"""What a driver counts on the way."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from landfall.contract import Failure, Rates
+from landfall.landed import LandedSlice, ObjectKind
+
+
+@dataclass
+class Tally:
+    """Counters of one driver, from its start on; written by the driver's thread only."""
+
+    started: datetime
+    commits: int = 0
+    failures: int = 0
+    consecutive_failures: int = 0
+    failures_by_reason: dict[str, int] = field(default_factory=dict)
+    last_failure: Failure | None = None
+    last_commit: datetime | None = None
+    landed_by_topic: dict[str, int] = field(default_factory=dict)
+    dead_lettered_by_topic: dict[str, int] = field(default_factory=dict)
+    bytes_by_topic: dict[str, int] = field(default_factory=dict)
+    invisible: int = 0
+    filtered: int = 0
+    objects: int = 0
+    input_bytes: int = 0
+    busy: timedelta = timedelta(0)
+    last_round: timedelta = timedelta(0)
+    message: str = ""
+
+    def committed(self, slices: Iterable[LandedSlice], took: timedelta, now: datetime) -> None:
+        """Count a COMMIT whose round took this long."""
+        self.commits += 1
+        self.consecutive_failures = 0
+        self.last_commit, self.last_round, self.busy = now, took, self.busy + took
+        for landed in slices:
+            topic = landed.piece.topic_partition.topic
+            data = [o for o in landed.objects if o.kind is ObjectKind.DATA]
+            _add(self.landed_by_topic, topic, landed.landed)
+            _add(self.dead_lettered_by_topic, topic, landed.dead_lettered)
+            _add(self.bytes_by_topic, topic, sum(o.upload.size for o in data))
+            self.invisible += landed.invisible
+            self.filtered += landed.filtered
+            self.objects += len(data)
+            self.input_bytes += landed.input_bytes
+
+    def failed(self, reason: str, message: str, now: datetime) -> None:
+        """Count something that kept records from being committed."""
+        self.failures += 1
+        self.consecutive_failures += 1
+        _add(self.failures_by_reason, reason, 1)
+        self.last_failure = Failure(now.isoformat(), reason, message)
+
+    @property
+    def rates(self) -> Rates:
+        """Totals, and per second of the time rounds were under way."""
+        landed, seconds = sum(self.landed_by_topic.values()), max(self.busy.total_seconds(), 1e-3)
+        return Rates(
+            landed_records=landed,
+            landed_bytes=sum(self.bytes_by_topic.values()),
+            input_bytes=self.input_bytes,
+            dead_lettered=sum(self.dead_lettered_by_topic.values()),
+            records_per_second=landed / seconds,
+            input_bytes_per_second=self.input_bytes / seconds,
+        )
+
+
+def _add(counts: dict[str, int], name: str, more: int) -> None:
+    counts[name] = counts.get(name, 0) + more

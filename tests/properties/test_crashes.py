@@ -1,0 +1,157 @@
+"""The real loop over the in-memory store, killed at every call it makes; then its successor, and every offset counted."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+import pytest
+import stamina
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall import ledger
+from landfall.app.driver import Driver, Flight
+from landfall.app.verdict import judge
+from landfall.contract import ExitCode
+from landfall.store.faults import Call, Fault, Operation, Random
+from landfall.store.memory import MemoryStore
+from tests.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=1000):
+        yield
+
+
+class Killed(BaseException):
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+
+
+@dataclass
+class KillAt:
+    """Kills the driver at its n-th call of the store: before the effect, after it, or with the effect delivered later."""
+
+    number: int
+    how: str
+    dead: bool = False
+
+    def before(self, call: Call) -> Fault | None:
+        if self.dead or (call.number >= self.number and self.how == "before"):
+            self.dead = True
+            raise Killed
+        return Fault.LATE if call.number == self.number and self.how == "late" and changes(call) else None
+
+    def after(self, call: Call) -> None:
+        if self.dead or call.number >= self.number:
+            self.dead = True
+            raise Killed
+
+
+def changes(call: Call) -> bool:
+    return call.operation in {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
+
+
+class Peace:
+    """No faults, until told otherwise."""
+
+    def __init__(self) -> None:
+        self.plan: KillAt | Random | None = None
+
+    def before(self, call: Call) -> Fault | None:
+        return self.plan.before(call) if self.plan else None
+
+    def after(self, call: Call) -> None:
+        if self.plan:
+            self.plan.after(call)
+
+
+def log() -> TwinLog:
+    return TwinLog().write("a", 25, 7).write("b", 3)
+
+
+def run(kind: type[Driver], store: MemoryStore, of: TwinLog, writer: str) -> ExitCode:
+    one = driver(group(), store, of, TwinRunner(store), writer=writer)
+    one.__class__ = kind
+    return one.run()
+
+
+def calls_of_a_quiet_run() -> int:
+    store = MemoryStore()
+    run(Driver, store, log(), "w")
+    return sum(store.requests.values())
+
+
+def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[MemoryStore, TwinLog]:
+    """Kill one driver, let another land more after it, and one more after that."""
+    plan, of = Peace(), log()
+    store = MemoryStore(plan)
+    plan.plan = KillAt(number, how)
+    with suppress(Killed):
+        run(kind, store, of, "w1")
+    plan.plan = None
+    of.write("a", 31, 9)  # the successor sees other ends, so it cuts elsewhere
+    successor = driver(group(), store, of, TwinRunner(store), writer="w2")
+    successor.__class__ = kind
+    store.deliver()  # what the dead one had sent arrives after the successor's OPEN
+    assert successor.run() is ExitCode.OK
+    assert run(kind, store, of.write("b", 5), "w3") is ExitCode.OK
+    return store, of
+
+
+@pytest.mark.parametrize("how", ["before", "after", "late"])
+def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
+    for number in range(calls_of_a_quiet_run() + 1):
+        store, of = killed_then_continued(Driver, number, how)
+
+        assert landed_offsets(store) == written_offsets(of), f"killed {how} call {number}"
+        assert list(store.open_uploads("")) == [], f"killed {how} call {number}"
+
+
+@given(seed=st.integers(0, 2**32), rate=st.floats(0, 0.3), repeats=st.booleans())
+def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, repeats: bool) -> None:
+    plan, of = Peace(), log()
+    store = MemoryStore(plan, repeat_completes=repeats)
+    one = driver(group(), store, of, TwinRunner(store), writer="w1")
+    plan.plan = Random(seed, rate)
+
+    code = one.run()
+    plan.plan = None
+    store.deliver()
+    run(Driver, store, of.write("a", 31, 9), "w2")
+
+    assert code in {ExitCode.OK, ExitCode.FENCED, ExitCode.UNAVAILABLE}
+    assert landed_offsets(store) == written_offsets(of)
+
+
+class CompletesFirst(Driver):
+    """The loop with its one rule broken: objects become visible before the ledger says so."""
+
+    def _land(self, flight: Flight, now: datetime) -> None:  # noqa: ARG002  # its parent's shape
+        verdict = judge(flight.round.slices, flight.results.result(), 1.0)
+        for landed in chain.from_iterable(s.objects for s in verdict.commit):
+            self.parts.store.complete(landed.upload)
+        state = self._append(partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit))
+        self._applier.apply(state.seq, ())
+
+
+class PlansBeforeRecovery(Driver):
+    """The loop without rolling forward what its predecessor committed."""
+
+    def _recover(self) -> None:
+        """Trust that everything committed is visible."""
+
+
+@pytest.mark.parametrize("broken", [CompletesFirst, PlansBeforeRecovery])
+def test_each_rule_is_needed(broken: type[Driver]) -> None:
+    wrong = []
+    for number in range(calls_of_a_quiet_run() + 1):
+        store, of = killed_then_continued(broken, number, "after")
+        if landed_offsets(store) != written_offsets(of):
+            wrong.append(number)
+
+    assert wrong, f"{broken.__name__} lands exactly once as well: the rule is not needed"

@@ -1,0 +1,231 @@
+from collections.abc import Iterator, Sequence
+
+import pytest
+import stamina
+
+from landfall.app.runner import Bin
+from landfall.contract import LANE, ExitCode, Phase
+from landfall.errors import Reason, Retry, Stalled
+from landfall.landed import SliceResult
+from landfall.lane import Lane
+from landfall.ledger import Holding, State
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.sink import Batch
+from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.memory import MemoryStore
+from tests.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=100):
+        yield
+
+
+def ledger_state(store: MemoryStore) -> State:
+    return Lane(store, "twin", LANE).read()
+
+
+def test_everything_is_landed_once_and_the_lane_is_yielded() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 25, 7).write("b", 3)
+
+    code = driver(group(), store, log, TwinRunner(store)).run()
+
+    assert code is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert ledger_state(store).holding is Holding.YIELDED
+    assert log.mirrored == {TopicPartition("a", 0): 25, TopicPartition("a", 1): 7, B0: 3}
+
+
+def test_a_second_run_lands_only_what_is_new() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    log.write("a", 15)
+    runner = TwinRunner(store)
+
+    driver(group(), store, log, runner, writer="w2").run()
+
+    assert [piece for bins in runner.rounds for b in bins for piece in b] == [Slice(A0, OffsetRange(10, 15))]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_topic_partition_that_fails_is_tried_again_and_holds_nobody_up() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10).write("b", 10)
+    runner = TwinRunner(store, failures={A0: [Retry("away"), Retry("still away")]})
+
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert one.tally.failures_by_reason == {"RoundFailed": 2}
+
+
+def test_too_many_bad_records_stop_a_topic_partition_before_commit() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10).write("b", 10)
+    runner = TwinRunner(store, bad={A0: 3})
+
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.STALLED
+    assert one.standing()[A0].reason is Reason.BAD_RECORDS
+    assert landed_offsets(store) == written_offsets(TwinLog().write("b", 10))
+    assert ledger_state(store).checkpoint.next_offsets == {A0: 0, B0: 10}
+    assert list(store.open_uploads("")) == []
+
+
+def test_expired_offsets_stop_a_topic_partition() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    log.write("a", 30, log_start=20)
+
+    one = driver(group(), store, log, TwinRunner(store), writer="w2")
+
+    assert one.run() is ExitCode.STALLED
+    assert one.standing()[A0].reason is Reason.DATA_LOSS
+    assert "offsets [10, 20) expired" in one.tally.message
+
+
+def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> None:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    of, store, log = group(source={"kafka": kafka}), MemoryStore(), TwinLog().write("a", 10)
+    driver(of, store, log, TwinRunner(store)).run()
+    log.write("a", 30, log_start=20)
+
+    assert driver(of, store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
+    assert ledger_state(store).totals.skipped == 10
+    assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(10), *range(20, 30)]
+
+
+def test_a_recreated_topic_stands_still_until_a_new_generation() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    log.ids["a"] = "another"
+
+    stopped = driver(group(), store, log, TwinRunner(store), writer="w2")
+    assert stopped.run() is ExitCode.STALLED
+    assert stopped.standing()[A0].reason is Reason.TOPIC_RECREATED
+
+    assert driver(group(generation=2), store, log, TwinRunner(store), writer="w3").run() is ExitCode.OK
+    assert set(landed_offsets(store).values()) == {2}
+
+
+def test_a_driver_is_fenced_by_the_next_one() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    old = driver(group(), store, log, TwinRunner(store))
+    new = driver(group(), store, log, TwinRunner(store), writer="w2")
+
+    assert old.run() is ExitCode.FENCED
+    assert old.phase is Phase.FENCED
+    assert landed_offsets(store) == {}
+    assert list(store.open_uploads("")) == []
+    assert new.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_fenced_driver_names_who_took_the_slot() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    old = driver(group(), store, log, TwinRunner(store))
+    driver(group(), store, log, TwinRunner(store), writer="w2")
+    old.run()
+
+    assert old.tally.message == "ledger slot 1 was taken by epoch 2, writer w2"
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.CONFLICT]
+)
+def test_a_commit_survives_whatever_its_append_meets(fault: Fault) -> None:
+    plan = Scripted({Operation.CREATE: [None, None, fault, fault]})  # OPEN, ADD, then COMMIT twice
+    store, log = MemoryStore(plan), TwinLog().write("a", 10)
+
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert ledger_state(store).totals.commits == 1
+
+
+@pytest.mark.parametrize("repeat_completes", [True, False])
+@pytest.mark.parametrize(
+    "fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.ERROR_BODY]
+)
+def test_objects_become_visible_whatever_their_completion_meets(fault: Fault, repeat_completes: bool) -> None:
+    store = MemoryStore(Scripted({Operation.COMPLETE: [fault, fault]}), repeat_completes=repeat_completes)
+    log = TwinLog().write("a", 10)
+
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_decided_upload_that_was_lost_is_made_again() -> None:
+    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_lost_upload_whose_range_is_gone_stalls_with_the_range() -> None:
+    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    runner = TwinRunner(store)
+    one = driver(group(), store, log, runner)
+    gone = Stalled(Reason.DATA_LOSS, "offset 0 expired")
+    first = runner.run
+
+    def then_lost(
+        batch: Batch, bins: Sequence[Bin]
+    ) -> list[SliceResult]:  # the range is there for the round, and gone for the repair
+        results = first(batch, bins)
+        runner.failures[A0] = [gone]
+        return results
+
+    runner.run = then_lost  # type: ignore[method-assign]
+
+    assert one.run() is ExitCode.STALLED
+    assert "a/0[0, 10)" in one.tally.message
+    assert one.tally.message.startswith("ObjectLost")
+
+
+def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    log.error = Retry("broker away")
+    one = driver(group(), store, log, TwinRunner(store))
+    seen: list[int] = []
+
+    def back_after_three_looks(_: object) -> None:
+        seen.append(one.tally.failures)
+        if len(seen) > 3:
+            log.error = None
+
+    one.report = back_after_three_looks
+
+    assert one.run() is ExitCode.OK
+    assert one.tally.failures_by_reason["SourceUnavailable"] >= 3
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_source_that_never_answers_ends_the_driver() -> None:
+    store, log = MemoryStore(), TwinLog()
+    log.error = Retry("broker away")
+
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.UNAVAILABLE
+
+
+def test_a_stopped_driver_yields_and_leaves_the_rest() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    one = driver(group(), store, log, TwinRunner(store), until_caught_up=False)
+    one.stop("SIGTERM")
+
+    assert one.run() is ExitCode.OK
+    assert ledger_state(store).holding is Holding.YIELDED
+
+
+def test_snapshots_shorten_what_the_next_driver_reads() -> None:
+    of, store = group(tuning={"pollInterval": "5ms", "snapshotEvery": 2}), MemoryStore()
+    log = TwinLog()
+    for end in (5, 10, 15, 20):
+        assert driver(of, store, log.write("a", end), TwinRunner(store), writer=f"w{end}").run() is ExitCode.OK
+    state = ledger_state(store)
+
+    assert state.snapshot_seq > 0
+    assert landed_offsets(store) == written_offsets(log)

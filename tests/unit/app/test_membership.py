@@ -1,0 +1,103 @@
+from datetime import UTC, datetime
+
+from landfall.app.membership import changes, first_offsets, gates
+from landfall.errors import Reason
+from landfall.ledger import Holding, Member, State
+from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.source import Topic, Watermarks
+from landfall.spec import Kafka, StartAtOffsets, StartAtTime
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def kafka(**more: object) -> Kafka:
+    return Kafka.model_validate({"bootstrapServers": "k", "topicPattern": "a", **more})
+
+
+def state(*, generation: int = 1, **members: tuple[int, str, int]) -> State:
+    """Members as ``a0=(checkpoint, topic id, generation)``."""
+    tps = {TopicPartition(name[0], int(name[1])): of for name, of in members.items()}
+    return State(
+        holding=Holding.HELD,
+        generation=generation,
+        checkpoint=Checkpoint({tp: at for tp, (at, _, _) in tps.items()}),
+        members={tp: Member(topic_id, let_in) for tp, (_, topic_id, let_in) in tps.items()},
+    )
+
+
+def test_new_partitions_enter() -> None:
+    found = changes(state(a0=(5, "id", 1)), [Topic("a", "id", 2)])
+
+    assert (found.enter, found.leave, found.recreated) == ((A1,), (), {})
+
+
+def test_a_recreated_topic_stands_still() -> None:
+    found = changes(state(a0=(5, "old", 1)), [Topic("a", "new", 1)])
+
+    assert found.enter == ()
+    assert found.recreated[A0].reason is Reason.TOPIC_RECREATED
+    assert "raise spec.generation above 1" in str(found.recreated[A0])
+
+
+def test_a_new_generation_lands_a_recreated_topic_from_its_start() -> None:
+    found = changes(state(a0=(5, "old", 1), generation=2), [Topic("a", "new", 1)])
+
+    assert (found.enter, found.leave, found.recreated) == ((A0,), (A0,), {})
+
+
+def test_latest_counts_only_for_what_is_there_when_the_ledger_begins() -> None:
+    marks = {A0: Watermarks(3, 9)}
+
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, founding=True) == {A0: 9}
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, founding=False) == {A0: 3}
+
+
+def test_starting_offsets() -> None:
+    marks = {A0: Watermarks(3, 9), A1: Watermarks(0, 4)}
+    by_time = kafka(startingOffsets=StartAtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC)).model_dump())
+    by_offset = kafka(startingOffsets=StartAtOffsets(offsets={"a": {"0": 7}}).model_dump())
+
+    assert first_offsets(kafka(), [A0, A1], marks, {}, founding=True) == {A0: 3, A1: 0}
+    assert first_offsets(by_time, [A0, A1], marks, {A0: 5}, founding=True) == {A0: 5, A1: 4}
+    assert first_offsets(by_offset, [A0, A1], marks, {}, founding=True) == {A0: 7, A1: 0}
+
+
+def test_a_topic_partition_nobody_can_describe_yet_waits() -> None:
+    assert first_offsets(kafka(), [A0], {}, {}, founding=True) == {}
+
+
+def test_expired_offsets_stand_still_with_the_exact_range() -> None:
+    blocked = gates(state(a0=(5, "id", 1)), kafka(), {A0: Watermarks(8, 20)}, {}).blocked[A0]
+
+    assert blocked.reason is Reason.DATA_LOSS
+    assert "offsets [5, 8) expired" in str(blocked)
+
+
+def test_expired_offsets_become_a_hole_when_the_spec_allows() -> None:
+    found = gates(state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}, {})
+
+    assert (found.holes, found.blocked) == ((Slice(A0, OffsetRange(5, 8)),), {})
+
+
+def test_a_truncated_log_stands_still_whatever_the_spec_allows() -> None:
+    blocked = gates(state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(0, 4)}, {}).blocked[A0]
+
+    assert blocked.reason is Reason.DATA_LOSS
+    assert "ends at offset 4" in str(blocked)
+
+
+def test_a_topic_that_went_with_unlanded_records_stands_still() -> None:
+    blocked = gates(state(a0=(5, "id", 1)), kafka(), {}, {A0: 9}).blocked[A0]
+
+    assert blocked.reason is Reason.TOPIC_MISSING
+    assert "offsets [5, 9) went with it" in str(blocked)
+
+
+def test_a_fully_landed_topic_may_go() -> None:
+    assert gates(state(a0=(5, "id", 1)), kafka(), {}, {A0: 5}).blocked == {}
+
+
+def test_a_topic_named_in_the_spec_is_missed() -> None:
+    listed = Kafka.model_validate({"bootstrapServers": "k", "topics": ["a"]})
+
+    assert gates(state(a0=(5, "id", 1)), listed, {}, {}).blocked[A0].reason is Reason.TOPIC_MISSING
