@@ -1,7 +1,7 @@
 """What Prometheus scrapes, made from one picture at a time.
 
 Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a key or a message. Past
-``TOPICS`` topics the rest is summed under ``topic="_other"``. ``docs/operations.md`` lists every name.
+``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for ages). ``docs/operations.md`` lists every name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ def _by_topic(status: Status, tally: Tally, names: list[str]) -> Iterator[Family
     lag = GaugeMetricFamily("landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC)
     age = GaugeMetricFamily("landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC)
     _fill(lag, names, _summed(status.partitions))
-    _fill(age, names, _oldest(status.partitions))
+    _fill(age, names, _oldest(status.partitions), max)
     yield from (lag, age)
     for name, text, counts in (
         ("landfall_landed_records", "Records in committed data objects", tally.landed_by_topic),
@@ -101,12 +101,14 @@ def _oldest(partitions: Iterable[PartitionStatus]) -> dict[str, float]:
     return ages
 
 
-def _fill(family: Family, names: list[str], values: Mapping[str, float]) -> None:
+def _fill(
+    family: Family, names: list[str], values: Mapping[str, float], rest: Callable[[Iterable[float]], float] = sum
+) -> None:
     topics = sorted(values)
     for topic in topics[:TOPICS]:
         family.add_metric([*names, topic], values[topic])
     if topics[TOPICS:]:
-        family.add_metric([*names, OTHER], sum(values[topic] for topic in topics[TOPICS:]))
+        family.add_metric([*names, OTHER], rest(values[topic] for topic in topics[TOPICS:]))
 
 
 def _gauge(name: str, text: str, names: list[str], value: float) -> GaugeMetricFamily:

@@ -1,0 +1,160 @@
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import ThreadingHTTPServer
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from landfall.app.driver import Driver
+from landfall.app.http import STUCK, Board, serve
+from landfall.app.metrics import OTHER, TOPICS
+from landfall.app.report import picture
+from landfall.contract import Phase
+from landfall.errors import Retry
+from landfall.offsets import TopicPartition
+from landfall.store.memory import MemoryStore
+from tests.twins import NOW, TwinLog, TwinRunner, driver, group
+
+
+class Watch:
+    """A clock that tests set."""
+
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def board(watch: Watch) -> Board:
+    return Board(watch)
+
+
+@pytest.fixture
+def server(board: Board) -> Iterator[ThreadingHTTPServer]:
+    server = serve(board, "127.0.0.1", 0)
+    yield server
+    server.shutdown()
+
+
+def get(server: ThreadingHTTPServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}") as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def finished(log: TwinLog, **failures: list[Retry]) -> Driver:
+    store = MemoryStore()
+    runner = TwinRunner(store, failures={TopicPartition(name, 0): errors for name, errors in failures.items()})
+    one = driver(group(), store, log, runner)
+    one.run()
+    return one
+
+
+def posted(board: Board, one: Driver) -> None:
+    board.post(picture(one, NOW), one.tally)
+
+
+def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -> None:
+    assert get(server, "/status") == (503, '{"phase":"Starting"}')
+    assert get(server, "/healthcheck")[0] == 200
+
+
+def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: Board) -> None:
+    posted(board, finished(TwinLog().write("a", 10).write("b", 4)))
+
+    code, body = get(server, "/status")
+    status = json.loads(body)
+
+    assert code == 200
+    assert (status["group"], status["phase"], status["lag_records"], status["caught_up"]) == (
+        "twin",
+        "Stopped",
+        0,
+        True,
+    )
+    assert status["commits"]["total"] >= 1
+    assert [(p["topic"], p["checkpoint"], p["end_offset"]) for p in status["partitions"]] == [
+        ("a", 10, 10),
+        ("b", 4, 4),
+    ]
+
+
+def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: Board) -> None:
+    posted(board, finished(TwinLog().write("a", 10), a=[Retry("broker away")]))
+
+    status = json.loads(get(server, "/status")[1])
+
+    assert status["commits"]["failures"] == 1
+    assert status["commits"]["last_failure"]["message"] == "broker away"
+    assert status["commits"]["consecutive_failures"] == 0
+
+
+def test_a_loop_that_does_not_pass_is_not_healthy(server: ThreadingHTTPServer, board: Board, watch: Watch) -> None:
+    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+    watch.now += STUCK + timedelta(seconds=1)
+
+    assert get(server, "/healthcheck")[0] == 503
+
+
+def test_waiting_for_the_store_is_healthy_and_says_so(server: ThreadingHTTPServer, board: Board, watch: Watch) -> None:
+    board.waiting_for = "store: throttled"
+    watch.now += STUCK + timedelta(seconds=1)
+
+    code, body = get(server, "/healthcheck")
+
+    assert (code, json.loads(body)["waiting_for"]) == (200, "store: throttled")
+
+
+@pytest.mark.parametrize("phase", [Phase.STALLED, Phase.FENCED])
+def test_a_driver_that_will_not_go_on_is_not_healthy(server: ThreadingHTTPServer, board: Board, phase: Phase) -> None:
+    one = finished(TwinLog().write("a", 1))
+    one.phase = phase
+    posted(board, one)
+
+    assert get(server, "/healthcheck")[0] == 503
+
+
+def test_unknown_paths_say_what_there_is(server: ThreadingHTTPServer) -> None:
+    code, body = get(server, "/nope")
+
+    assert code == 404
+    assert "/metrics" in body
+
+
+def metrics(server: ThreadingHTTPServer) -> dict[tuple[str, str], float]:
+    families = text_string_to_metric_families(get(server, "/metrics")[1])
+    return {(s.name, s.labels.get("topic", "")): s.value for family in families for s in family.samples}
+
+
+def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: Board) -> None:
+    posted(board, finished(TwinLog().write("a", 10, 5).write("b", 4)))
+
+    values = metrics(server)
+
+    assert values["landfall_landed_records_total", "a"] == 15
+    assert values["landfall_landed_records_total", "b"] == 4
+    assert values["landfall_lag_records", ""] == 0
+    assert values["landfall_topic_lag_records", "a"] == 0
+
+
+def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: Board) -> None:
+    log = TwinLog()
+    for i in range(TOPICS + 5):
+        log.write(f"t{i:04}", 1)
+    posted(board, finished(log))
+
+    values = metrics(server)
+
+    assert values["landfall_landed_records_total", OTHER] == 5
+    assert len([topic for name, topic in values if name == "landfall_landed_records_total"]) == TOPICS + 1

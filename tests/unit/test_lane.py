@@ -1,0 +1,135 @@
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+import stamina
+
+from landfall import layout, ledger
+from landfall.errors import Fenced, Reason, Retry, Stalled
+from landfall.lane import Lane, LaneWriter, claim
+from landfall.offsets import TopicPartition
+from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.memory import MemoryStore
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ADD = partial(ledger.Add, entries=(ledger.Entry(TopicPartition("a", 0), "id", 0),))
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=20):
+        yield
+
+
+def opened(store: MemoryStore, writer: str = "w1") -> LaneWriter:
+    return LaneWriter.open(Lane(store, "g", "0"), writer, lambda: NOON, generation=1, software="test")
+
+
+def add(writer: LaneWriter) -> ledger.State:
+    return writer.append(lambda header: ADD(header=header))
+
+
+def test_the_lane_reads_back_what_was_appended() -> None:
+    store = MemoryStore()
+    state = add(opened(store))
+
+    assert Lane(store, "g", "0").read() == state
+
+
+def test_a_writer_that_was_opened_over_is_fenced() -> None:
+    store = MemoryStore()
+    old = opened(store)
+    opened(store, "w2")
+
+    with pytest.raises(Fenced, match="slot 1 was taken by epoch 2, writer w2"):
+        add(old)
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT])
+def test_an_append_knows_its_own_record_whatever_the_answer(fault: Fault) -> None:
+    store = MemoryStore(Scripted({Operation.CREATE: [None, fault]}))
+    writer = opened(store)
+
+    assert add(writer).seq == 1
+    assert Lane(store, "g", "0").read() == writer.state
+
+
+def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
+    store = MemoryStore(Scripted({Operation.CREATE: [None, *[Fault.LATE] * 20]}))
+    with pytest.raises(Retry):
+        add(opened(store))
+    successor = opened(store, "w2")
+
+    store.deliver()
+
+    assert Lane(store, "g", "0").read() == successor.state
+
+
+def test_whoever_waits_for_the_store_is_told() -> None:
+    store, heard = MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})), list[Retry]()
+
+    LaneWriter.open(Lane(store, "g", "0"), "w", lambda: NOON, generation=1, software="test", on_retry=heard.append)
+
+    assert len(heard) == 2
+
+
+def test_two_that_open_at_once_get_an_epoch_each() -> None:
+    store = MemoryStore()
+
+    assert [opened(store, "w1").state.epoch, opened(store, "w2").state.epoch] == [1, 2]
+
+
+def test_a_missing_slot_breaks_the_ledger() -> None:
+    store = MemoryStore()
+    add(opened(store))
+    store.overwrite(layout.slot_key("g", "0", 3), b"{}")
+
+    with pytest.raises(Stalled, match="slot 2: missing") as error:
+        Lane(store, "g", "0").read()
+    assert error.value.reason is Reason.LEDGER_BROKEN
+
+
+def test_a_snapshot_is_what_folding_everything_gives() -> None:
+    store = MemoryStore()
+    writer = opened(store)
+    add(writer)
+    from_start = Lane(store, "g", "0").read()
+    writer.snapshot(-1)
+
+    state = Lane(store, "g", "0").read()
+
+    assert (state.checkpoint, state.members) == (from_start.checkpoint, from_start.members)
+    assert state == writer.state
+
+
+@pytest.mark.parametrize("hint", [b"", b"{", b"[]", b'{"seq": "x"}', b'{"seq": 0}', b'{"seq": 1}', b'{"seq": 99}'])
+def test_a_wrong_hint_decides_nothing(hint: bytes) -> None:
+    store = MemoryStore()
+    state = add(opened(store))
+    store.overwrite(layout.head_key("g", "0"), hint)
+
+    assert Lane(store, "g", "0").read() == state
+
+
+def test_a_changed_snapshot_is_not_believed() -> None:
+    store = MemoryStore()
+    writer = opened(store)
+    add(writer)
+    writer.snapshot(-1)
+    store.overwrite(layout.snapshot_key("g", "0", 2), ledger.encode_state(ledger.State()))
+
+    assert Lane(store, "g", "0").read() == writer.state
+
+
+def test_an_output_root_belongs_to_one_group() -> None:
+    store = MemoryStore()
+    claim(store, "logs/clicks")
+    claim(store, "logs/clicks")
+
+    with pytest.raises(Stalled, match="belongs to") as error:
+        claim(store, "logs/views")
+    assert error.value.reason is Reason.OUTPUT_OCCUPIED
+    assert json.loads(store.read(layout.owner_key()) or b"") == {"owner": "logs/clicks"}
