@@ -1,0 +1,170 @@
+"""Tells the demo's story, phase by phase, and times it."""
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.tree import Tree
+
+from dev.demo import flights, proof
+from dev.demo.drivers import Group, Landfall
+from dev.demo.landing import land
+from dev.servers.cache import Missing
+from dev.servers.kafka import KAFKA
+from dev.servers.s3 import S3
+from dev.servers.server import STATE, Server
+
+FOLDER = STATE / "demo"
+
+
+@dataclass
+class Story:
+    """The console, and how long each phase took."""
+
+    console: Console = field(default_factory=lambda: Console(highlight=False))
+    begun: float = field(default_factory=time.monotonic)
+    phases: int = 0
+
+    @contextmanager
+    def phase(self, title: str) -> Iterator[None]:
+        """Announce what happens, and say afterwards how long it took."""
+        self.phases += 1
+        self.console.print(f"\n[bold cyan]{self.phases}  {title}")
+        begun = time.monotonic()
+        yield
+        self.console.print(f"[dim]   {time.monotonic() - begun:.1f} s")
+
+    def say(self, text: str) -> None:
+        """One line, indented."""
+        self.console.print(f"   {text}")
+
+    def progress(self) -> Progress:
+        """Bars of flights."""
+        columns = (
+            TextColumn("  "),
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+        )
+        return Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=self.console)
+
+
+def main() -> int:
+    """Tell it all; exit code 1 when a flight is missing, landed twice or lies in the wrong place."""
+    arguments = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    arguments.add_argument("--stop", action="store_true", help="stop Kafka and S3 at the end")
+    chosen = arguments.parse_args()
+    story = Story()
+    try:
+        return _demo(story, stop=chosen.stop)
+    except Missing as missing:
+        raise SystemExit(str(missing)) from None
+
+
+def _demo(story: Story, *, stop: bool) -> int:
+    servers = [Server(KAFKA, FOLDER), Server(S3, FOLDER)]
+    with story.phase("Kafka and S3, real ones, on this machine"):
+        landfall, bucket = _start(story, servers)
+    groups = [landfall.group(name, BUCKET=bucket.name) for name in ("backup", "partition")]
+    with story.phase(f"{flights.COUNT:,} flights as JSON events into flights.EWR, flights.JFK, flights.LGA"):
+        _produce(story, landfall.env["LANDFALL_KAFKA"])
+    with (
+        story.phase("Two groups land them at once; one driver dies in the middle by kill -9"),
+        story.progress() as bars,
+    ):
+        land(landfall, bucket, groups, bars)
+    with story.phase("What landed"):
+        for group in groups:
+            _draw(story, bucket, group)
+    sound = True
+    with story.phase("landfall status, fsck and verify: the ledger against the store"):
+        for group in groups:
+            for command in ("status", "fsck", "verify"):
+                sound &= landfall.ask(command, str(group.file)).returncode == 0
+    with story.phase("DuckDB counts the landed JSON, knowing nothing of Landfall"):
+        sound &= _count(story, bucket)
+    _end(story, servers, groups, stop=stop, sound=sound)
+    return 0 if sound else 1
+
+
+def _start(story: Story, servers: list[Server]) -> tuple[Landfall, proof.Bucket]:
+    """Fresh servers, unless the environment names existing ones; a bucket of our own."""
+    for server in servers:
+        server.down(at_once=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    env: dict[str, str] = {}
+    for server in servers:
+        status = server.up()
+        env |= status.env
+        story.say(f"{status.name:5} {status.address}" + ("" if status.pid else "  (yours)"))
+    bucket = proof.Bucket(env["LANDFALL_S3"], f"demo-{uuid4().hex[:6]}", {**os.environ, **env})
+    bucket.client.create_bucket(Bucket=bucket.name)
+    flights.create_topics(env["LANDFALL_KAFKA"])
+    return Landfall(FOLDER, env), bucket
+
+
+def _produce(story: Story, bootstrap: str) -> None:
+    with story.progress() as progress:
+        bar = progress.add_task("produced", total=flights.COUNT, note="")
+        size = flights.produce(bootstrap, lambda events: progress.advance(bar, events))
+        progress.update(bar, completed=flights.COUNT, note=f"{size / 1e6:.0f} MB")
+
+
+def _draw(story: Story, bucket: proof.Bucket, group: Group) -> None:
+    sizes = bucket.landed(group.name)
+    tree = Tree(f"s3://{bucket.name}/{group.name}  [dim]{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB")
+    for topic, output_partitions in sorted(proof.branches(sizes).items()):
+        branch = tree.add(f"{topic}  [dim]{len(output_partitions)} output partitions")
+        first = min(output_partitions)
+        leaf = branch.add(first)
+        for key in [key for key in sorted(sizes) if key.startswith(f"{group.name}/{topic}/{first}/")][:2]:
+            leaf.add(f"{Path(key).name}  [dim]{sizes[key]:,} B")
+        if len(output_partitions) > 1:
+            branch.add(f"[dim]… to {max(output_partitions)}")
+    story.console.print(tree)
+
+
+def _count(story: Story, bucket: proof.Bucket) -> bool:
+    with TemporaryDirectory() as folder:
+        keys = bucket.landed("partition")
+        proof.fetch(bucket, keys, Path(folder))
+        found = proof.count(Path(folder) / "partition", flights.COUNT)
+    twice = found.rows - found.distinct
+    story.say(f"[bold]{found.rows:,} rows[/] in {len(keys):,} objects over {found.days} days")
+    story.say(f"[bold]{found.missing} missing, {twice} twice, {found.misplaced} under another day than their own")
+    return found.exact(flights.COUNT)
+
+
+def _end(story: Story, servers: list[Server], groups: list[Group], *, stop: bool, sound: bool) -> None:
+    verdict = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
+    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.begun:.0f} s in all")
+    if stop:
+        for server in servers:
+            server.down()
+        return
+    story.console.print(
+        "\nKafka and S3 still run, so look around:\n"
+        f'   eval "$(dev/s3 env --state {_short(FOLDER)})"\n'
+        f"   .venv/bin/landfall locate --help\n"
+        f"   .venv/bin/landfall status {_short(groups[0].file)}\n"
+        "   make demo-clean    # when done"
+    )
+
+
+def _short(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

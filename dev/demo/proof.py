@@ -1,0 +1,128 @@
+"""What landed, seen by others: boto3 lists and fetches, DuckDB reads and counts. Nothing here is Landfall's."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import boto3
+import duckdb
+import orjson
+from botocore.config import Config
+from mypy_boto3_s3 import S3Client
+
+LEDGER = "_landfall/"
+
+COUNTING = """
+    WITH landed AS (
+        FROM read_json(
+            $files, format = 'newline_delimited', columns = {id: 'BIGINT', year: 'INT', month: 'INT', day: 'INT'},
+            hive_partitioning = true, hive_types = {dt: 'DATE'}
+        )
+    )
+    SELECT count(*), count(DISTINCT id), $expected - count(DISTINCT id) FILTER (id BETWEEN 0 AND $expected - 1),
+           count(DISTINCT dt), count(*) FILTER (dt != make_date(year, month, day))
+    FROM landed
+"""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The demo's bucket."""
+
+    endpoint: str
+    name: str
+    env: Mapping[str, str]
+
+    @cached_property
+    def client(self) -> S3Client:
+        """One client for all threads."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.env.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=self.env.get("AWS_SECRET_ACCESS_KEY"),
+            region_name=self.env.get("AWS_DEFAULT_REGION", "us-east-1"),
+            config=Config(s3={"addressing_style": "path"}, max_pool_connections=16),
+        )
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Visible objects under the prefix, by key."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
+
+    def read(self, key: str) -> bytes:
+        """A whole object."""
+        return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+
+    def landed(self, group: str) -> dict[str, int]:
+        """A group's data objects and their sizes."""
+        return {key: size for key, size in self.sizes(f"{group}/").items() if not key.startswith(f"{group}/{LEDGER}")}
+
+
+@dataclass
+class Ledger:
+    """A group's ledger, followed while it grows."""
+
+    bucket: Bucket
+    group: str
+    slots: int = 0
+    commits: int = 0
+    rows: int = 0
+
+    def follow(self) -> "Ledger":
+        """Read the records that are new."""
+        prefix = f"{self.group}/{LEDGER}{self.group}/0/"
+        for key in sorted(self.bucket.sizes(prefix))[self.slots :]:
+            record = orjson.loads(self.bucket.read(key))
+            self.slots += 1
+            if record["type"] == "COMMIT":
+                self.commits += 1
+                self.rows += sum(piece["landed"] for piece in record["slices"])
+        return self
+
+
+@dataclass(frozen=True)
+class Count:
+    """What DuckDB finds in the landed JSON."""
+
+    rows: int
+    distinct: int
+    missing: int
+    days: int
+    misplaced: int
+
+    def exact(self, expected: int) -> bool:
+        """Whether every flight is there once, on its own day."""
+        return (self.rows, self.distinct, self.missing, self.misplaced) == (expected, expected, 0, 0)
+
+
+def fetch(bucket: Bucket, keys: Iterable[str], folder: Path) -> None:
+    """Copy objects to files of the same path."""
+
+    def fetch_one(key: str) -> None:
+        file = folder / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bucket.read(key))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(fetch_one, keys))
+
+
+def count(folder: Path, expected: int) -> Count:
+    """Count the flights in gzipped JSON lines under ``folder/**/dt=…/``, by their unique id and their own date."""
+    found = duckdb.connect().execute(COUNTING, {"files": f"{folder}/**/*.json.gz", "expected": expected})
+    row = found.fetchone()
+    assert row
+    return Count(*row)
+
+
+def branches(sizes: Mapping[str, int]) -> dict[str, Counter[str]]:
+    """Objects by topic and output partition: ``{"flights.EWR": {"dt=2013-01-01": 3, …}}``."""
+    found: dict[str, Counter[str]] = {}
+    for key in sizes:
+        _, topic, output_partition, _ = key.split("/", 3)
+        found.setdefault(topic, Counter())[output_partition] += 1
+    return found
