@@ -178,8 +178,7 @@ class ParquetEncoder:
     def _table(self, block: Block) -> pa.Table:
         records, typed = block.records, block.columns
         if typed is None:
-            columns = [*_coordinates(records), records.keys, records.values, records.headers]
-            return pa.Table.from_arrays(columns, schema=ENVELOPE)
+            return pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
         fields, columns = list(typed.schema.remove_metadata()), list(typed.columns)
         if self._parquet.envelope:
             fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
@@ -188,6 +187,11 @@ class ParquetEncoder:
         if len(set(names)) < len(names):
             raise ValueError(f"{records.topic_partition}: two columns of one name among {', '.join(names)}")
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def envelope(records: Records) -> list[pa.Array]:
+    """The columns of ``ENVELOPE``."""
+    return [*_coordinates(records), records.keys, records.values, records.headers]
 
 
 def _coordinates(records: Records) -> list[pa.Array]:

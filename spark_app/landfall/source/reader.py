@@ -49,29 +49,38 @@ class KafkaReader:
         self._consumer: Consumer | None = None
         self._known: set[str] = set()
         self._trouble: KafkaError | None = None
+        self._busy = False
 
     def read(self, piece: Slice) -> Iterator[Records]:
         """Every visible record of the slice; see ``source.Reader``."""
         if not len(piece.offsets):
             return
+        if self._busy:
+            self.close()  # whoever read before stopped half way, and may not even have closed the iterator
         consumer = self._open()
+        self._busy = True
         try:
             self._know(consumer, piece.topic_partition.topic)
             consumer.assign([_position(piece.topic_partition, piece.offsets.start)])
             yield from _records(piece.topic_partition, self._messages(consumer, piece))
             consumer.unassign()
+            self._busy = False
         except KafkaException as error:
-            self.close()
+            self._drop(consumer)
             raise meaning(error, str(piece)) from error
         except BaseException:
-            self.close()  # a half-read assignment must not leak into the next slice
+            self._drop(consumer)  # a half-read assignment must not leak into the next slice
             raise
 
     def close(self) -> None:
         """Leave the broker; the next read connects anew."""
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._busy = self._consumer, None, False
         if consumer is not None:
             consumer.close()
+
+    def _drop(self, consumer: Consumer) -> None:
+        if self._consumer is consumer:
+            self.close()
 
     def _open(self) -> Consumer:
         if self._consumer is None:

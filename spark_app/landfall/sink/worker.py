@@ -1,0 +1,53 @@
+"""Inside a Spark task: what a Python worker keeps from one task to the next.
+
+A consumer, a store's client and a pipeline cost more to make than a small slice costs to land, so the worker keeps them
+for as long as the group's spec stays the same. Spark runs one task at a time in a worker process.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from landfall.errors import LandfallError
+from landfall.landed import FailedSlice, SliceResult
+from landfall.offsets import Slice
+from landfall.sink import Batch
+from landfall.sink.sorting import Sorter
+from landfall.sink.task import land_sorted
+from landfall.source.properties import kafka_properties
+from landfall.source.reader import KafkaReader
+from landfall.spec import ConsumerGroup
+from landfall.store import Store
+from landfall.store.urls import open_store
+
+
+@dataclass(frozen=True)
+class _Tools:
+    group: ConsumerGroup
+    reader: KafkaReader
+    store: Store
+    sorter: Sorter
+
+    @classmethod
+    def of(cls, group: ConsumerGroup) -> "_Tools":
+        reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
+        return cls(group, reader, open_store(group.spec.output), Sorter.of(group.spec))
+
+
+_kept: list[_Tools] = []
+
+
+def land_bin(batch: Batch, pieces: Sequence[Slice]) -> tuple[SliceResult, ...]:
+    """Land some slices of the group's Kafka topics in its store; a result for each."""
+    try:
+        tools = _tools(batch.group)
+    except LandfallError as error:
+        return tuple(FailedSlice(piece, error) for piece in pieces)
+    return land_sorted(batch, pieces, tools.reader, tools.store, tools.sorter)
+
+
+def _tools(group: ConsumerGroup) -> _Tools:
+    if not _kept or _kept[0].group != group:
+        while _kept:
+            _kept.pop().reader.close()
+        _kept.append(_Tools.of(group))
+    return _kept[0]
