@@ -23,8 +23,8 @@ ODD = of_columns(
     headers=pa.array([[], [{"key": "a", "value": None}, {"key": "a", "value": b"\xff"}], []], HEADERS),
 )
 TYPED = pa.RecordBatch.from_pylist(
-    [{"user": 1, "at": datetime(2026, 11, 21, tzinfo=UTC)}, {"user": None, "at": None}, {"user": 3, "at": None}],
-    pa.schema([("user", pa.int64()), ("at", pa.timestamp("us", "UTC"))], metadata={"pandas": "{}"}),
+    [{"user": 1, "at": datetime(2026, 11, 21, tzinfo=UTC)}, {"raw": b"\xff"}, {"user": 3}],
+    pa.schema([("user", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("raw", pa.binary())], {"pandas": "{}"}),
 )
 
 
@@ -101,11 +101,19 @@ def test_the_footer_has_statistics_and_nothing_of_pandas_or_arrow() -> None:
 def test_declared_columns_are_followed_by_the_coordinates() -> None:
     data = written(Parquet.of({}), Block(ODD, TYPED))
 
-    assert pq.read_schema(io.BytesIO(data)).names == ["user", "at", "_topic", "_partition", "_offset", "_timestamp"]
+    assert pq.read_schema(io.BytesIO(data)).names == [
+        "user",
+        "at",
+        "raw",
+        "_topic",
+        "_partition",
+        "_offset",
+        "_timestamp",
+    ]
     assert [(row.offset, row.timestamp, orjson.loads(row.value or b"")) for row in read(data)] == [
-        (5, None, {"user": 1, "at": "2026-11-21T00:00:00+00:00"}),
-        (7, 0, {"user": None, "at": None}),
-        (9, 1763683200123, {"user": 3, "at": None}),
+        (5, None, {"user": 1, "at": "2026-11-21T00:00:00Z", "raw": None}),
+        (7, 0, {"user": None, "at": None, "raw": "/w=="}),
+        (9, 1763683200123, {"user": 3, "at": None, "raw": None}),
     ]
 
 

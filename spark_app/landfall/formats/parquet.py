@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import BinaryIO
 
+import msgspec
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -93,7 +93,10 @@ class Parquet:
         return ParquetEncoder(self)
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; ValueError if it is damaged. Copied to a temporary file first: the footer comes last."""
+        """Read an object back; ValueError if it is damaged. Copied to a temporary file first: the footer comes last.
+
+        A row of declared columns comes as JSON, binary ones in it as base64.
+        """
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(stream, file)
             row = 0
@@ -208,7 +211,8 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
         values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
     else:
         coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
-        values, keys = [_json(row) for row in batch.drop_columns(coordinates).to_pylist()], [None] * len(batch)
+        rows = batch.drop_columns(coordinates).to_pylist()
+        values, keys = [msgspec.json.encode(row) for row in rows], [None] * len(batch)
     for offset, value, key, time in zip(offsets, values, keys, times, strict=True):
         yield Row(offset, value, key, time)
 
@@ -216,8 +220,3 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
 def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     there = name in batch.schema.names
     return batch[name].cast(pa.int64()).to_pylist() if there else [None] * len(batch)
-
-
-def _json(row: dict[str, object]) -> bytes:
-    """A typed row as JSON; bytes as Latin-1 text and whatever else JSON does not know as Python writes it."""
-    return orjson.dumps(row, default=lambda value: value.decode("latin-1") if isinstance(value, bytes) else str(value))
