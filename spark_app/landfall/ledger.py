@@ -12,7 +12,7 @@ over. Pure: no I/O, no clock, no logging. Reading and appending are in ``landfal
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -164,7 +164,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What the ledger knows of a topic partition: its topic's id and the generation that let it in."""
+    """What the ledger knows of a topic partition: its topic's id, and the highest generation that let it in or landed it."""
 
     topic_id: str
     generation: int
@@ -183,6 +183,8 @@ class State:
         generation: of the last OPEN.
         checkpoint: next offset to land per topic partition.
         members: per topic partition in the checkpoint.
+        retired: topic partitions that left, with the highest generation that ever named objects of theirs: offsets of a
+            recreated topic count from 0 again, so only a higher generation can name its objects without overwriting.
         unapplied: decided objects per COMMIT slot that is not known to be applied, repairs included.
         applied_through: highest ever recorded.
         snapshot_seq: the last SNAPSHOT slot; -1 for none.
@@ -198,6 +200,7 @@ class State:
     generation: int = 0
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     members: Mapping[TopicPartition, Member] = field(default_factory=dict)
+    retired: Mapping[TopicPartition, int] = field(default_factory=dict)
     unapplied: Mapping[int, tuple[LandedObject, ...]] = field(default_factory=dict)
     applied_through: int = -1
     snapshot_seq: int = -1
@@ -313,6 +316,7 @@ def _take(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one 
 
 def _add(state: State, record: Add) -> State:
     checkpoint, members = state.checkpoint, dict(state.members)
+    _check_names(state, (entry.topic_partition for entry in record.entries))
     for entry in record.entries:
         checkpoint = checkpoint.add(entry.topic_partition, entry.start)
         members[entry.topic_partition] = Member(entry.topic_id, state.generation)
@@ -320,11 +324,17 @@ def _add(state: State, record: Add) -> State:
 
 
 def _drop(state: State, record: Drop) -> State:
-    checkpoint, members = state.checkpoint, dict(state.members)
+    checkpoint, members, retired = state.checkpoint, dict(state.members), dict(state.retired)
     for tp in record.topic_partitions:
         checkpoint = checkpoint.drop(tp)
-        del members[tp]
-    return replace(state, checkpoint=checkpoint, members=members)
+        retired[tp] = max(members.pop(tp).generation, retired.get(tp, 0))
+    return replace(state, checkpoint=checkpoint, members=members, retired=retired)
+
+
+def _check_names(state: State, tps: Iterable[TopicPartition]) -> None:
+    for tp in tps:
+        if state.generation <= state.retired.get(tp, -1):
+            raise ValueError(f"{tp}: generation {state.generation} named objects of its former life already")
 
 
 def _commit(state: State, record: Commit) -> State:
@@ -334,9 +344,18 @@ def _commit(state: State, record: Commit) -> State:
         raise ValueError("an object key is named twice")
     if any(o.upload.token != record.token for o in objects):
         raise ValueError(f"an object does not carry the batch token {record.token}")
+    tps = {s.piece.topic_partition for s in record.slices}
+    _check_names(state, tps)
+    checkpoint = state.checkpoint.advance(s.piece for s in record.slices)
+    risen = {
+        tp: replace(state.members[tp], generation=state.generation)
+        for tp in tps
+        if state.members[tp].generation < state.generation
+    }
     return replace(
         state,
-        checkpoint=state.checkpoint.advance(s.piece for s in record.slices),
+        checkpoint=checkpoint,
+        members={**state.members, **risen} if risen else state.members,
         unapplied={**state.unapplied, record.header.seq: objects},
         last_commit_time=record.header.time,
         totals=state.totals.with_commit(record.slices),
@@ -377,6 +396,7 @@ class _Stored(msgspec.Struct, frozen=True):
     writer: str
     generation: int
     landings: tuple[_Landing, ...]
+    retired: tuple[tuple[TopicPartition, int], ...]
     unapplied: tuple[tuple[int, tuple[LandedObject, ...]], ...]
     applied_through: int
     snapshot_seq: int
@@ -396,6 +416,7 @@ def encode_state(state: State) -> bytes:
             writer=state.writer,
             generation=state.generation,
             landings=tuple(landings),
+            retired=tuple(sorted(state.retired.items())),
             unapplied=tuple(sorted(state.unapplied.items())),
             applied_through=state.applied_through,
             snapshot_seq=state.snapshot_seq,
@@ -421,6 +442,7 @@ def decode_state(body: bytes) -> State:
         generation=stored.generation,
         checkpoint=Checkpoint({x.topic_partition: x.next_offset for x in stored.landings}),
         members={x.topic_partition: x.member for x in stored.landings},
+        retired=dict(stored.retired),
         unapplied=dict(stored.unapplied),
         applied_through=stored.applied_through,
         snapshot_seq=stored.snapshot_seq,

@@ -18,7 +18,7 @@ from landfall.app.verdict import judge
 from landfall.contract import ExitCode
 from landfall.store.faults import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
-from tests.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -46,7 +46,7 @@ def test_of_an_unknown_topic_partition_nothing_is_known(book: Book) -> None:
 
 def test_of_a_recreated_topic_the_new_one_counts(book: Book) -> None:
     book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
-    book.add(TP)
+    book.open(generation=2).add(TP)
 
     assert place(book, 6) == NotYet(0)
 

@@ -28,11 +28,11 @@ from landfall.store import Part, Upload
 CLICKS = TopicPartition("clicks", 0)
 
 
-def opened(state: State, writer: str = "w1") -> State:
+def opened(state: State, writer: str = "w1", generation: int = 1) -> State:
     header = Header(
         state.seq + 1, state.tip, state.epoch + 1, writer, "2026-11-21T00:00:00+00:00", state.applied_through
     )
-    return fold(state, encode(Open(header=header, group="g", lane="0", generation=1, software="test")))
+    return fold(state, encode(Open(header=header, group="g", lane="0", generation=generation, software="test")))
 
 
 def header(state: State, applied_through: int = -1) -> Header:
@@ -198,9 +198,30 @@ def test_a_hole_skips_exactly_its_range() -> None:
     assert (state.checkpoint[CLICKS], state.totals.skipped) == (9, 9)
 
 
-def test_a_dropped_topic_partition_may_enter_again() -> None:
-    state = committed(entered(), landed(0, 5))
-    state = fold(state, encode(Drop(header=header(state), topic_partitions=(CLICKS,), reason="recreated")))
+def dropped(state: State) -> State:
+    return fold(state, encode(Drop(header=header(state), topic_partitions=(CLICKS,), reason="recreated")))
+
+
+def test_a_former_life_keeps_its_names() -> None:
+    state = dropped(committed(opened(entered(), generation=2), landed(0, 5)))
+    again = Add(header=header(state), entries=(Entry(CLICKS, "id2", 0),))
+
+    assert state.retired == {CLICKS: 2}
+    assert "generation 2 named objects of its former life" in refused(state, again)
+
+
+def test_a_rollback_cannot_land_over_a_former_life() -> None:
+    state = opened(dropped(committed(entered(), landed(0, 5))), generation=2)
+    state = fold(state, encode(Add(header=header(state), entries=(Entry(CLICKS, "id2", 0),))))
+    rolled_back = opened(state, generation=1)
+
+    assert "former life" in refused(
+        rolled_back, Commit(header=header(rolled_back), token="token", slices=(landed(0, 5),))
+    )
+
+
+def test_a_dropped_topic_partition_may_enter_again_under_a_higher_generation() -> None:
+    state = opened(dropped(committed(entered(), landed(0, 5))), generation=2)
 
     state = fold(state, encode(Add(header=header(state), entries=(Entry(CLICKS, "id2", 0),))))
 

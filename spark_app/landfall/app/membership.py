@@ -43,7 +43,7 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
     """Hold the log's topics against the ledger's members.
 
     A recreated topic counts its offsets from 0 again, so its objects would get names that are taken: only a generation
-    above the one that let the old topic in may land it.
+    above every one that landed the old topic may land it.
     """
     enter: list[TopicPartition] = []
     leave: list[TopicPartition] = []
@@ -129,6 +129,9 @@ def gates(
         if marks is None:
             if tp.topic in kafka.topics or last_ends.get(tp, at) > at:
                 blocked[tp] = _missing(tp, at, last_ends.get(tp, at))
+        elif state.generation <= state.retired.get(tp, -1):
+            text = f"{tp}: recreated, and generation {state.generation} landed its former life: raise spec.generation"
+            blocked[tp] = Stalled(Reason.TOPIC_RECREATED, f"{text} above {state.retired[tp]}")
         elif marks.log_start > at and kafka.on_data_loss == "SkipAndRecord":
             holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
         elif marks.log_start > at:

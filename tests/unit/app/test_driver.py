@@ -13,7 +13,7 @@ from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.store.faults import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
-from tests.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -16,7 +16,7 @@ from landfall.contract import Phase
 from landfall.errors import Retry
 from landfall.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.twins import NOW, TwinLog, TwinRunner, driver, group
+from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
 
 
 class Watch:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from landfall.app.membership import changes, first_offsets, gates
@@ -101,3 +102,12 @@ def test_a_topic_named_in_the_spec_is_missed() -> None:
     listed = Kafka.model_validate({"bootstrapServers": "k", "topics": ["a"]})
 
     assert gates(state(a0=(5, "id", 1)), listed, {}, {}).blocked[A0].reason is Reason.TOPIC_MISSING
+
+
+def test_a_rollback_does_not_land_over_a_former_life() -> None:
+    rolled_back = replace(state(a0=(5, "id", 2), generation=1), retired={A0: 1})
+
+    blocked = gates(rolled_back, kafka(), {A0: Watermarks(0, 9)}, {}).blocked[A0]
+
+    assert blocked.reason is Reason.TOPIC_RECREATED
+    assert "raise spec.generation above 1" in str(blocked)
