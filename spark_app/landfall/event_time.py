@@ -19,7 +19,7 @@ An event time is an instant in the years 1 to 9999. Absent and null fields follo
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import NoneType
 from typing import TypeAlias
 
@@ -62,23 +62,9 @@ class Times:
 
 @dataclass(frozen=True)
 class EventTime:
-    """Dates records as the spec says."""
+    """Dates records by this field, or by the Kafka timestamp if it is None."""
 
     timestamp: Timestamp | None
-
-    @classmethod
-    def of(cls, timestamp: Timestamp | None) -> "EventTime":
-        """Date by this field, or by the Kafka timestamp if it is None.
-
-        Raises:
-            ValueError: the custom format has a directive ``strptime`` does not know.
-        """
-        if timestamp and timestamp.format is not None:
-            try:
-                datetime.strptime(EPOCH.replace(tzinfo=UTC).strftime(timestamp.format), timestamp.format)  # noqa: DTZ007
-            except ValueError as error:
-                raise ValueError(f"not a strptime format: {timestamp.format!r}: {error}") from error
-        return cls(timestamp)
 
     @property
     def fields(self) -> tuple[Path, ...]:

@@ -49,8 +49,6 @@ def pipeline(spec: GroupSpec) -> Pipeline:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
     with _refused("spec.route.pattern"):
-        Router.of(spec.route, None)
-    with _refused("spec.decode.timestamp.format"):
         router = Router.of(spec.route, spec.decode.timestamp)
     steps = transforms(spec.transforms)
     made = output_format(spec.output)

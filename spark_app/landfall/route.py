@@ -129,9 +129,9 @@ class Router:
         """Build the router the spec asks for.
 
         Raises:
-            ValueError: the pattern or the time's format is not one; the message names the piece.
+            ValueError: the pattern is not one; the message names the piece.
         """
-        return cls(parse_pattern(route.pattern), EventTime.of(timestamp), Zone(route.timezone))
+        return cls(parse_pattern(route.pattern), EventTime(timestamp), Zone(route.timezone))
 
     @property
     def fields(self) -> tuple[Path, ...]:

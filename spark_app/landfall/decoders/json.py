@@ -9,7 +9,7 @@ Speed comes from three tiers, each giving the same rows:
 
 1. all payloads of a batch, joined by newlines, decoded in one call to a Struct type made of the wanted paths as integers;
 2. the same with fields of any type;
-3. row by row, when a row is bad or of an odd shape.
+3. row by row, in chunks where a row is bad or of an odd shape.
 
 Joining is sound only where no payload can blend into its neighbour. When each starts with ``{`` and ends with ``}``, the
 seam ``}`` newline ``{`` can stand between two top-level values only (a string holds no raw newline, arrays and objects
@@ -18,6 +18,7 @@ need a comma), so every payload holds whole values, and as many values as payloa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -31,8 +32,13 @@ from landfall.decoders.structs import Layer, Leaf, layers
 from landfall.records import FieldValues, Int64s, Records
 from landfall.spec import ColumnType
 
-Values = Mapping[Leaf, FieldValues]
+Values: TypeAlias = Mapping[Leaf, FieldValues]
 """The values of every leaf, a row each."""
+Extracted: TypeAlias = tuple[Values, Mapping[int, str]]
+"""Values, and what is wrong, by row."""
+
+_CHUNK = 1024
+"""Rows: only such chunks of a batch are decoded row by row."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOT_SHARED = {ColumnType.BINARY, ColumnType.JSON}
@@ -86,7 +92,7 @@ class Json:
         batch, wrong = record_batch(self.schema, [_listed(values[leaf]) for leaf in self.columns])
         return Decoded(records, fields, batch).reject({**wrong, **errors})
 
-    def _values(self, payloads: pa.BinaryArray) -> tuple[Values, Mapping[int, str]]:
+    def _values(self, payloads: pa.BinaryArray) -> Extracted:
         """The values of every leaf, None where a payload is null, and what is wrong with the others, by row."""
         if not payloads.null_count:
             return self._columns(payloads)
@@ -95,20 +101,17 @@ class Json:
         spread = {leaf: _spread(column, rows, len(payloads)) for leaf, column in values.items()}
         return spread, {int(rows[row]): error for row, error in errors.items()}
 
-    def _columns(self, payloads: pa.BinaryArray) -> tuple[Values, Mapping[int, str]]:
+    def _columns(self, payloads: pa.BinaryArray) -> Extracted:
         """The same without nulls."""
         joined = _joined(payloads) if self.layers is not None else None
-        if joined is None:
-            return self._row_by_row(payloads.to_pylist())
-        values: dict[Leaf, FieldValues] = {}
-        for layer in self.layers or ():
-            together = _decoded_together(layer, joined, len(payloads))
-            if together is None:
-                return self._row_by_row(payloads.to_pylist())
-            values |= together
-        return values, {}
+        together = joined and _decoded_together(self.layers or (), joined, len(payloads))
+        if together is not None:
+            return together, {}
+        if len(payloads) > _CHUNK:
+            return _concatenated([self._columns(payloads.slice(at, _CHUNK)) for at in range(0, len(payloads), _CHUNK)])
+        return self._row_by_row(payloads.to_pylist())
 
-    def _row_by_row(self, payloads: Sequence[bytes]) -> tuple[Values, Mapping[int, str]]:
+    def _row_by_row(self, payloads: Sequence[bytes]) -> Extracted:
         made: list[list[object]] = [[layer.nothing] * len(payloads) for layer in self.layers or ()]
         odd: list[int] = []
         for row, payload in enumerate(payloads):
@@ -151,18 +154,38 @@ def _joined(payloads: pa.BinaryArray) -> pa.Buffer | None:
         return None
 
 
-def _decoded_together(layer: Layer, joined: pa.Buffer, rows: int) -> Values | None:
-    """The layer's values if every row gives them; fast as long as all are integers."""
+def _decoded_together(layers: Sequence[Layer], joined: pa.Buffer, rows: int) -> Values | None:
+    """The values of all layers, if every row gives them."""
+    values: dict[Leaf, FieldValues] = {}
+    try:
+        for layer in layers:
+            values |= _layer_values(layer, joined, rows)
+    except _UNREADABLE:
+        return None
+    return values
+
+
+def _layer_values(layer: Layer, joined: pa.Buffer, rows: int) -> Values:
     try:
         if layer.ints is not None:
             return layer.int_columns(_lines(layer.ints, joined, rows))
-    except (OverflowError, *_UNREADABLE):
-        pass
-    try:
-        columns = layer.columns(_lines(layer.any, joined, rows))
-    except _UNREADABLE:
-        return None
+    except (OverflowError, msgspec.ValidationError):
+        pass  # all of it is JSON so far, only not all integers
+    columns = layer.columns(_lines(layer.any, joined, rows))
     return {leaf: _narrowed(column) for leaf, column in columns.items()}
+
+
+def _concatenated(pieces: Sequence[Extracted]) -> Extracted:
+    """Pieces of ``_CHUNK`` rows, but for the last, as one."""
+    values: dict[Leaf, FieldValues] = {}
+    for leaf in pieces[0][0]:
+        columns = [piece[leaf] for piece, _ in pieces]
+        if all(isinstance(column, np.ndarray) for column in columns):
+            values[leaf] = np.concatenate(columns)
+        else:
+            values[leaf] = [value for column in columns for value in _listed(column)]
+    errors = {i * _CHUNK + row: error for i, (_, wrong) in enumerate(pieces) for row, error in wrong.items()}
+    return values, errors
 
 
 def _lines(decoder: msgspec.json.Decoder[object], joined: pa.Buffer, rows: int) -> list[object]:

@@ -41,7 +41,7 @@ class Layer:
 
     Attributes:
         leaves: per leaf, the Struct's attributes that lead there.
-        ints: decodes payloads whose every leaf is an integer; None when a leaf asks for another type, or there is none.
+        ints: decodes payloads whose every leaf is an integer; None when a leaf asks for another type.
         any: decodes every payload whose leaves are of their types, null or absent.
         nothing: what ``any`` makes of ``{}``.
     """
@@ -94,7 +94,7 @@ def _tree(leaves: Sequence[Leaf]) -> Tree:
 
 
 def _layer(tree: Tree, leaves: Sequence[Leaf]) -> Layer:
-    all_any = bool(leaves) and all(leaf.type is object for leaf in leaves)
+    all_any = all(leaf.type is object for leaf in leaves)
     of_any = _struct(tree, ints=False)
     return Layer(
         {leaf: tuple(_names(tree, leaf.path)) for leaf in leaves},

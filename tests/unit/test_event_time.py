@@ -1,0 +1,167 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times
+from landfall.offsets import TopicPartition
+from landfall.records import FieldValues, Records, of_columns
+from landfall.spec import Timestamp
+
+TEN = 1_357_034_400_000
+"""2013-01-01T10:00:00Z."""
+
+
+def rows(count: int, timestamps: list[int] | None = None) -> Records:
+    stamps = None if timestamps is None else np.array(timestamps, np.int64)
+    return of_columns(TopicPartition("t", 0), np.arange(count), pa.nulls(count, pa.binary()), timestamps=stamps)
+
+
+def read(values: FieldValues, timestamps: list[int] | None = None, **timestamp: object) -> Times:
+    time = EventTime(Timestamp.model_validate({"field": "ts", **timestamp}))
+    return time.read(rows(len(values), timestamps), {("ts",): values})
+
+
+def millis(value: object, **timestamp: object) -> int | str:
+    """The time read from one value, having checked that every shape of column says the same."""
+    times = read([value], **timestamp)
+    if type(value) is int and abs(value) < 2**63:
+        assert read(np.array([value]), **timestamp).millis.tolist() == times.millis.tolist()
+    if isinstance(value, str):
+        assert read(pa.array([value]), **timestamp).millis.tolist() == times.millis.tolist()
+    mixed = read([value, None, 5, "x", value, 1.5], **timestamp)
+    assert mixed.millis[[0, 4]].tolist() == times.millis.tolist() * 2
+    return times.errors.get(0) or int(times.millis[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        (-5, -5000),
+        (999_999_999, 999_999_999_000),
+        (10**12, 10**12),
+        (10**12 - 1, "timestamp out of range, got 999999999999"),
+        (10**15, 10**12),
+        (10**15 - 1, "timestamp out of range, got 999999999999999"),
+        (10**18 - 1, "timestamp out of range, got 999999999999999999"),
+        (10**18, 10**12),
+        (1_357_034_400, TEN),
+        (TEN, TEN),
+        (TEN * 1000 + 999, TEN),
+        (TEN * 10**6 + 999_999, TEN),
+        ("1357034400", TEN),
+        ("1357034400.9999999", TEN + 999),
+        (1357034400.25, TEN + 250),
+        (1357034400.99999, TEN + 999),
+        (-0.5, -500),
+        ("-0.5", -500),
+        ("-0.0001", -1),
+        (10**30, f"timestamp out of range, got {10**30}"),
+        (float("nan"), "timestamp out of range, got nan"),
+        (float("inf"), "timestamp out of range, got inf"),
+        (1e300, "timestamp out of range, got 1e+300"),
+        (True, "timestamp: expected a number or ISO-8601 text, got True"),
+        ({}, "timestamp: expected a number or ISO-8601 text, got {}"),
+        ("", "timestamp: expected a number or ISO-8601 text, got ''"),
+        ("0x10", "timestamp: expected a number or ISO-8601 text, got '0x10'"),
+        (" 5", "timestamp: expected a number or ISO-8601 text, got ' 5'"),
+        ("2013-01-01T10:00:00Z", TEN),
+    ],
+)
+def test_auto_tells_the_unit_by_secors_rule(value: object, expected: int | str) -> None:
+    assert millis(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "value"),
+    [
+        ("Seconds", 1_357_034_400),
+        ("Milliseconds", TEN),
+        ("Microseconds", TEN * 1000 + 1),
+        ("Nanoseconds", TEN * 10**6 + 1),
+        ("Nanoseconds", str(TEN * 10**6 + 1)),
+        ("Milliseconds", float(TEN)),
+        ("Milliseconds", "2013-01-01T10:00:00Z"),
+    ],
+)
+def test_a_unit_is_taken_at_its_word(unit: str, value: object) -> None:
+    assert millis(value, unit=unit) == TEN
+
+
+@pytest.mark.parametrize(("unit", "value"), [("Milliseconds", -1), ("Microseconds", -1), ("Nanoseconds", -1)])
+def test_negative_times_round_down(unit: str, value: object) -> None:
+    assert millis(value, unit=unit) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2013-01-01T10:00:00Z", TEN),
+        ("2013-01-01 10:00:00Z", TEN),
+        ("2013-01-01T12:00:00+02:00", TEN),
+        ("2013-01-01T12:00:00+0200", TEN),
+        ("2013-01-01T05:00:00", TEN),
+        ("2013-01-01T10:00:00.5Z", TEN + 500),
+        ("2013-01-01T10:00:00.123456Z", TEN + 123),
+        ("2013-01-01T10:00:00.123456789Z", TEN + 123),
+        ("2013-01-01T10:00:00.999999999999Z", TEN + 999),
+        ("20130101T100000Z", TEN),
+        ("2013-01-01T10Z", TEN),
+        ("0001-01-01T00:00:00Z", MIN_MILLIS),
+        ("9999-12-31T23:59:59.999Z", MAX_MILLIS),
+    ],
+)
+def test_iso_text_is_read_in_all_its_shapes(text: str, expected: int | str) -> None:
+    assert millis(text, unit="Iso8601", timezone="America/New_York") == expected
+
+
+@pytest.mark.parametrize("text", ["2013-13-01", "2013-02-30T00:00:00Z", "2013-01-01T25:00:00Z", "soon", "", "٢٠١٣"])
+def test_text_that_is_no_time_is_bad(text: str) -> None:
+    assert millis(text, unit="Iso8601") == f"timestamp: expected ISO-8601 text, got {text!r}"
+
+
+def test_a_number_is_no_iso_text() -> None:
+    assert millis(5, unit="Iso8601") == "timestamp: expected ISO-8601 text, got 5"
+
+
+@pytest.mark.parametrize(
+    ("layout", "value"),
+    [("%d/%b/%Y:%H:%M:%S %z", "01/Jan/2013:11:00:00 +0100"), ("%Y%m%d%H", 2013010105), ("%Y%m%d%H", "2013010105")],
+)
+def test_a_custom_format_is_read_by_strptime(layout: str, value: object) -> None:
+    assert millis(value, unit="Custom", format=layout, timezone="America/New_York") == TEN
+
+
+def test_missing_times_follow_the_policy() -> None:
+    values = [TEN, None, None]
+    stamps = [7, 8, -1]
+
+    dead = read(values, stamps)
+    kafka = read(values, stamps, missing="KafkaTimestamp")
+    epoch = read(values, stamps, missing="Epoch")
+
+    assert dict(dead.errors) == {1: "timestamp: no field 'ts'", 2: "timestamp: no field 'ts'"}
+    assert (kafka.millis.tolist()[:2], dict(kafka.errors)) == ([TEN, 8], {2: "record has no Kafka timestamp"})
+    assert (epoch.millis.tolist(), dict(epoch.errors)) == ([TEN, 0, 0], {})
+
+
+def test_without_a_field_the_kafka_timestamp_dates_a_record() -> None:
+    times = EventTime(None).read(rows(2, [TEN, -1]), {})
+
+    assert int(times.millis[0]) == TEN
+    assert dict(times.errors) == {1: "record has no Kafka timestamp"}
+
+
+def test_one_odd_text_leaves_the_others_as_they_are() -> None:
+    texts = ["2013-01-01T10:00:00Z"] * 1000
+    texts[700] = "2013-01-01T10:00:00.0000000001Z"
+    texts[900] = "x"
+
+    times = read(texts)
+
+    assert times.millis.tolist() == [TEN] * 900 + [0] + [TEN] * 99
+    assert list(times.errors) == [900]
+
+
+def test_long_values_are_shortened_in_errors() -> None:
+    assert len(read(["x" * 10_000]).errors[0]) < 200
