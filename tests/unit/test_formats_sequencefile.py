@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from landfall.decoders import Wanted
 from landfall.formats import Block, Row, sequencereader, writables
 from landfall.formats.sequencefile import SequenceFile
 from landfall.offsets import TopicPartition
@@ -89,6 +90,12 @@ def test_records_are_marked_about_every_hundred_kilobytes() -> None:
 
     marks = data.count(b"\xff\xff\xff\xff" + data[79:95])
     assert (marks, len(read(data))) == (10, 1000)
+
+
+def test_only_messagepack_keys_ask_for_keys_and_timestamps() -> None:
+    wanted = [SequenceFile.of({"keyMode": mode}).wanted for mode in ("Legacy", "MessagePack")]
+
+    assert wanted == [Wanted(), Wanted(timestamps=True, keys=True)]
 
 
 def test_tombstones_are_empty_or_refused() -> None:
