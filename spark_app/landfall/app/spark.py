@@ -1,0 +1,93 @@
+"""Spark: the context a driver lives with, and rounds run on it.
+
+Spark schedules the tasks, keeps their Python workers alive and hands their answers back; no record ever passes through the
+JVM, so there is no connector, no shuffle and nothing cached.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib.resources import files
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from landfall.app.runner import Bin
+from landfall.errors import LandfallError, Retry
+from landfall.landed import FailedSlice, SliceResult
+from landfall.sink import Batch, worker
+from landfall.spec import ConsumerGroup
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+LOCAL_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+}
+"""For a master inside this process: loopback only, and a small JVM, since data never passes through it."""
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "3",
+    "spark.executor.maxNumFailures": "1000000",
+}
+"""Rounds share the executors fairly; tasks keep their Python worker with its consumer and store; a long-lived driver must
+not die of failures added up over weeks. Exactly-once depends on none of these: what a task does counts only if returned."""
+
+
+def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
+    """A context on ``master``, or on the one that ``spark-submit`` or the pod's configuration names."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that no other command should pay
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    log4j = f"-Dlog4j2.configurationFile={files('landfall.app') / 'log4j2.properties'}"
+    conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
+    if master:
+        conf.setMaster(master)
+    local = LOCAL_CONF if master and master.startswith("local") else {}
+    settings = {**CONF, **local, "spark.driver.extraJavaOptions": log4j, **group.spec.tuning.spark_conf}
+    conf.setAll(list(settings.items()))
+    context = SparkContext.getOrCreate(conf)
+    context.setLogLevel("ERROR")
+    return context
+
+
+class SparkRunner:
+    """A Spark job per round, a Spark task per bin, no shuffle, nothing cached."""
+
+    def __init__(self, context: "SparkContext") -> None:
+        """Use a context that lives as long as the driver."""
+        self._context = context
+
+    @property
+    def slots(self) -> int:
+        """Cores of all executors that are there now."""
+        return max(1, self._context.defaultParallelism)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        """Run the bins; a job that fails as a whole fails every slice of it for now."""
+        self._context.setLocalProperty("spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins")
+        job = self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch))
+        try:
+            return job.collect()
+        except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
+            return _all_failed(bins, Retry(f"spark job failed: {_first_line(error)}"))
+
+
+def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:
+    return chain.from_iterable(worker.land_bin(batch, pieces) for pieces in bins)
+
+
+def _all_failed(bins: Sequence[Bin], error: LandfallError) -> list[SliceResult]:
+    return [FailedSlice(piece, error) for pieces in bins for piece in pieces]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]
