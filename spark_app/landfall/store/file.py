@@ -17,13 +17,11 @@ Whatever is reported done has been synced, files and folders both. Needs hard li
 both an object and a folder of others, and its pieces are at most 255 bytes.
 """
 
-import errno
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -33,16 +31,14 @@ import msgspec
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
+from landfall.store.disk import created, keys, link, make_folder, move, size_of, sweep, sync, sync_folder, told, written
 from landfall.store.ensure import ensure, multipart_etag
 
 STAGING = ".landfall-staging"
 """The folder under the root that holds what is not visible; no key may start with it."""
 ABANDONED_AFTER = timedelta(days=1)
+"""Age at which a file half written is taken for a crashed writer's."""
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
-_PASSING = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE}
-)
-_NO_LINKS = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -63,7 +59,7 @@ class _Owner(msgspec.Struct, frozen=True):
 
 
 class FileStore:
-    """A ``Store`` in a folder, made if missing. Safe for threads and for processes that share the file system.
+    """A ``Store`` in a folder, made when first written to. Safe for threads and for processes that share the file system.
 
     Args:
         root: the folder.
@@ -78,10 +74,8 @@ class FileStore:
         self._uploads = self._root / STAGING / "uploads"
         self._owners = self._root / STAGING / "owners"
         self._new = self._root / STAGING / "new"
-        with _told("connect", self._root):
-            for folder in (self._uploads, self._owners, self._new):
-                _make_folder(folder)
-            self._sweep()
+        with told("connect", self._root):
+            sweep(self._new, clock(), ABANDONED_AFTER)
 
     def __repr__(self) -> str:
         return f"FileStore({self._root})"
@@ -91,53 +85,50 @@ class FileStore:
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
         path = self._path(key)
-        with _told("create", path):
-            return Created.WON if self._create(path, body) else Created.TAKEN
+        with told("create", path):
+            return Created.WON if created(self._new, path, body) else Created.TAKEN
 
     def read(self, key: str) -> bytes | None:
         """The whole value, or None."""
         path = self._path(key)
-        with _told("read", path):
+        with told("read", path):
             return path.read_bytes() if path.is_file() else None
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order."""
-        for key in self._keys("", prefix, after):
-            # It may have been removed since by a person: then it is not visible.
+        for key in keys(self._root, prefix, after, hidden=STAGING):
+            # One may have been removed since by a person.
             if found := self.stat(key):
                 yield ObjectStat(found.key, found.size, found.etag)
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         path = self._path(key)
-        with _told("overwrite", path):
-            _make_folder(path.parent)
-            self._written(body).replace(path)
-            _sync_folder(path.parent)
+        with told("overwrite", path):
+            make_folder(path.parent)
+            move(written(self._new, body), path)
 
     # ----------------------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
         """Begin an upload: a folder of its own."""
         upload_id = uuid4().hex
-        with _told("begin", self._path(key)):
+        with told("begin", self._path(key)):
+            make_folder(self._uploads)
             folder = self._new / upload_id
-            folder.mkdir()
-            self._written(msgspec.json.encode(_About(key, token, self._clock()))).replace(folder / "about.json")
-            _sync_folder(folder)
-            folder.replace(self._folder(upload_id))
-            _sync_folder(self._uploads)
+            make_folder(folder)
+            move(written(self._new, msgspec.json.encode(_About(key, token, self._clock()))), folder / "about.json")
+            move(folder, self._folder(upload_id))
         return upload_id
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         """Upload a part; its name tells its bytes, so a part put again differently is another file."""
         part = Part(hashlib.md5(body, usedforsecurity=False).hexdigest(), len(body))
         folder = self._folder(upload_id)
-        with _told("put part", self._path(key)):
-            new = self._written(body)
+        with told("put part", self._path(key)):
+            new = written(self._new, body)
             try:
-                new.replace(folder / _part_name(number, part))
-                _sync_folder(folder)
+                move(new, folder / _part_name(number, part))
             except FileNotFoundError as error:
                 new.unlink(missing_ok=True)
                 raise Retry(f"put part {key}: upload {upload_id} is gone: it was aborted") from error
@@ -146,21 +137,20 @@ class FileStore:
     def complete(self, upload: Upload) -> None:
         """Make the upload's object visible, by the rule of ``ensure``; another's object is never replaced."""
         ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
-        with _told("complete", self._path(upload.key)):
+        with told("complete", self._path(upload.key)):
             # Whoever linked it may have died before this.
-            _sync_folder(self._path(upload.key).parent)
+            sync_folder(self._path(upload.key).parent)
             self._forget(upload.upload_id)
 
     def _finish(self, upload: Upload) -> None:
         path = self._path(upload.key)
-        with _told("complete", path):
-            if path.exists():
+        with told("complete", path):
+            if path.is_file():
                 raise Retry("an object is there already")
             whole = self._joined(upload)
             try:
                 self._claim(upload, path)
-                _make_folder(path.parent)
-                _link(whole, path)
+                link(whole, path)
             except FileExistsError:
                 raise Retry("somebody else was faster") from None
             except FileNotFoundError:
@@ -173,11 +163,14 @@ class FileStore:
         folder = self._folder(upload.upload_id)
         whole = folder / f"whole-{uuid4().hex}"
         try:
+            if len(upload.parts) == 1:
+                whole.hardlink_to(folder / _part_name(1, upload.parts[0]))
+                return whole
             with whole.open("xb") as joined:
                 for number, part in enumerate(upload.parts, 1):
                     with (folder / _part_name(number, part)).open("rb") as stream:
                         shutil.copyfileobj(stream, joined, 1 << 20)
-                _sync(joined)
+                sync(joined)
         except FileNotFoundError as error:
             whole.unlink(missing_ok=True)
             raise Retry(f"no such upload, or not with these parts: {upload.upload_id}") from error
@@ -187,20 +180,19 @@ class FileStore:
         """Write down that the object to come is this upload's."""
         owner = _Owner(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
         owned = self._owner_path(upload.key)
-        if self._create(owned, msgspec.json.encode(owner)):
+        if created(self._new, owned, msgspec.json.encode(owner)):
             return
         found = self._owner(upload.key)
         if found == owner:
             return
-        if path.exists():
+        if path.is_file():
             raise FileExistsError(path)
         if found is not None and self._folder(found.upload_id).exists():
             raise Stalled(
                 Reason.LEDGER_BROKEN,
                 f"{upload.key}: claimed by upload {found.upload_id} with token {found.token}, which is still open",
             )
-        self._written(msgspec.json.encode(owner)).replace(owned)
-        _sync_folder(owned.parent)
+        move(written(self._new, msgspec.json.encode(owner)), owned)
 
     def _is_open(self, upload: Upload) -> bool:
         folder = self._folder(upload.upload_id)
@@ -208,7 +200,7 @@ class FileStore:
 
     def abort(self, key: str, upload_id: str) -> None:
         """Forget an upload."""
-        with _told("abort", self._path(key)):
+        with told("abort", self._path(key)):
             self._forget(upload_id)
 
     def _forget(self, upload_id: str) -> None:
@@ -222,8 +214,9 @@ class FileStore:
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
-        with _told("list uploads", self._uploads):
-            opened = [upload for folder in self._uploads.iterdir() if (upload := _opened(folder))]
+        with told("list uploads", self._uploads):
+            folders = list(self._uploads.iterdir()) if self._uploads.is_dir() else []
+            opened = [upload for folder in folders if (upload := _opened(folder))]
         yield from sorted((u for u in opened if u.key.startswith(prefix)), key=lambda u: (u.key, u.begun, u.upload_id))
 
     # ----------------------------------------------------------------------------------------------------- objects
@@ -231,8 +224,8 @@ class FileStore:
     def stat(self, key: str) -> ObjectStat | None:
         """Size, ETag and token, or None; ETag and token are empty for what did not come from an upload."""
         path = self._path(key)
-        with _told("stat", path):
-            size = _size(path)
+        with told("stat", path):
+            size = size_of(path)
             if size is None:
                 return None
             owner = self._owner(key)
@@ -243,19 +236,13 @@ class FileStore:
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Read an object as a stream."""
         path = self._path(key)
-        with _told("open", path):
+        with told("open", path):
             found = path.open("rb") if path.is_file() else None
         if found is None:
             raise FileNotFoundError(path)
         return found
 
     # ------------------------------------------------------------------------------------------------------ private
-
-    def _sweep(self) -> None:
-        """Delete what crashed writers left half done: nobody writes one file for a day."""
-        for left in self._new.iterdir():
-            if _age(left, self._clock()) > ABANDONED_AFTER:
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         pieces = key.split("/")
@@ -278,49 +265,6 @@ class FileStore:
         except FileNotFoundError:
             return None
 
-    def _written(self, body: bytes) -> Path:
-        """A synced new file."""
-        path = self._new / uuid4().hex
-        try:
-            with path.open("xb") as stream:
-                stream.write(body)
-                _sync(stream)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-        return path
-
-    def _create(self, path: Path, body: bytes) -> bool:
-        """Create the file with this body, and say so; False if it exists."""
-        new = self._written(body)
-        try:
-            _make_folder(path.parent)
-            _link(new, path)
-        except FileExistsError:
-            # What the caller reads next must not vanish in a power failure.
-            _sync_folder(path.parent)
-            return False
-        finally:
-            new.unlink(missing_ok=True)
-        return True
-
-    def _keys(self, folder: str, prefix: str, after: str) -> Iterator[str]:
-        """Keys below ``folder`` (empty, or ends with a slash) in key order, skipping folders that cannot hold any."""
-        with _told("list", self._root / folder):
-            try:
-                entries = sorted(e.name + "/" * e.is_dir() for e in os.scandir(self._root / folder))
-            except FileNotFoundError:
-                return
-        for name in entries:
-            key = folder + name
-            if key == f"{STAGING}/":
-                continue
-            if not key.endswith("/"):
-                if key.startswith(prefix) and key > after:
-                    yield key
-            elif (key.startswith(prefix) or prefix.startswith(key)) and (key > after or after.startswith(key)):
-                yield from self._keys(key, prefix, after)
-
 
 def _opened(folder: Path) -> OpenUpload | None:
     try:
@@ -330,64 +274,5 @@ def _opened(folder: Path) -> OpenUpload | None:
     return OpenUpload(about.key, folder.name, about.begun)
 
 
-def _age(path: Path, now: datetime) -> timedelta:
-    try:
-        return now - datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except FileNotFoundError:
-        return timedelta(0)
-
-
 def _part_name(number: int, part: Part) -> str:
     return f"{number:05d}-{part.etag}"
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size if path.is_file() else None
-    except FileNotFoundError:
-        return None
-
-
-def _sync(stream: BinaryIO) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder and those above it, each synced into its parent."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    try:
-        folder.mkdir(exist_ok=True)
-    except FileExistsError:
-        # Not FileExistsError, which here always means that somebody else created the key.
-        raise NotADirectoryError(errno.ENOTDIR, "an object stands where a folder is needed", str(folder)) from None
-    _sync_folder(folder.parent)
-
-
-def _link(new: Path, path: Path) -> None:
-    """Give the file a second name unless it is taken; FileExistsError if so."""
-    path.hardlink_to(new)
-    _sync_folder(path.parent)
-
-
-@contextmanager
-def _told(operation: str, path: Path) -> Iterator[None]:
-    """Tell the system's errors as ours: a full or ailing disk passes, missing rights need a person."""
-    try:
-        yield
-    except OSError as error:
-        said = f"{operation} {path}: {error.strerror or type(error).__name__}"
-        if error.errno in _PASSING:
-            raise Retry(said) from error
-        reason = Reason.STORE_UNSAFE if error.errno in _NO_LINKS else Reason.STORE_DENIED
-        raise Stalled(reason, said) from error

@@ -86,7 +86,7 @@ class S3Store:
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
         try:
-            for attempt in stamina.retry_context(on=_Conflict, attempts=5, wait_initial=0.05, wait_max=1, timeout=None):
+            for attempt in stamina.retry_context(on=_Conflict, attempts=5, wait_initial=0.05, wait_jitter=0.1):
                 with attempt:
                     return self._create_once(key, body)
         except _Conflict as error:
