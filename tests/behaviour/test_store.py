@@ -1,7 +1,7 @@
 """One suite for every store. S3 is a real server; the others must do what it does."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from landfall.store.memory import MemoryStore
 from landfall.store.probe import probe
 from landfall.store.s3 import S3Store
 from tests.support.s3 import Bucket, S3Server
+from tests.support.stores import content, uploaded
 
 ODD_KEYS = sorted(
     [
@@ -88,17 +89,7 @@ def s3_store(bucket: Bucket, root: str, tmp_path: Path, monkeypatch: pytest.Monk
     reached = spec.S3(
         endpoint=bucket.server.endpoint, path_style=True, credentials_secret_ref=SecretRef(name="s3"), **settings
     )
-    return S3Store(bucket.name, root, reached)
-
-
-def uploaded(store: Store, key: str, parts: Sequence[bytes] = (b"body",), token: str = "token-1") -> Upload:
-    upload_id = store.begin(key, token)
-    return Upload(key, upload_id, tuple(store.put_part(key, upload_id, n, b) for n, b in enumerate(parts, 1)), token)
-
-
-def content(store: Store, key: str) -> bytes:
-    with store.open(key) as stream:
-        return stream.read()
+    return S3Store(bucket.name, root, reached, pauses=(0.05, 0.1, 0.2, 0.4, 0.8))
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
@@ -420,3 +411,15 @@ def test_every_store_passes_the_probe(store: Store) -> None:
 
     assert {found.key.split("/")[:2] == ["_landfall", "_probe"] for found in store.list_after("")} == {True}
     assert list(store.open_uploads("")) == []
+
+
+def test_bytes_damaged_on_their_way_are_refused(whole_bucket: S3Store) -> None:
+    upload_id = whole_bucket.begin("data/1", "token-1")
+
+    def damage(request: Any, **_: Any) -> None:
+        request.body = b"B" + request.body[1:]  # as many bytes, and not those that were signed
+
+    whole_bucket._client.meta.events.register("before-send.s3.UploadPart", damage)
+
+    with pytest.raises(Retry, match="XAmzContentSHA256Mismatch"):
+        whole_bucket.put_part("data/1", upload_id, 1, b"body")

@@ -12,13 +12,17 @@ object at the key   upload with parts   outcome
 ours                any                 done
 another's           any                 ``Stalled``: LEDGER_BROKEN if Landfall made it, else OBJECT_LOST
 none                open                ``Retry``: the completion had no effect
-none                gone                ``UploadLost``: only the source can make the object again
+none                gone, for long      ``UploadLost``: only the source can make the object again
 ==================  ==================  =======================================================
+
+"For long", since a completion need not be atomic: while versitygw joins the parts for one caller, others find neither the
+upload nor the object. Loss is believed only after a series of pauses.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store import ObjectStat, Part, Upload, UploadLost
@@ -82,6 +86,7 @@ def ensure(
     finish: Callable[[Upload], None],
     is_open: Callable[[Upload], bool],
     stat: Callable[[str], ObjectStat | None],
+    pauses: Iterable[float] = (),
 ) -> None:
     """Complete the upload; afterwards its object is visible.
 
@@ -90,6 +95,7 @@ def ensure(
         finish: asks the store once to complete; ``Retry`` if it does not say that it did.
         is_open: whether the upload is open and has every recorded part.
         stat: what stands at a key.
+        pauses: seconds between looks for an object whose upload is gone, for stores that complete bit by bit.
 
     Raises:
         Stalled, Retry, UploadLost: see the module.
@@ -101,8 +107,13 @@ def ensure(
         doubt = error
     if is_ours(upload, stat(upload.key)):
         return
-    still_open = is_open(upload)
+    for pause in (0.0, *pauses):
+        time.sleep(pause)
+        still_open = is_open(upload)
+        found = stat(upload.key)
+        if still_open or found:
+            break
     try:
-        settle(upload, stat(upload.key), is_open=still_open)
+        settle(upload, found, is_open=still_open)
     except Retry as error:
         raise Retry(f"{error}: {doubt or 'though the store said so'}") from doubt

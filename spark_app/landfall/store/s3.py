@@ -15,7 +15,7 @@ and that only CompleteMultipartUpload makes parts visible. It never deletes an o
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 TOKEN = "landfall-token"  # noqa: S105  # the name of a metadata field
 """Metadata field that holds an upload's token."""
+PAUSES_BEFORE_LOST = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 20)
+"""A minute in all: a completion that is under way for somebody else takes no longer than they wait for its answer."""
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
@@ -65,11 +67,14 @@ class S3Store:
         bucket: its name.
         prefix: what every key starts with, without slashes at its ends; may be empty.
         settings: endpoint, credentials, patience, encryption.
+        pauses: seconds between looks for the object of an upload that is gone, before it is given up for lost.
     """
 
     least_part_bytes = 5 * 2**20
 
-    def __init__(self, bucket: str, prefix: str, settings: spec.S3) -> None:
+    def __init__(
+        self, bucket: str, prefix: str, settings: spec.S3, pauses: Sequence[float] = PAUSES_BEFORE_LOST
+    ) -> None:
         self.requests: Counter[str] = Counter()
         """HTTP requests sent so far by operation, repetitions included: ``PutObject``, ``UploadPart``, ..."""
         self._bucket = bucket
@@ -77,6 +82,7 @@ class S3Store:
         with told("connect", f"s3://{bucket}"):
             self._client = s3_client(settings, self.requests)
         self._encryption = _encryption(settings.sse)
+        self._pauses = pauses
 
     def __repr__(self) -> str:
         return f"S3Store(s3://{self._bucket}/{self._root})"
@@ -149,7 +155,7 @@ class S3Store:
 
     def complete(self, upload: Upload) -> None:
         """Make the upload's object visible, by the rule of ``ensure``."""
-        ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
+        ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat, pauses=self._pauses)
 
     def _finish(self, upload: Upload) -> None:
         with told("complete", self._place(upload.key)):

@@ -12,6 +12,7 @@ runs at 0.7. boto3's additional CRC is off (``when_required``): it costs more an
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -60,6 +61,7 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
         "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
     )
     _count(client, requests)
+    client.meta.events.register("before-call.s3.UploadPart", _send_bytes_as_they_are)
     return client
 
 
@@ -102,6 +104,13 @@ def _assumed(session: Session, role: spec.AssumeRole) -> DeferredRefreshableCred
         session.create_client, session.get_credentials(), role.role_arn, extra_args=arguments
     )
     return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method="assume-role")
+
+
+def _send_bytes_as_they_are(params: dict[str, Any], **_: Any) -> None:
+    """Undo boto3's wrapping of a body in a file: read back in pieces, it costs a seventh of the CPU of an upload."""
+    if isinstance(params["body"], BytesIO):
+        params["body"] = params["body"].getvalue()
+        params["headers"].pop("Expect", None)
 
 
 def _count(client: "S3Client", requests: Counter[str]) -> None:
