@@ -1,0 +1,273 @@
+"""What S3Store makes of a server's answers, however odd. The server here is scripted; the real one is in behaviour/."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from landfall import spec
+from landfall.errors import Reason, Retry, Stalled
+from landfall.store import Created, Part, Upload, UploadLost
+from landfall.store.s3 import TOKEN, S3Store
+from tests.support.scripted import HANG_UP, Answer, Scripted, error, scripted
+
+UPLOAD = Upload("data/1", "id-1", (Part(f'"{hashlib.md5(b"body").hexdigest()}"', 4),), "token-1")
+COMPLETED = Answer(200, b'<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>')
+OK = Answer(200, headers={"ETag": '"x"'})
+NO_PARTS = error(404, "NoSuchUpload")
+OPEN_PARTS = Answer(
+    200,
+    f"<ListPartsResult><Part><PartNumber>1</PartNumber><ETag>{UPLOAD.parts[0].etag}</ETag></Part>"
+    "<IsTruncated>false</IsTruncated></ListPartsResult>".encode(),
+)
+
+
+def head(token: str = "token-1", size: int = 4, **headers: str) -> Answer:
+    told = {"ETag": '"opaque"', "Content-Length": str(size), f"x-amz-meta-{TOKEN}": token}
+    return Answer(200, headers=told | {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+@dataclass(frozen=True)
+class Setting:
+    store: S3Store
+    server: Scripted
+
+
+Script = Callable[..., Setting]
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+
+
+@pytest.fixture
+def script(keys: None) -> Iterator[Script]:
+    """``script(answer, ...)``: a store whose server gives these answers; each request is tried once unless said."""
+    with ExitStack() as servers:
+
+        def of(*answers: Answer, **settings: Any) -> Setting:
+            server = servers.enter_context(scripted(answers))
+            settings = {"max_attempts": 1, "read_timeout": "2s", **settings}
+            reached = spec.S3(endpoint=server.endpoint, path_style=True, **settings)
+            return Setting(S3Store("logs", "/root/", reached, pauses=(0.0,)), server)
+
+        yield of
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(403, "AccessDenied"),
+        error(403, "InvalidAccessKeyId"),
+        error(403, "SignatureDoesNotMatch"),
+        error(404, "NoSuchBucket"),
+        error(400, "InvalidRequest"),
+    ],
+)
+def test_what_only_a_person_can_mend_stalls(script: Script, answer: Answer) -> None:
+    with pytest.raises(Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): so it is$") as stalled:
+        script(answer).store.begin("data/1", "token-1")
+
+    assert stalled.value.reason is Reason.STORE_DENIED
+
+
+def test_a_store_that_lacks_an_operation_is_unsafe(script: Script) -> None:
+    with pytest.raises(Stalled) as stalled:
+        script(error(501, "NotImplemented")).store.begin("data/1", "token-1")
+
+    assert stalled.value.reason is Reason.STORE_UNSAFE
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(503, "SlowDown"),
+        error(500, "InternalError"),
+        error(429, "TooManyRequests"),
+        error(400, "RequestTimeout"),
+        error(403, "RequestTimeTooSkewed"),
+        error(400, "ExpiredToken"),
+        Answer(502, b"<html>a proxy</html>"),
+        HANG_UP,
+    ],
+)
+def test_what_passes_is_to_be_retried(script: Script, answer: Answer) -> None:
+    with pytest.raises(Retry, match=r"^begin s3://logs/root/data/1: "):
+        script(answer).store.begin("data/1", "token-1")
+
+
+def test_nobody_at_the_address_is_to_be_retried(keys: None) -> None:
+    with scripted(()) as server:
+        gone = spec.S3(endpoint=server.endpoint, path_style=True, max_attempts=1)
+    store = S3Store("logs", "", gone)
+
+    with pytest.raises(Retry, match="EndpointConnectionError"):
+        store.read("slots/0")
+
+
+def test_throttling_is_waited_out_and_every_attempt_is_counted(script: Script) -> None:
+    setting = script(error(503, "SlowDown"), Answer(200, b"value"), max_attempts=2)
+
+    assert setting.store.read("slots/0") == b"value"
+    assert setting.store.requests == Counter(GetObject=2)
+
+
+def test_attempts_end(script: Script) -> None:
+    setting = script(*[error(503, "SlowDown")] * 3, max_attempts=2)
+
+    with pytest.raises(Retry, match="SlowDown"):
+        setting.store.read("slots/0")
+    assert setting.server.methods == ["GET", "GET"]
+
+
+def test_no_message_holds_a_secret(script: Script) -> None:
+    with pytest.raises(Stalled) as stalled:
+        script(error(403, "SignatureDoesNotMatch")).store.read("slots/0")
+
+    assert "hidden" not in str(stalled.value)
+
+
+# ------------------------------------------------------------------------------------------------------------- slots
+
+
+def test_a_create_is_conditional(script: Script) -> None:
+    setting = script(OK)
+
+    assert setting.store.create("slots/0", b"x") is Created.WON
+    assert [asked.headers["if-none-match"] for asked in setting.server.asked] == ["*"]
+
+
+def test_a_create_that_meets_its_own_repetition_is_taken(script: Script) -> None:
+    """The first answer is lost, boto3 asks again, and the store refuses: the key is ours, but only reading shows it."""
+    setting = script(HANG_UP, error(412, "PreconditionFailed"), max_attempts=2)
+
+    assert setting.store.create("slots/0", b"x") is Created.TAKEN
+
+
+@pytest.mark.parametrize(("last", "answer"), [(OK, Created.WON), (error(412, "PreconditionFailed"), Created.TAKEN)])
+def test_a_conflict_is_asked_again(script: Script, last: Answer, answer: Created) -> None:
+    setting = script(*[error(409, "ConditionalRequestConflict")] * 2, last)
+
+    assert setting.store.create("slots/0", b"x") is answer
+    assert setting.server.methods == ["PUT", "PUT", "PUT"]
+
+
+def test_after_many_conflicts_what_is_there_decides(script: Script) -> None:
+    conflicts = [error(409, "ConditionalRequestConflict")] * 5
+
+    assert script(*conflicts, head()).store.create("slots/0", b"x") is Created.TAKEN
+    with pytest.raises(Retry, match="409 to every attempt, and nothing is there"):
+        script(*conflicts, Answer(404)).store.create("slots/0", b"x")
+
+
+@pytest.mark.parametrize("answer", [error(503, "SlowDown"), error(500, "InternalError"), HANG_UP])
+def test_a_create_without_an_answer_is_never_won(script: Script, answer: Answer) -> None:
+    with pytest.raises(Retry):
+        script(answer).store.create("slots/0", b"x")
+
+
+# ----------------------------------------------------------------------------------------------------------- objects
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        COMPLETED,
+        Answer(200),
+        Answer(200, b"<Error><Code>InternalError</Code></Error>"),
+        Answer(200, b"<CompleteMultipartUploadRes"),
+        error(404, "NoSuchUpload"),
+        error(400, "InvalidPart"),
+        error(409, "OperationAborted"),
+        error(503, "SlowDown"),
+        HANG_UP,
+    ],
+)
+class TestWhateverIsAnsweredToAComplete:
+    def test_our_object_proves_it(self, script: Script, answer: Answer) -> None:
+        setting = script(answer, head())
+
+        setting.store.complete(UPLOAD)
+
+        assert setting.server.methods == ["POST", "HEAD"]
+        assert "if-none-match" not in setting.server.asked[0].headers
+
+    def test_an_open_upload_is_to_be_retried(self, script: Script, answer: Answer) -> None:
+        with pytest.raises(Retry, match="upload id-1 is not completed yet"):
+            script(answer, Answer(404), OPEN_PARTS, Answer(404)).store.complete(UPLOAD)
+
+    def test_no_upload_and_no_object_for_long_is_lost(self, script: Script, answer: Answer) -> None:
+        nothing = [NO_PARTS, Answer(404)] * 2
+
+        with pytest.raises(UploadLost):
+            script(answer, Answer(404), *nothing).store.complete(UPLOAD)
+
+    def test_an_object_that_comes_late_proves_it(self, script: Script, answer: Answer) -> None:
+        script(answer, Answer(404), NO_PARTS, Answer(404), NO_PARTS, head()).store.complete(UPLOAD)
+
+    def test_another_object_stalls(self, script: Script, answer: Answer) -> None:
+        others = head(token="token-2")
+
+        with pytest.raises(Stalled, match="another object is there: token token-2") as stalled:
+            script(answer, others, NO_PARTS, others).store.complete(UPLOAD)
+        assert stalled.value.reason is Reason.LEDGER_BROKEN
+
+
+def test_a_refused_complete_stalls_at_once(script: Script) -> None:
+    setting = script(error(403, "AccessDenied"))
+
+    with pytest.raises(Stalled, match=r"^complete s3://logs/root/data/1: AccessDenied"):
+        setting.store.complete(UPLOAD)
+    assert setting.server.methods == ["POST"]
+
+
+def test_under_kms_an_etag_says_nothing(script: Script) -> None:
+    etag = f'"{"0" * 32}-1"'
+    contradicting = head(ETag=etag)
+    encrypted = head(ETag=etag, x_amz_server_side_encryption="aws:kms")
+
+    script(COMPLETED, encrypted).store.complete(UPLOAD)
+    with pytest.raises(Stalled, match="another object"):
+        script(COMPLETED, contradicting, NO_PARTS, contradicting).store.complete(UPLOAD)
+
+
+def test_a_body_cut_off_is_to_be_retried(script: Script) -> None:
+    setting = script(Answer(200, b"x" * 100, cut=50))
+
+    with setting.store.open("data/1") as stream, pytest.raises(Retry, match=r"^read s3://logs/root/data/1: "):
+        stream.read()
+
+
+def test_a_part_is_sent_signed_in_one_go(script: Script) -> None:
+    setting = script(OK)
+
+    assert setting.store.put_part("data/1", "id-1", 1, b"body") == Part('"x"', 4)
+    headers = setting.server.asked[0].headers
+    assert headers["x-amz-content-sha256"] == hashlib.sha256(b"body").hexdigest()
+    assert headers.keys().isdisjoint({"expect", "x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm", "content-md5"})
+
+
+def test_encryption_is_asked_for_whatever_is_made(script: Script) -> None:
+    begun = Answer(200, b"<InitiateMultipartUploadResult><UploadId>id-1</UploadId></InitiateMultipartUploadResult>")
+    sse = spec.Sse(type="aws:kms", kms_key_id="key-1")
+    setting = script(OK, OK, begun, sse=sse)
+
+    setting.store.create("slots/0", b"x")
+    setting.store.overwrite("hints/HEAD", b"x")
+    setting.store.begin("data/1", "token-1")
+
+    asked = [
+        (a.headers["x-amz-server-side-encryption"], a.headers["x-amz-server-side-encryption-aws-kms-key-id"])
+        for a in setting.server.asked
+    ]
+    assert asked == [("aws:kms", "key-1")] * 3
