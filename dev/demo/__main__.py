@@ -23,8 +23,6 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
 
-FOLDER = STATE / "demo"
-
 
 @dataclass
 class Story:
@@ -63,18 +61,21 @@ def main() -> int:
     """Tell it all; exit code 1 when a flight is missing, landed twice or lies in the wrong place."""
     arguments = argparse.ArgumentParser(prog="make demo", description=__doc__)
     arguments.add_argument("--stop", action="store_true", help="stop Kafka and S3 at the end")
+    arguments.add_argument(
+        "--state", type=Path, default=STATE / "demo", help="folder for all of it (default: .state/demo)"
+    )
     chosen = arguments.parse_args()
     story = Story()
     try:
-        return _demo(story, stop=chosen.stop)
+        return _demo(story, chosen.state.resolve(), stop=chosen.stop)
     except Missing as missing:
         raise SystemExit(str(missing)) from None
 
 
-def _demo(story: Story, *, stop: bool) -> int:
-    servers = [Server(KAFKA, FOLDER), Server(S3, FOLDER)]
+def _demo(story: Story, folder: Path, *, stop: bool) -> int:
+    servers = [Server(KAFKA, folder), Server(S3, folder)]
     with story.phase("Kafka and S3, real ones, on this machine"):
-        landfall, bucket = _start(story, servers)
+        landfall, bucket = _start(story, folder, servers)
     groups = [landfall.group(name, BUCKET=bucket.name) for name in ("backup", "partition")]
     with story.phase(f"{flights.COUNT:,} flights as JSON events into flights.EWR, flights.JFK, flights.LGA"):
         _produce(story, landfall.env["LANDFALL_KAFKA"])
@@ -93,16 +94,19 @@ def _demo(story: Story, *, stop: bool) -> int:
                 sound &= landfall.ask(command, str(group.file)).returncode == 0
     with story.phase("DuckDB counts the landed JSON, knowing nothing of Landfall"):
         sound &= _count(story, bucket)
-    _end(story, servers, groups, stop=stop, sound=sound)
+    verdict = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
+    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.begun:.0f} s in all")
+    _end(story, folder, servers, stop=stop)
     return 0 if sound else 1
 
 
-def _start(story: Story, servers: list[Server]) -> tuple[Landfall, proof.Bucket]:
+def _start(story: Story, folder: Path, servers: list[Server]) -> tuple[Landfall, proof.Bucket]:
     """Fresh servers, unless the environment names existing ones; a bucket of our own."""
     for server in servers:
         server.down(at_once=True)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
+        shutil.rmtree(server.home)
+    for log in folder.glob("*.log"):
+        log.unlink()
     env: dict[str, str] = {}
     for server in servers:
         status = server.up()
@@ -111,7 +115,7 @@ def _start(story: Story, servers: list[Server]) -> tuple[Landfall, proof.Bucket]
     bucket = proof.Bucket(env["LANDFALL_S3"], f"demo-{uuid4().hex[:6]}", {**os.environ, **env})
     bucket.client.create_bucket(Bucket=bucket.name)
     flights.create_topics(env["LANDFALL_KAFKA"])
-    return Landfall(FOLDER, env), bucket
+    return Landfall(folder, env), bucket
 
 
 def _produce(story: Story, bootstrap: str) -> None:
@@ -146,24 +150,20 @@ def _count(story: Story, bucket: proof.Bucket) -> bool:
     return found.exact(flights.COUNT)
 
 
-def _end(story: Story, servers: list[Server], groups: list[Group], *, stop: bool, sound: bool) -> None:
-    verdict = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
-    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.begun:.0f} s in all")
+def _end(story: Story, folder: Path, servers: list[Server], *, stop: bool) -> None:
     if stop:
         for server in servers:
-            server.down()
+            server.down(at_once=True)
         return
+    shown = os.path.relpath(folder)
     story.console.print(
         "\nKafka and S3 still run, so look around:\n"
-        f'   eval "$(dev/s3 env --state {_short(FOLDER)})"\n'
-        f"   .venv/bin/landfall locate --help\n"
-        f"   .venv/bin/landfall status {_short(groups[0].file)}\n"
-        "   make demo-clean    # when done"
+        f'   eval "$(dev/s3 env --state {shown})"\n'
+        f"   .venv/bin/landfall status {shown}/partition.yaml --partitions\n"
+        f"   .venv/bin/landfall locate {shown}/partition.yaml flights.JFK 0 4711\n"
+        "   make demo-clean    # when done",
+        soft_wrap=True,
     )
-
-
-def _short(path: Path) -> str:
-    return os.path.relpath(path)
 
 
 if __name__ == "__main__":
