@@ -8,7 +8,7 @@ from landfall import layout, ledger
 from landfall.landed import LandedObject, LandedSlice, ObjectKind
 from landfall.ledger import Header, Record, State
 from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Upload
+from landfall.store import Store, Upload
 from landfall.store.memory import MemoryStore
 
 GROUP, LANE = "shop", "0"
@@ -19,7 +19,7 @@ WRITER = "w1"
 class Book:
     """Appends records; objects hold one line per offset and become visible unless ``complete=False``."""
 
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: Store = field(default_factory=MemoryStore)
     state: State = field(default_factory=State)
     body: Callable[[range], bytes] = lambda offsets: b"".join(b'{"o":%d}\n' % o for o in offsets)
     extension: str = ".json"
@@ -92,6 +92,6 @@ def replace_header(header: Header, applied_through: int) -> Header:
     return Header(header.seq, header.prev, header.epoch, header.writer, header.time, applied_through)
 
 
-def bodies(store: MemoryStore) -> list[bytes]:
+def bodies(store: Store) -> list[bytes]:
     """All slots, in order."""
     return [store.read(stat.key) or b"" for stat in store.list_after(layout.ledger_prefix(GROUP, LANE))]

@@ -19,7 +19,7 @@ def book() -> Book:
 
 
 def follow(slots: list[bytes]) -> tuple[Chain, Finding | None]:
-    chain = Chain()
+    chain = Chain(GROUP)
     for body in slots:
         if isinstance(found := chain.take(body), Finding):
             return chain, found
@@ -122,6 +122,13 @@ def test_a_key_that_names_another_range_breaks_i4(book: Book) -> None:
     )
 
     assert found(book, commit_body(book, replace(landed, objects=(old,)))).invariant is Invariant.I4
+
+
+def test_a_recreated_topic_in_its_old_generation_breaks_i4(book: Book) -> None:
+    book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
+    again = ledger.Add(header=book.next_header, entries=(ledger.Entry(TP, "new id", 0),))
+
+    assert found(book, ledger.encode(again)) == Finding(Invariant.I4, "a generation above 1", "generation 1", 4, TP)
 
 
 def test_a_fenced_writer_breaks_i7(book: Book) -> None:

@@ -4,7 +4,7 @@ The first slot that breaks an invariant ends it: what comes after a broken slot 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -24,8 +24,9 @@ class Chain:
         slots, commits, slices, snapshots: how many were looked at.
     """
 
-    def __init__(self) -> None:
-        """Begin before slot 0."""
+    def __init__(self, group: str) -> None:
+        """Begin before slot 0 of this group's ledger."""
+        self._group = group
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = 0
         self._entered: dict[TopicPartition, int] = {}
@@ -33,7 +34,7 @@ class Chain:
 
     def take(self, body: bytes) -> Record | Finding:
         """Go over the next slot, and return its record, or what is wrong with it; then the state stays as it was."""
-        judged = _judge(self.state, body)
+        judged = _judge(self._group, self.state, body)
         if isinstance(judged, Finding):
             return judged
         try:
@@ -117,7 +118,7 @@ class _Counted(msgspec.Struct):
     slices: tuple[_Counters, ...]
 
 
-def _judge(state: State, body: bytes) -> Record | Finding:
+def _judge(group: str, state: State, body: bytes) -> Record | Finding:
     seq = state.seq + 1
     try:
         place = msgspec.json.decode(body, type=_Slot).header
@@ -131,7 +132,8 @@ def _judge(state: State, body: bytes) -> Record | Finding:
         record = ledger.decode(seq, body)
     except Stalled as error:
         return _uncounted(seq, body) or Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
-    return next((finding for check in _CHECKS if (finding := check(state, record))), record)
+    checks = (_writer(state, record), _ranges(state, record), _names(group, state, record), _sums(record))
+    return next((finding for finding in checks if finding), record)
 
 
 def _uncounted(seq: int, body: bytes) -> Finding | None:
@@ -180,8 +182,10 @@ def _pieces(record: Record) -> Iterator[Slice]:
             return
 
 
-def _names(state: State, record: Record) -> Finding | None:
+def _names(group: str, state: State, record: Record) -> Finding | None:
     """A key that names its slice's range cannot be named by another COMMIT, because ranges are disjoint."""
+    if isinstance(record, Add):
+        return _reentry(state, record)
     if not isinstance(record, Commit):
         return None
     seen: set[str] = set()
@@ -191,24 +195,31 @@ def _names(state: State, record: Record) -> Finding | None:
             return Finding(Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key)
         if key in seen:
             return Finding(Invariant.I4, "a key of its own", "one named twice in this COMMIT", at, tp, key=key)
-        if not _is_named_after(key, o.kind, piece, state.generation):
+        if not _is_named_after(group, o, piece, state.generation):
             return Finding(Invariant.I4, f"a key of generation {state.generation} for {piece}", key, at, tp, key=key)
         seen.add(key)
     return None
 
 
-def _is_named_after(key: str, kind: ObjectKind, piece: Slice, generation: int) -> bool:
+def _reentry(state: State, record: Add) -> Finding | None:
+    """A recreated topic counts from 0 again, so its objects need a generation that never named any of it."""
+    for tp in (entry.topic_partition for entry in record.entries):
+        if state.generation <= state.retired.get(tp, -1):
+            expected, got = f"a generation above {state.retired[tp]}", f"generation {state.generation}"
+            return Finding(Invariant.I4, expected, got, record.header.seq, tp)
+    return None
+
+
+def _is_named_after(group: str, landed: LandedObject, piece: Slice, generation: int) -> bool:
     tp, start = piece.topic_partition, piece.offsets.start
-    if kind is ObjectKind.DEAD_LETTERS:
-        return key.endswith(f"/dead-letters/{tp.topic}/{generation}_{tp.partition}_{start:020d}.parquet")
     try:
-        name = layout.parse_key(key)
+        named = layout.origin(group, landed.upload.key)
     except ValueError:
         return False
-    return (name.topic, name.partition, name.start, name.generation) == (tp.topic, tp.partition, start, generation)
+    return named == layout.Origin(tp.topic, generation, tp.partition, start)
 
 
-def _sums(_: State, record: Record) -> Finding | None:
+def _sums(record: Record) -> Finding | None:
     slices = record.slices if isinstance(record, Commit) else ()
     return next((finding for s in slices if (finding := _counters(record.header.seq, s))), None)
 
@@ -231,6 +242,3 @@ def _counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
         if expected != found:
             return Finding(Invariant.I8, f"{expected} {of}", str(found), seq, tp, offsets)
     return None
-
-
-_CHECKS: tuple[Callable[[State, Record], Finding | None], ...] = (_writer, _ranges, _names, _sums)

@@ -26,7 +26,7 @@ class Coverage:
     """Records of some slices.
 
     Attributes:
-        expected: committed as landed.
+        expected: committed, as landed or as dead letters.
         found: read back, each counted once.
         missing: expected and not found.
         duplicate: found more than once; without offsets, rows more than recorded.
@@ -61,15 +61,16 @@ class Coverage:
 
 
 def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
-    """Hold what was read of a slice's data objects against what was committed."""
+    """Hold what was read of a slice's objects, dead letters included, against what was committed."""
+    expected = landed.landed + landed.dead_lettered
     known = [r.offsets for r in read if r.offsets is not None]
     if len(known) == len(read):
-        return _by_offsets(landed, known)
+        return _by_offsets(landed, expected, known)
     surplus = [r.rows - r.landed.rows for r in read]
-    missing = landed.landed - sum(min(r.rows, r.landed.rows) for r in read)
+    missing = expected - sum(min(r.rows, r.landed.rows) for r in read)
     return Coverage(
-        expected=landed.landed,
-        found=landed.landed - missing,
+        expected=expected,
+        found=expected - missing,
         missing=missing,
         duplicate=sum(s for s in surplus if s > 0),
         objects=len(read),
@@ -77,15 +78,15 @@ def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
     )
 
 
-def _by_offsets(landed: LandedSlice, read: Sequence[Int64s]) -> Coverage:
+def _by_offsets(landed: LandedSlice, expected: int, read: Sequence[Int64s]) -> Coverage:
     offsets = np.concatenate([np.empty(0, np.int64), *read])
     inside = (offsets >= landed.piece.offsets.start) & (offsets < landed.piece.offsets.end)
     found = len(np.unique(offsets[inside]))
     return Coverage(
-        expected=landed.landed,
+        expected=expected,
         found=found,
-        missing=max(landed.landed - found, 0),
+        missing=max(expected - found, 0),
         duplicate=int(inside.sum()) - found,
-        foreign=int((~inside).sum()) + max(found - landed.landed, 0),
+        foreign=int((~inside).sum()) + max(found - expected, 0),
         objects=len(read),
     )

@@ -76,10 +76,8 @@ def judge_bytes(named: Named, crc32: int) -> Finding | None:
 
 def is_ours(key: str, group: str) -> bool:
     """Whether only a landing could have made a key: a data object's, or one of this group's dead letters."""
-    if key.startswith(f"{layout.SYSTEM}/"):
-        return key.startswith(f"{layout.SYSTEM}/{group}/dead-letters/")
     try:
-        layout.parse_key(key)
+        layout.origin(group, key)
     except ValueError:
         return False
     return True

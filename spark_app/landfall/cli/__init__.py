@@ -1,1 +1,33 @@
-"""The command line."""
+"""The command line: parse, do one command, end with an ``ExitCode``. ``landfall --help`` is its documentation.
+
+A module per command; ``arguments`` knows them all. Judging is in ``landfall.audit``: here the store is read and people are
+told. Results go to standard output, everything about the run itself to standard error.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from landfall.cli import arguments, console
+from landfall.contract import ExitCode
+from landfall.errors import Fenced, Reason, Retry, Stalled
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return how it ended; an error nobody foresaw shows its trace and is Python's own 1."""
+    parsed = arguments.parser().parse_args(argv)
+    try:
+        return int(parsed.command(parsed))
+    except Stalled as stalled:
+        console.complain(stalled.reason, str(stalled))
+        return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+    except Fenced as fenced:
+        console.complain("Fenced", str(fenced))
+        return ExitCode.FENCED
+    except Retry as error:
+        console.complain("Unavailable", str(error))
+        return ExitCode.UNAVAILABLE
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough; Python must not complain about it once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK

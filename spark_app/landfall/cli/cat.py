@@ -1,0 +1,80 @@
+"""``landfall cat``: print an object, whatever its format."""
+
+import argparse
+import base64
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from landfall import layout
+from landfall.cli import reading
+from landfall.cli.opened import Opened
+from landfall.contract import ExitCode
+from landfall.errors import Reason, Stalled
+from landfall.formats import Row
+from landfall.registry import output_format
+from landfall.spec import Output
+from landfall.store import Store
+from landfall.store.urls import open_store
+
+
+def cat(arguments: argparse.Namespace) -> ExitCode:
+    """The command."""
+    output, store, key = _target(arguments)
+    try:
+        for line in islice(_lines(output, store, key, as_json=arguments.json), arguments.limit):
+            sys.stdout.buffer.write(line + b"\n")
+    except FileNotFoundError:
+        raise Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}") from None
+    sys.stdout.buffer.flush()
+    return ExitCode.OK
+
+
+def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
+    """The object's output, store and key, from a group and a key, or from a URL and a format."""
+    match arguments.target:
+        case [group, name]:
+            opened = Opened.of(Path(group))
+            root = opened.group.spec.output.url.rstrip("/") + "/"
+            return opened.group.spec.output, opened.store, name.removeprefix(root)
+        case [url] if arguments.format:
+            root, _, key = url.rpartition("/")
+            codec = {"codec": arguments.codec} if arguments.codec else {}
+            output = Output.model_validate({"url": root, "format": arguments.format, **codec})
+            return output, open_store(output), key
+        case _:
+            raise Stalled(Reason.SPEC_INVALID, "cat: give a group and an object of it, or a URL and --format")
+
+
+def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
+    with store.open(key) as stream:
+        if key.startswith(f"{layout.SYSTEM}/") and "/dead-letters/" in key:
+            for letter in reading.dead_letters(stream):
+                yield msgspec.json.encode({name: _shown(value) for name, value in letter.items()})
+        else:
+            for row in output_format(output).rows(stream):
+                yield _as_json(row) if as_json else _as_text(row)
+
+
+def _as_text(row: Row) -> bytes:
+    value = b"(tombstone)" if row.value is None else row.value
+    return value if row.offset is None else b"%d\t%b" % (row.offset, value)
+
+
+def _as_json(row: Row) -> bytes:
+    stored = {"offset": row.offset, "timestamp": row.timestamp, "key": _shown(row.key)}
+    known = {name: value for name, value in stored.items() if value is not None}
+    return msgspec.json.encode({**known, "value": _shown(row.value)})
+
+
+def _shown(value: object) -> object:
+    """Bytes as text where they are UTF-8, else as ``{"base64": …}``."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,113 @@
+"""``landfall locate``: from topic, Kafka partition and offset to the object and the row in it."""
+
+import argparse
+from dataclasses import asdict, dataclass
+
+import msgspec
+from rich.markup import escape
+
+from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
+from landfall.cli import console, reading
+from landfall.cli.opened import Opened
+from landfall.contract import ExitCode
+from landfall.landed import LandedObject, ObjectKind
+from landfall.offsets import TopicPartition
+from landfall.registry import output_format
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One object that holds the offset, or may hold it.
+
+    Attributes:
+        url: of the object.
+        row: in it, counted from 1; None when only the object is known.
+        rows: in the object.
+        certain: whether it is this object, or one of several.
+    """
+
+    url: str
+    row: int | None
+    rows: int
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of the offset, in one word and in a sentence, and where it is."""
+
+    fate: str
+    message: str
+    slot: int | None = None
+    objects: tuple[Found, ...] = ()
+
+
+def locate(arguments: argparse.Namespace) -> ExitCode:
+    """The command."""
+    opened = Opened.of(arguments.group)
+    answer = look_up(opened, TopicPartition(arguments.topic, arguments.partition), arguments.offset)
+    out = console.out()
+    if arguments.json:
+        out.print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
+    else:
+        out.print(escape(answer.message))
+        for found in answer.objects:
+            row = "" if found.row is None else f"  row {console.count(found.row)} of {console.count(found.rows)}"
+            out.print(f"{escape(found.url)}{row}")
+    return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
+
+
+def look_up(opened: Opened, tp: TopicPartition, offset: int) -> Answer:
+    """Ask the ledger, then read what may hold the offset."""
+    place = place_of(opened.records(), tp, offset)
+    return _read(opened, place, tp, offset) if isinstance(place, Read) else _unread(place, tp, offset)
+
+
+def _unread(place: Place, tp: TopicPartition, offset: int) -> Answer:
+    match place:
+        case BeforeStart(start):
+            return Answer("before-start", f"{tp} offset {offset} lies before the start: landing began at {start}")
+        case NotYet(checkpoint):
+            return Answer("not-landed", f"{tp} offset {offset} is not landed yet: the next to land is {checkpoint}")
+        case Skipped(slot, hole):
+            return Answer("skipped", f"{tp} offset {offset} was lost at the source and skipped: {hole.reason}", slot)
+        case _:
+            assert isinstance(place, Unknown | Read)
+            return Answer("unknown", f"{tp} is not known to this group")
+
+
+def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answer:
+    format_ = output_format(opened.group.spec.output)
+    maybe: list[LandedObject] = []
+    for landed in place.candidates(offset):
+        row = row_of(landed, offset)
+        if row is None:
+            seen = list(reading.offsets(opened, format_, landed))
+            if None in seen:
+                maybe.append(landed)
+                continue
+            row = seen.index(offset) if offset in seen else None
+        if row is not None:
+            return _found(opened, place, landed, row, tp, offset)
+    return _undecided(opened, place, maybe, tp, offset)
+
+
+def _found(opened: Opened, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int) -> Answer:
+    is_data = landed.kind is ObjectKind.DATA
+    fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
+    found = Found(console.url(opened.group.spec.output, landed.upload.key), row + 1, landed.rows, certain=True)
+    return Answer(fate, f"{tp} offset {offset} {verb}, COMMIT {place.slot}", place.slot, (found,))
+
+
+def _undecided(opened: Opened, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int) -> Answer:
+    s, who = place.landed, f"{tp} offset {offset}"
+    urls = [console.url(opened.group.spec.output, o.upload.key) for o in maybe]
+    if not maybe and s.filtered + s.invisible:
+        of = f"of this range {s.filtered} records were left out by a transform and {s.invisible} offsets hold no record"
+        return Answer("no-record", f"{who} has no record in any object: {of}", place.slot)
+    if not maybe:
+        return Answer("lost", f"{who} was committed in slot {place.slot}, but no object holds it: run fsck", place.slot)
+    certain = len(maybe) == 1 and not s.filtered + s.invisible
+    found = tuple(Found(url, None, o.rows, certain) for url, o in zip(urls, maybe, strict=True))
+    where = "is in this object" if certain else "is in one of these objects, if it has a record at all"
+    return Answer("landed", f"{who} {where}; the format stores no offsets, so the row is not known", place.slot, found)

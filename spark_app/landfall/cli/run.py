@@ -1,0 +1,28 @@
+"""``landfall run``: the driver on local Spark, with its progress on the terminal."""
+
+import argparse
+import logging
+import os
+
+from landfall.cli import console, group_file
+from landfall.cli.events import EventFormatter
+from landfall.cli.progress import progress
+from landfall.contract import ExitCode
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """The command."""
+    from landfall.app.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
+
+    group = group_file.load(arguments.group, os.environ)
+    _log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+    options = Options(until_caught_up=arguments.until_caught_up, master=arguments.master, http_port=arguments.http_port)
+    with progress(console.err()) as shown:
+        return run_group(group, options, shown)
+
+
+def _log_to_stderr(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(EventFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("landfall").setLevel(level)

@@ -1,0 +1,132 @@
+"""``landfall verify``: read the landed objects back and hold them against what was committed."""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+
+import msgspec
+from rich.markup import escape
+
+from landfall.audit.coverage import Coverage, ReadBack, cover
+from landfall.cli import console
+from landfall.cli.opened import Opened, side_by_side
+from landfall.cli.reading import read_back
+from landfall.contract import ExitCode
+from landfall.formats import Format
+from landfall.landed import LandedObject, LandedSlice
+from landfall.ledger import Commit
+from landfall.offsets import TopicPartition
+from landfall.registry import output_format
+
+SHOWN = 20
+
+
+@dataclass
+class Verified:
+    """What was read, by topic partition, and what was wrong with single objects."""
+
+    coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    unapplied: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Every record once, and nothing else."""
+        return not self.faults and all(c.is_whole for c in self.coverage.values())
+
+
+def verify(arguments: argparse.Namespace) -> ExitCode:
+    """The command."""
+    opened = Opened.of(arguments.group)
+    verified = examine(opened, arguments.topics)
+    if arguments.json:
+        console.out().print(_json(verified), markup=False)
+    else:
+        _show(verified, by_topic_partition=arguments.partitions)
+    return ExitCode.OK if verified.is_whole else ExitCode.FAULT
+
+
+def examine(opened: Opened, topics: Iterable[str] = ()) -> Verified:
+    """Read everything that is committed and applied, of these topics or of all."""
+    verified, format_ = Verified(), output_format(opened.group.spec.output)
+
+    def read(landed: LandedSlice) -> tuple[LandedSlice, list[ReadBack | str]]:
+        return landed, [_read(opened, format_, o) for o in landed.objects]
+
+    for landed, answers in side_by_side(read, _applied(opened, frozenset(topics), verified)):
+        tp = landed.piece.topic_partition
+        verified.faults += [answer for answer in answers if isinstance(answer, str)]
+        covered = cover(landed, [answer for answer in answers if isinstance(answer, ReadBack)])
+        verified.coverage[tp] = verified.coverage.get(tp, Coverage()) + covered
+    return verified
+
+
+def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iterator[LandedSlice]:
+    applied_through = opened.lane.read().applied_through
+    for record in opened.records():
+        if not isinstance(record, Commit):
+            continue
+        if record.header.seq > applied_through:
+            verified.unapplied += 1
+            continue
+        yield from (s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted)
+
+
+def _read(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack | str:
+    try:
+        return read_back(opened, format_, landed)
+    except FileNotFoundError:
+        return f"{landed.upload.key}: not there"
+    except (ValueError, EOFError, OSError) as error:
+        return f"{landed.upload.key}: {error}"
+
+
+def _show(verified: Verified, *, by_topic_partition: bool) -> None:
+    out = console.out()
+    rows: dict[str, Coverage] = {}
+    for tp, coverage in sorted(verified.coverage.items()):
+        name = str(tp) if by_topic_partition else tp.topic
+        rows[name] = rows.get(name, Coverage()) + coverage
+    shown = console.table(
+        "topic partition" if by_topic_partition else "topic",
+        *(">expected", ">found", ">missing", ">twice", ">foreign", ">objects"),
+        "checked by",
+    )
+    total = sum(verified.coverage.values(), Coverage())
+    for name, c in [*rows.items(), ("total", total)]:
+        numbers = (c.expected, c.found, c.missing, c.duplicate, c.foreign, c.objects)
+        shown.add_row(escape(name), *map(console.count, numbers), "offset" if c.exact else "row", style=_style(c))
+    out.print(shown)
+    for fault in verified.faults[:SHOWN]:
+        out.print(f"[red]{escape(fault)}[/red]")
+    if len(verified.faults) > SHOWN:
+        out.print(f"and {console.count(len(verified.faults) - SHOWN)} more objects")
+    if verified.unapplied:
+        out.print(
+            f"{verified.unapplied} COMMITs were left out: the ledger does not say yet that their objects are visible"
+        )
+    out.print(
+        "[green]every record is there once[/green]"
+        if verified.is_whole
+        else "[red]NOT every record is there once[/red]"
+    )
+
+
+def _style(coverage: Coverage) -> str:
+    return "" if coverage.is_whole else "red"
+
+
+def _json(verified: Verified) -> str:
+    total = sum(verified.coverage.values(), Coverage())
+    return msgspec.json.encode(
+        {
+            "whole": verified.is_whole,
+            **asdict(total),
+            "unapplied_commits": verified.unapplied,
+            "faults": verified.faults,
+            "partitions": [
+                {"topic": tp.topic, "partition": tp.partition, **asdict(c)}
+                for tp, c in sorted(verified.coverage.items())
+            ],
+        }
+    ).decode()

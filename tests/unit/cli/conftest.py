@@ -1,0 +1,55 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from landfall.formats import Block
+from landfall.offsets import TopicPartition
+from landfall.records import filled
+from landfall.registry import output_format
+from landfall.spec import Output
+from landfall.store.file import FileStore
+from tests.support.book import GROUP, Book
+
+TP = TopicPartition("clicks", 0)
+EXTENSIONS = {"Json": ".json", "SequenceFile": ".seq"}
+
+SPEC = """
+apiVersion: landfall.dev/v1alpha1
+kind: ConsumerGroup
+metadata: {{name: {group}, namespace: tests}}
+spec:
+  source: {{kafka: {{bootstrapServers: "localhost:1", topics: [clicks]}}}}
+  output: {{url: "file://{root}", format: {format}, codec: None}}
+"""
+
+
+class Landed:
+    """A group file and a ledger in a folder: slot 0 OPEN, 1 ADD, 2 COMMIT of ``clicks/0[0, 10)``."""
+
+    def __init__(self, root: Path, format_: str) -> None:
+        self.root = root
+        self.file = str(root.parent / "group.yaml")
+        Path(self.file).write_text(SPEC.format(group=GROUP, root=root, format=format_))
+        self.format = output_format(
+            Output.model_validate({"url": f"file://{root}", "format": format_, "codec": "None"})
+        )
+        self.book = Book(FileStore(root), body=self.body, extension=EXTENSIONS[format_])
+        self.book.open().add(TP)
+        self.first = self.book.land(TP, 0, 10)
+        self.book.commit(self.first)
+
+    def body(self, offsets: range) -> bytes:
+        encoder = self.format.encoder()
+        values = [b'{"o":%d}' % o for o in offsets]
+        return encoder.encode(Block(filled(TP, list(offsets), values))) + encoder.finish()
+
+    @property
+    def object(self) -> Path:
+        """The file of the first COMMIT."""
+        return self.root / self.first.objects[0].upload.key
+
+
+@pytest.fixture
+def landed(tmp_path: Path) -> Callable[[str], Landed]:
+    return lambda format_: Landed(tmp_path / "root", format_)

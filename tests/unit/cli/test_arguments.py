@@ -1,0 +1,43 @@
+import pytest
+
+from landfall.cli import main
+from landfall.cli.arguments import EXIT_CODES, parser
+from landfall.contract import ExitCode
+
+COMMANDS = ("run", "status", "fsck", "locate", "cat", "verify")
+
+
+def helped(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args([*argv, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    text = helped(capsys)
+
+    assert all(f"\n    {command} " in text for command in COMMANDS)
+    assert EXIT_CODES in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"examples:\n  landfall {command} " in helped(capsys, command)
+
+
+def test_exit_codes_are_all_told() -> None:
+    told = [int(line.split()[0]) for line in EXIT_CODES.splitlines()[1:]]
+
+    assert told == sorted(ExitCode)
+
+
+@pytest.mark.parametrize("argv", [[], ["land"], ["locate", "g.yaml", "t", "x", "1"], ["cat", "file:///tmp/x"]])
+def test_a_wrong_command_line_is_a_usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code: object = main(argv)
+    except SystemExit as ended:
+        code = ended.code
+
+    assert code == ExitCode.USAGE
+    assert "landfall" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from landfall import layout, ledger
+from landfall.cli import main
+from landfall.contract import ExitCode
+from landfall.offsets import TopicPartition
+from tests.support.book import GROUP, LANE
+from tests.unit.cli.conftest import TP, Landed
+
+Make = Callable[[str], Landed]
+
+
+@pytest.fixture
+def json(landed: Make) -> Landed:
+    """Two COMMITs, all applied."""
+    made = landed("Json")
+    made.book.commit(made.book.land(TP, 10, 20)).applied()
+    return made
+
+
+def fsck(landed: Landed, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    code = main(["fsck", landed.file, *options])
+    return code, capsys.readouterr().out
+
+
+def broken(text: str) -> list[str]:
+    """The invariants that are said to be broken."""
+    return re.findall(r"^(I\d)  BROKEN", text, re.MULTILINE)
+
+
+def slot(landed: Landed, seq: int) -> Path:
+    return landed.root / layout.slot_key(GROUP, LANE, seq)
+
+
+def test_a_sound_store_has_eight_good_lines(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = fsck(json, capsys, "--deep")
+
+    assert (code, broken(text)) == (ExitCode.OK, [])
+    assert re.findall(r"^(I\d)  ok", text, re.MULTILINE) == [f"I{n}" for n in range(1, 9)]
+    assert "2 ranges of 1 topic partitions" in text
+
+
+def test_a_deleted_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    slot(json, 2).unlink()
+
+    code, text = fsck(json, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
+    assert "slot 2: expected the next slot" in text
+    assert "I6  ?" in text
+
+
+def test_a_changed_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    slot(json, 1).write_bytes(slot(json, 1).read_bytes().replace(b'"id"', b'"xx"'))
+
+    code, text = fsck(json, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
+    assert "slot 2: expected hash" in text
+
+
+def test_a_tail_that_was_cut_off_is_seen_by_the_head(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.book.store.overwrite(layout.head_key(GROUP, LANE), b'{"seq":9}')
+
+    assert broken(fsck(json, capsys)[1]) == ["I1"]
+
+
+def test_an_overlap_is_named(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    made = landed("Json")
+    made.book.write(ledger.encode(made.book.committing(made.book.land(TP, 9, 20))(made.book.next_header)))
+
+    code, text = fsck(made, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I2"])
+    assert "slot 3, clicks/0, offsets [9, 20): expected start 10, got 9, an overlap" in text
+
+
+def test_a_missing_object_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.object.unlink()
+
+    code, text = fsck(json, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I6"])
+    assert str(json.object.relative_to(json.root)) in text
+
+
+def test_a_missing_object_that_is_not_applied_waits(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    made = landed("Json")
+    made.book.commit(made.book.land(TP, 10, 20), complete=False)
+
+    code, text = fsck(made, capsys)
+
+    assert code == ExitCode.OK
+    assert "1 decided uploads wait for completion" in text
+
+
+def test_a_changed_object_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.object.write_bytes(json.object.read_bytes()[:-1])
+
+    assert broken(fsck(json, capsys)[1]) == ["I5"]
+
+
+def test_changed_bytes_of_the_same_length_need_a_deep_look(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.object.write_bytes(json.object.read_bytes().replace(b'"o"', b'"x"'))
+
+    assert broken(fsck(json, capsys)[1]) == []
+    assert broken(fsck(json, capsys, "--deep")[1]) == ["I5"]
+
+
+def test_an_object_that_nobody_named_is_a_stray(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.book.store.complete(json.book.land(TopicPartition("clicks", 7), 0, 3).objects[0].upload)
+
+    code, text = fsck(json, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I3"])
+    assert "1_7_00000000000000000000.json" in text
+
+
+def test_what_is_not_named_like_ours_is_only_counted(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    json.book.store.overwrite("clicks/dt=2026-11-21/_SUCCESS", b"")
+
+    code, text = fsck(json, capsys)
+
+    assert code == ExitCode.OK
+    assert "1 objects are not Landfall's" in text

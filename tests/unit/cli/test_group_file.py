@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from landfall.cli import main
+from landfall.cli.group_file import expand, load
+from landfall.contract import ExitCode
+from landfall.errors import Stalled
+
+GROUP = """
+apiVersion: landfall.dev/v1alpha1
+kind: ConsumerGroup
+metadata: {name: shop}
+spec:
+  source: {kafka: {bootstrapServers: "${KAFKA}", topicPattern: "^app$"}}
+  output: {url: "${OUT:-file:///tmp/out}"}
+  tuning: {httpPort: "${PORT:-0}"}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "group.yaml"
+    path.write_text(text)
+    return path
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(Stalled) as refusal:
+        load(path, {})
+    return str(refusal.value)
+
+
+def test_variables_are_taken_from_the_environment(tmp_path: Path) -> None:
+    group = load(written(tmp_path, GROUP), {"KAFKA": "broker:9092", "PORT": "8081"})
+
+    assert group.spec.source.kafka.bootstrap_servers == "broker:9092"
+    assert (group.spec.output.url, group.spec.tuning.http_port) == ("file:///tmp/out", 8081)
+
+
+def test_what_a_variable_holds_is_never_read_as_yaml() -> None:
+    assert expand({"a": ["x${V}y"]}, {"V": "}: [&"}) == {"a": ["x}: [&y"]}
+
+
+def test_a_doubled_dollar_is_a_plain_one_and_patterns_keep_theirs() -> None:
+    assert expand(["$${V}", "^a{2}$", "${V:-}", 3], {}) == ["${V}", "^a{2}$", "", 3]
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_field(tmp_path: Path) -> None:
+    path = written(tmp_path, GROUP)
+
+    assert refused(path) == f"{path}: spec.source.kafka.bootstrapServers: environment variable KAFKA is not set"
+
+
+def test_every_fault_is_told_with_file_and_field(tmp_path: Path) -> None:
+    path = written(tmp_path, GROUP.replace("${KAFKA}", "k:1").replace("tuning", "tunning"))
+
+    assert refused(path).startswith(f"{path}: spec.tunning: unknown field")
+
+
+def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "a: [1\nb: 2\n")
+
+    assert refused(path).startswith(f"{path}:2:")
+
+
+def test_a_wrong_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(tmp_path / "none.yaml")]) == ExitCode.USAGE
+    assert "none.yaml: No such file" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+from dataclasses import replace
+
+from landfall.audit.objects import Named
+from landfall.cli.named import Names
+from landfall.landed import LandedObject, ObjectKind
+from landfall.store import Part, Upload
+
+
+def landed(key: str, upload_id: str = "u") -> LandedObject:
+    return LandedObject(Upload(key, upload_id, (Part("e", 3),), "t"), ObjectKind.DATA, 1, 0, 0, crc32=7)
+
+
+def test_names_come_back_in_order_of_their_bytes() -> None:
+    names = Names()
+
+    for slot, key in enumerate(("b", "\U00010000", "\uffff", "a")):
+        assert names.add(slot, landed(key)) is None
+
+    assert [named.key for named in names.in_order(-1)] == ["a", "b", "\uffff", "\U00010000"]
+
+
+def test_a_key_named_before_tells_by_which_slot() -> None:
+    names = Names()
+    names.add(3, landed("a"))
+
+    assert names.add(5, replace(landed("a"), rows=2)) == 3
+    assert list(names.in_order(3)) == [Named(3, landed("a"), applied=True)]
+
+
+def test_a_repair_changes_the_upload_and_not_the_slot() -> None:
+    names = Names()
+    names.add(3, landed("a"))
+
+    names.repair(landed("a", "again"))
+
+    assert list(names.in_order(2)) == [Named(3, landed("a", "again"), applied=False)]

@@ -1,0 +1,98 @@
+import json
+from collections.abc import Callable
+
+import pytest
+
+from landfall.cli import main
+from landfall.contract import ExitCode
+from tests.unit.cli.conftest import TP, Landed
+
+Make = Callable[[str], Landed]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(params=["Json", "SequenceFile"])
+def made(request: pytest.FixtureRequest, landed: Make) -> Landed:
+    made = landed(request.param)
+    made.book.commit(made.book.land(TP, 10, 25)).applied()
+    return made
+
+
+def ran(capsys: Captured, *argv: str) -> tuple[int, str]:
+    code = main(argv)
+    return code, capsys.readouterr().out
+
+
+def test_verify_finds_every_record_once(made: Landed, capsys: Captured) -> None:
+    code, text = ran(capsys, "verify", made.file, "--json")
+    report = json.loads(text)
+
+    assert code == ExitCode.OK
+    assert (report["whole"], report["expected"], report["found"], report["objects"]) == (True, 25, 25, 2)
+    assert report["exact"] == (made.format.extension == ".seq")
+
+
+def test_verify_tells_what_is_missing(made: Landed, capsys: Captured) -> None:
+    made.object.write_bytes(made.body(range(8)))
+
+    code, text = ran(capsys, "verify", made.file, "--partitions")
+
+    assert code == ExitCode.FAULT
+    assert "clicks/0" in text
+    assert "NOT every record" in text
+    assert json.loads(ran(capsys, "verify", made.file, "--json")[1])["missing"] == 2
+
+
+def test_verify_tells_which_object_is_gone(made: Landed, capsys: Captured) -> None:
+    made.object.unlink()
+
+    code, text = ran(capsys, "verify", made.file)
+
+    assert code == ExitCode.FAULT
+    assert f"{made.first.objects[0].upload.key}: not there" in text
+
+
+def test_verify_leaves_out_what_is_not_applied_and_other_topics(landed: Make, capsys: Captured) -> None:
+    made = landed("Json")
+
+    assert "1 COMMITs were left out" in ran(capsys, "verify", made.file)[1]
+    assert json.loads(ran(capsys, "verify", made.file, "orders", "--json")[1])["expected"] == 0
+
+
+def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
+    code, text = ran(capsys, "locate", made.file, "clicks", "0", "12")
+
+    assert code == ExitCode.OK
+    assert "clicks/0 offset 12 landed, COMMIT 3" in text
+    assert f"00000000000000000010{made.book.extension}  row 3 of 15" in text
+
+
+def test_locate_knows_what_is_not_landed(made: Landed, capsys: Captured) -> None:
+    def fate(topic: str, offset: int) -> str:
+        return str(json.loads(ran(capsys, "locate", made.file, topic, "0", str(offset), "--json")[1])["fate"])
+
+    assert (fate("clicks", 25), fate("orders", 0)) == ("not-landed", "unknown")
+
+
+def test_cat_prints_rows_with_offsets_where_there_are_any(made: Landed, capsys: Captured) -> None:
+    code, text = ran(capsys, "cat", made.file, made.first.objects[0].upload.key, "--limit", "2")
+
+    assert code == ExitCode.OK
+    expected = ['{"o":0}', '{"o":1}'] if made.book.extension == ".json" else ['0\t{"o":0}', '1\t{"o":1}']
+    assert text.splitlines() == expected
+
+
+def test_cat_takes_the_url_of_an_object_with_or_without_its_group(landed: Make, capsys: Captured) -> None:
+    made = landed("Json")
+    url = f"file://{made.object}"
+
+    with_group = ran(capsys, "cat", made.file, url, "--json")
+    without = ran(capsys, "cat", url, "--format", "Json", "--codec", "None", "--json")
+
+    assert with_group == without
+    assert json.loads(without[1].splitlines()[9]) == {"value": '{"o":9}'}
+
+
+def test_cat_of_an_object_that_is_not_there_says_so(made: Landed, capsys: Captured) -> None:
+    assert main(["cat", made.file, "clicks/nothing"]) == ExitCode.USAGE
+    assert "no object clicks/nothing" in capsys.readouterr().err
