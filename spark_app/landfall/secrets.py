@@ -22,7 +22,7 @@ def read_secret(name: str) -> Mapping[str, str]:
         Stalled: SPEC_INVALID, there is no such folder, or a file in it cannot be read.
     """
     folder = Path(os.environ.get("LANDFALL_SECRETS") or DEFAULT_FOLDER) / name
-    if not name or Path(name).name != name:
+    if name in {"", ".", ".."} or Path(name).name != name:
         raise Stalled(Reason.SPEC_INVALID, f"not the name of a secret: {name!r}")
     try:
         files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]

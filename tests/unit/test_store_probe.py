@@ -1,0 +1,118 @@
+"""The probe refuses stores on which two drivers could both believe that they committed."""
+
+from collections.abc import Iterator
+from threading import Barrier, BrokenBarrierError
+
+import pytest
+
+from landfall.errors import Reason, Stalled
+from landfall.store import Created, ObjectStat, Part, Upload
+from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.memory import MemoryStore
+from landfall.store.probe import PREFIX, probe
+
+
+class IgnoresTheCondition(MemoryStore):
+    """As rclone does."""
+
+    def create(self, key: str, body: bytes) -> Created:
+        self.overwrite(key, body)
+        return Created.WON
+
+
+class ChecksThenActs(MemoryStore):
+    """As s3mock does: right for one writer, wrong for two at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._together = Barrier(2)
+
+    def create(self, key: str, body: bytes) -> Created:
+        if self.stat(key):
+            return Created.TAKEN
+        try:
+            self._together.wait(0.2)
+        except BrokenBarrierError:
+            return super().create(key, body)
+        self.overwrite(key, body)
+        return Created.WON
+
+
+class ReplacesAndSaysTaken(MemoryStore):
+    def create(self, key: str, body: bytes) -> Created:
+        answer = super().create(key, body)
+        if answer is Created.TAKEN:
+            self.overwrite(key, body)
+        return answer
+
+
+class NobodyWins(MemoryStore):
+    def create(self, key: str, body: bytes) -> Created:
+        del key, body
+        return Created.TAKEN
+
+
+class ShowsUploadsAtOnce(MemoryStore):
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        self.overwrite(key, body)
+        return super().put_part(key, upload_id, number, body)
+
+
+class ForgetsMetadata(MemoryStore):
+    def begin(self, key: str, token: str) -> str:
+        return super().begin(key, token[:0])
+
+    def complete(self, upload: Upload) -> None:
+        if self._is_open(upload):
+            self._finish(upload)
+
+
+class DoesNotAbort(MemoryStore):
+    def abort(self, key: str, upload_id: str) -> None:
+        pass
+
+
+class ListsNothing(MemoryStore):
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+        return super().list_after(f"nothing/{prefix}", after)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (IgnoresTheCondition, r"8 of 8 racing creates of one key won, not one"),
+        (ChecksThenActs, r"\d of 8 racing creates of one key won, not one"),
+        (ReplacesAndSaysTaken, "a create won, but its body was not what was read back"),
+        (NobodyWins, "0 of 8 racing creates of one key won"),
+        (ShowsUploadsAtOnce, "an upload was visible before it was completed"),
+        (ForgetsMetadata, "a completed object has lost its size or its metadata"),
+        (DoesNotAbort, "an aborted upload is still there"),
+        (ListsNothing, "a created key is not in the listing"),
+    ],
+)
+def test_a_broken_store_is_refused(broken: type[MemoryStore], message: str) -> None:
+    with pytest.raises(Stalled, match=f"^this store cannot keep a ledger: {message}") as stalled:
+        probe(broken())
+
+    assert stalled.value.reason is Reason.STORE_UNSAFE
+
+
+def test_a_good_store_is_not_refused_for_a_lost_answer() -> None:
+    probe(MemoryStore(Scripted({Operation.CREATE: [Fault.REPEATED] * 8, Operation.COMPLETE: [Fault.REPEATED]})))
+
+
+def test_a_probe_leaves_little_and_only_in_its_own_place() -> None:
+    store = MemoryStore()
+
+    probe(store)
+
+    left = list(store.list_after(""))
+    assert all(found.key.startswith(PREFIX) for found in left)
+    assert (len(left), sum(found.size for found in left) < 1000) == (5, True)
+
+
+def test_probes_do_not_meet() -> None:
+    store = MemoryStore()
+
+    probe(store)
+    probe(store)
