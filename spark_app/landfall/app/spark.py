@@ -4,12 +4,16 @@ Spark schedules the tasks, keeps their Python workers alive and hands their answ
 JVM, so there is no connector, no shuffle and nothing cached.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from itertools import chain
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from landfall.app.runner import Bin
@@ -21,6 +25,8 @@ from landfall.spec import ConsumerGroup
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+log = logging.getLogger(__name__)
+
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -29,6 +35,7 @@ LOCAL_CONF = {
 """For a master inside this process: loopback only, and a small JVM, since data never passes through it."""
 
 CONF = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
@@ -54,9 +61,48 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     local = LOCAL_CONF if master and master.startswith("local") else {}
     settings = {**CONF, **local, "spark.driver.extraJavaOptions": log4j, **group.spec.tuning.spark_conf}
     conf.setAll(list(settings.items()))
-    context = SparkContext.getOrCreate(conf)
-    context.setLogLevel("ERROR")
-    return context
+    with _stderr_as_events():
+        return SparkContext.getOrCreate(conf)
+
+
+@contextmanager
+def _stderr_as_events() -> Iterator[None]:
+    """Let the JVM started inside write its standard error to a pipe, whose lines become events of this logger.
+
+    Spark greets with lines that mean nothing to anybody who runs Landfall, unless it fails to start; what it and the tasks
+    write later does matter.
+    """
+    source, sink = os.pipe()
+    own = os.dup(2)
+    os.dup2(sink, 2)
+    os.close(sink)
+    greeting = Greeting()
+    Thread(target=greeting.tell, args=(os.fdopen(source, errors="replace"),), name="spark-stderr", daemon=True).start()
+    try:
+        yield
+    except Exception:
+        log.error("spark did not start: %s", " ".join(greeting.lines))  # noqa: TRY400  # the caller has the traceback
+        raise
+    finally:
+        greeting.over = True
+        os.dup2(own, 2)
+        os.close(own)
+
+
+@dataclass
+class Greeting:
+    """What Spark says before it is there; afterwards every line is an event."""
+
+    lines: list[str] = field(default_factory=list)
+    over: bool = False
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Keep the greeting, pass the rest on; ends with the JVM."""
+        for line in lines:
+            if self.over:
+                log.warning("spark: %s", line.rstrip())
+            else:
+                self.lines.append(line.strip())
 
 
 class SparkRunner:
