@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -21,38 +21,43 @@ from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
 from landfall.source.faults import denied, meaning
-from landfall.source.properties import PACE, READING, kafka_properties
+from landfall.source.properties import PACE, READING, connected, kafka_properties
 from landfall.spec import ConsumerGroup, Kafka
 
 T = TypeVar("T")
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()
 _LATEST: OffsetSpec = OffsetSpec.latest()
-_ANSWER_SECONDS = 10.0
 _RECORD_TIME_SECONDS = 2.0
 
 
 class KafkaLog:
     """A group's topics, as a ``source.Log``. Connects at the first call; safe to use from several threads."""
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: ConsumerGroup, answer_timeout: timedelta = timedelta(seconds=10)) -> None:
+        """Give the broker ``answer_timeout`` for an answer.
+
+        Raises:
+            Stalled: SPEC_INVALID, the properties cannot be used.
+        """
+        self._seconds = answer_timeout.total_seconds()
         self._kafka = group.spec.source.kafka
         self._trouble: KafkaError | None = None
         properties: dict[str, Any] = {**PACE, **kafka_properties(group), "error_cb": self._note}
-        self._admin = AdminClient(properties)
-        self._mirror = Consumer({**properties, **READING})
+        self._admin = connected(AdminClient, properties)
+        self._mirror = connected(Consumer, {**properties, **READING})
         self._looking = Lock()
         self._known: set[str] = set()
         # a record long gone is stood in for by the first that is left
-        self._looker = Consumer({**properties, **READING, "auto.offset.reset": "earliest"})
+        self._looker = connected(Consumer, {**properties, **READING, "auto.offset.reset": "earliest"})
 
     def topics(self) -> tuple[Topic, ...]:
         """The topics the group lands; those named in the spec that do not exist are left out."""
         try:
-            known = self._admin.list_topics(timeout=_ANSWER_SECONDS).topics
+            known = self._admin.list_topics(timeout=self._seconds).topics
             names = sorted(name for name in known if wanted(self._kafka, name))
             futures = (
-                self._admin.describe_topics(TopicCollection(names), request_timeout=_ANSWER_SECONDS) if names else {}
+                self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds) if names else {}
             )
         except KafkaException as error:
             raise self._meaning(error, "topics") from error
@@ -111,7 +116,7 @@ class KafkaLog:
         asked = {Position(tp.topic, tp.partition): spec for tp in tps}
         try:
             futures = self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._seconds
             )
         except KafkaException as error:
             raise self._meaning(error, "offsets") from error
@@ -133,7 +138,7 @@ class KafkaLog:
     def _know(self, topics: set[str]) -> None:
         # a client that does not know a topic yet may take a second to ask for its leaders by itself
         if not topics <= self._known:
-            self._looker.list_topics(timeout=_ANSWER_SECONDS)
+            self._looker.list_topics(timeout=self._seconds)
             self._known = topics
 
     def _look(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:

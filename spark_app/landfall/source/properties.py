@@ -4,12 +4,17 @@ They come from three places, the later winning: the addresses in the spec, its p
 Those that exactness hangs on are ours and are refused wherever they turn up.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
 
 from landfall.errors import Reason, Stalled
 from landfall.secrets import read_secret
 from landfall.spec import ConsumerGroup
 from landfall.values import Scalar
+
+T = TypeVar("T")
 
 READING: Mapping[str, object] = {
     "enable.auto.commit": False,
@@ -62,6 +67,21 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     if refused := sorted(_OURS & merged.keys()):
         raise Stalled(Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(refused)} itself")
     return {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group.kafka_group_id, **merged}
+
+
+def connected(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object]) -> T:
+    """A client of these properties.
+
+    Raises:
+        Stalled: SPEC_INVALID, the client knows no such property or value; the message names no value.
+    """
+    try:
+        return kind(dict(properties))
+    except KafkaException as error:
+        said = error.args[0].str()
+        for value in properties.values():
+            said = said.replace(f'"{value}"', "its value")
+        raise Stalled(Reason.SPEC_INVALID, f"source.kafka: {said}") from None
 
 
 def _text(value: Scalar) -> str:

@@ -25,7 +25,7 @@ from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import HEADERS, Columns, Int64s, Records
 from landfall.source.faults import denied, meaning
-from landfall.source.properties import PACE, READING
+from landfall.source.properties import PACE, READING, connected
 
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 2**20
@@ -85,13 +85,13 @@ class KafkaReader:
     def _open(self) -> Consumer:
         if self._consumer is None:
             self._known, self._trouble = set(), None
-            self._consumer = Consumer({**self._properties, "error_cb": self._note})
+            self._consumer = connected(Consumer, {**self._properties, "error_cb": self._note})
         return self._consumer
 
     def _know(self, consumer: Consumer, topic: str) -> None:
         # a client that does not know a topic yet may take a second to ask for its leaders by itself
         if topic not in self._known:
-            consumer.list_topics(topic, _METADATA_SECONDS)
+            consumer.list_topics(topic, min(self._timeout, _METADATA_SECONDS))
             self._known.add(topic)
 
     def _note(self, error: KafkaError) -> None:
@@ -115,7 +115,7 @@ class KafkaReader:
 
     def _standstill(self, consumer: Consumer, seen: "_Seen") -> LandfallError:
         tp = seen.piece.topic_partition
-        found = consumer.list_topics(tp.topic, _METADATA_SECONDS).topics[tp.topic]
+        found = consumer.list_topics(tp.topic, min(self._timeout, _METADATA_SECONDS)).topics[tp.topic]
         if found.error is not None:
             return meaning(found.error, str(seen.piece))
         if tp.partition not in found.partitions:

@@ -1,0 +1,149 @@
+"""What the driver sees of a real Kafka."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+
+from landfall.errors import Retry
+from landfall.offsets import TopicPartition
+from landfall.source import Watermarks
+from landfall.source.kafka import KafkaLog
+from landfall.spec import ConsumerGroup, parse_group
+from tests.support.kafka import Broker, Message
+from tests.support.waiting import eventually
+
+START = 1_763_683_200_000  # 2025-11-21 00:00 UTC
+
+
+def group(bootstrap: str, **kafka: object) -> ConsumerGroup:
+    return parse_group(
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": f"log-{uuid4().hex[:8]}", "namespace": "tests"},
+            "spec": {
+                "source": {"kafka": {"bootstrapServers": bootstrap, **kafka}},
+                "output": {"url": "file:///nowhere"},
+            },
+        }
+    )
+
+
+@contextmanager
+def log_of(found: ConsumerGroup) -> Iterator[KafkaLog]:
+    log = KafkaLog(found)
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def log(kafka: Broker) -> Iterator[KafkaLog]:
+    with log_of(group(kafka.bootstrap, topicPattern=".*")) as made:
+        yield made
+
+
+def test_a_pattern_matches_whole_names(kafka: Broker) -> None:
+    tag = f"t{uuid4().hex[:6]}"
+    for name in (f"{tag}.web", f"{tag}.app", f"{tag}.app.old", f"pre.{tag}.web"):
+        kafka.create_topic(name, partitions=2)
+
+    with log_of(group(kafka.bootstrap, topicPattern=rf"{tag}\..*", exclude=r".*\.old")) as log:
+        found = [(topic.name, topic.partitions) for topic in log.topics()]
+
+    assert found == [(f"{tag}.app", 2), (f"{tag}.web", 2)]
+
+
+def test_topics_by_name_leave_out_those_that_do_not_exist(kafka: Broker) -> None:
+    topic = kafka.create_topic()
+
+    with log_of(group(kafka.bootstrap, topics=[topic, "never-made"])) as log:
+        assert [found.name for found in log.topics()] == [topic]
+
+
+def test_kafkas_own_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
+    topic = kafka.create_topic()
+    kafka.produce_transaction(topic, [b"x"])  # which makes __transaction_state
+
+    names = {found.name for found in log.topics()}
+
+    assert topic in names
+    assert not [name for name in names if name.startswith("__")]
+
+
+def test_a_topic_made_anew_has_another_id(kafka: Broker) -> None:
+    topic = kafka.create_topic()
+    with log_of(group(kafka.bootstrap, topics=[topic])) as log:
+        (before,) = log.topics()
+        kafka.delete_topic(topic)
+        kafka.create_topic(topic)
+
+        after = eventually(log.topics, lambda found: found and found != (before,))
+
+    assert [(found.name, found.topic_id != before.topic_id) for found in after] == [(topic, True)]
+
+
+def test_watermarks_end_at_the_last_stable_offset(kafka: Broker, log: KafkaLog) -> None:
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, [b"x"] * 10)
+    kafka.expire_before(topic, 0, 4)
+    producer = kafka.transaction()
+    kafka.send(producer, topic, [b"open"] * 3)
+    kafka.flush(producer)
+    here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    found = log.watermarks([here, empty, TopicPartition(topic, 9), TopicPartition("never-made", 0)])
+
+    assert found == {here: Watermarks(4, 10), empty: Watermarks(0, 0)}
+    producer.abort_transaction(10)
+    eventually(lambda: log.watermarks([here]), {here: Watermarks(4, 14)}.__eq__)  # the marker comes after the answer
+
+
+def test_offsets_by_time_end_where_the_log_ends(kafka: Broker, log: KafkaLog) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [Message(b"x", timestamp=START + 1000 * n) for n in range(10)])
+    tp = TopicPartition(topic, 0)
+
+    assert log.offsets_at([tp], datetime.fromtimestamp(START / 1000 + 3.5, UTC)) == {tp: 4}
+    assert log.offsets_at([tp], datetime.fromtimestamp(START / 1000 + 60, UTC)) == {tp: 10}
+
+
+def test_record_times_are_those_of_the_first_visible_record(kafka: Broker, log: KafkaLog) -> None:
+    topic = kafka.create_topic(partitions=3)
+    kafka.produce_transaction(topic, [Message(b"aborted", timestamp=START)], commit=False)
+    kafka.produce(topic, [Message(b"x", timestamp=START + 1000 * n) for n in range(1, 6)])
+    kafka.produce(topic, [Message(b"x", partition=1, timestamp=START)] * 1000)
+    first, second, empty = (TopicPartition(topic, partition) for partition in range(3))
+
+    for _ in range(3):
+        found = log.record_times({first: 0, second: 999, empty: 0})
+        assert found == {
+            first: datetime.fromtimestamp(START / 1000 + 1, UTC),
+            second: datetime.fromtimestamp(START / 1000, UTC),
+        }
+
+
+def test_the_mirror_is_what_kafkas_own_tools_see(kafka: Broker) -> None:
+    topic = kafka.create_topic(partitions=2)
+    landing = group(kafka.bootstrap, topics=[topic])
+    with log_of(landing) as log:
+        log.mirror({TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 7})
+        log.mirror({})
+
+    anybody = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": landing.kafka_group_id})
+    committed = anybody.committed([Position(topic, 0), Position(topic, 1)], 10)
+    anybody.close()
+
+    assert landing.kafka_group_id == f"tests.{landing.metadata.name}"
+    assert [position.offset for position in committed] == [5, 7]
+
+
+def test_no_broker_is_a_retry() -> None:
+    log = KafkaLog(group("127.0.0.1:1", topicPattern=".*"), answer_timeout=timedelta(seconds=1))
+
+    with pytest.raises(Retry, match="topics"):
+        log.topics()

@@ -1,0 +1,250 @@
+"""Exact ranges of a real Kafka: whatever the log holds, every visible record of the range, once, and an end to it."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from landfall.errors import Reason, Retry, Stalled
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.records import Records
+from landfall.source.reader import CHUNK_BYTES, CHUNK_ROWS, KafkaReader
+from tests.support.kafka import Broker, Message
+from tests.support.waiting import eventually
+
+LARGE = 10_000_000
+
+
+@pytest.fixture
+def reader(kafka: Broker) -> Iterator[KafkaReader]:
+    made = reader_of(kafka)
+    yield made
+    made.close()
+
+
+def reader_of(kafka: Broker, **properties: str) -> KafkaReader:
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+    return KafkaReader({"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, timedelta(seconds=3))
+
+
+def piece(topic: str, start: int, end: int, partition: int = 0) -> Slice:
+    return Slice(TopicPartition(topic, partition), OffsetRange(start, end))
+
+
+def offsets(chunks: Iterator[Records]) -> list[int]:
+    return [offset for records in chunks for offset in records.offsets.tolist()]
+
+
+def shape(chunks: Iterator[Records]) -> list[tuple[int, int, int]]:
+    return [(int(r.offsets[0]), int(r.offsets[-1]), len(r)) for r in chunks]
+
+
+# --------------------------------------------------------------------------------------------------------- what is there
+
+
+def test_a_range_inside_the_log_is_read_exactly(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"%d" % n for n in range(1000)])
+
+    chunks = list(reader.read(piece(topic, 400, 777)))
+
+    assert [value for r in chunks for value in r.values.to_pylist()] == [b"%d" % n for n in range(400, 777)]
+    assert offsets(iter(chunks)) == list(range(400, 777))
+
+
+def test_an_empty_range_yields_nothing(reader: KafkaReader) -> None:
+    assert list(reader.read(piece("never-asked-for", 5, 5))) == []
+
+
+def test_keys_timestamps_headers_and_tombstones_arrive(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    twice = [("trace", b"\xff\x00"), ("trace", None), ("", b"")]
+    kafka.produce(
+        topic, [Message(None, b"k", 0, 1_000), Message(b"", b"", 0, 2_000, twice), Message(b"v", None, 0, 3_000)]
+    )
+
+    (records,) = reader.read(piece(topic, 0, 3))
+
+    assert records.values.to_pylist() == records.payloads == [None, b"", b"v"]
+    assert records.keys.to_pylist() == [b"k", b"", None]
+    assert records.timestamps.tolist() == [1_000, 2_000, 3_000]
+    assert records.headers.to_pylist() == [[], [{"key": name, "value": value} for name, value in twice], []]
+
+
+def test_a_message_of_10_mb_is_read_among_small_ones(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    large = bytes(np.random.default_rng(7).integers(0, 256, LARGE, np.uint8))
+    kafka.produce(topic, [b"before", large, b"after", large], message_max_bytes=LARGE + 1000)
+
+    assert [value for r in reader.read(piece(topic, 0, 4)) for value in r.payloads] == [
+        b"before",
+        large,
+        b"after",
+        large,
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------- gaps
+
+
+def transactions(kafka: Broker) -> str:
+    """Committed 0..9, marker 10, aborted 11..20, marker 21, committed 22..31, marker 32, aborted 33..42, marker 43."""
+    topic = kafka.create_topic()
+    for n, commit in enumerate((True, False, True, False), 1):
+        kafka.produce_transaction(topic, [b"x"] * 10, commit=commit)
+        eventually(lambda: kafka.end_offset(topic), (11 * n).__eq__)  # the marker comes after the answer
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "visible"),
+    [
+        (0, 44, [*range(10), *range(22, 32)]),
+        (5, 25, [5, 6, 7, 8, 9, 22, 23, 24]),
+        (10, 22, []),
+        (12, 15, []),
+        (32, 44, []),
+        (43, 44, []),
+        (31, 32, [31]),
+    ],
+)
+def test_aborted_records_and_markers_are_invisible(
+    kafka: Broker, reader: KafkaReader, start: int, end: int, visible: list[int]
+) -> None:
+    assert offsets(reader.read(piece(transactions(kafka), start, end))) == visible
+
+
+def test_what_an_open_transaction_holds_back_never_ends_a_range(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"a"] * 5)
+    producer = kafka.transaction()
+    kafka.send(producer, topic, [b"open"] * 5)
+    kafka.flush(producer)
+
+    assert offsets(reader.read(piece(topic, 0, 5))) == [0, 1, 2, 3, 4]
+    with pytest.raises(Retry, match=r"no progress for 3 s at offset 5, where its log ends at 5"):
+        list(reader.read(piece(topic, 0, 10)))
+
+    producer.abort_transaction(10)
+    assert offsets(reader.read(piece(topic, 0, 10))) == [0, 1, 2, 3, 4]
+
+
+def test_a_compacted_topic_is_read_to_its_end(kafka: Broker, reader: KafkaReader) -> None:
+    """Ranges that begin, end or lie wholly in what was compacted away end too."""
+    topic = compacted(kafka)
+    end = kafka.end_offset(topic)
+
+    left = eventually(lambda: offsets(reader.read(piece(topic, 0, end))), lambda found: len(found) == 52)
+
+    assert (left[0], left[-1]) == (0, end - 1)
+    assert left[1] > 10_000
+    assert offsets(reader.read(piece(topic, 0, 500))) == [0]
+    assert offsets(reader.read(piece(topic, 500, 1000))) == []
+    assert offsets(reader.read(piece(topic, left[1] - 500, left[1] + 1))) == [left[1]]
+
+
+def compacted(kafka: Broker) -> str:
+    config = {"cleanup_policy": "compact", "segment_bytes": 1_048_576, "min_cleanable_dirty_ratio": 0.01}
+    topic = kafka.create_topic(**config, max_compaction_lag_ms=1, segment_ms=1000)
+    kafka.produce(topic, (Message(b"x" * 200, b"%d" % (n % 50 if n else 99)) for n in range(20_000)))
+    time.sleep(1.1)  # the active segment is never cleaned: it must be a second old when the next record rolls it
+    kafka.produce(topic, [Message(b"y", b"last")])
+    return topic
+
+
+# ------------------------------------------------------------------------------------------------- what is not there
+
+
+def test_expired_offsets_are_data_loss(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"x"] * 100)
+    kafka.expire_before(topic, 0, 60)
+
+    with pytest.raises(Stalled, match=rf"{topic}/0: offsets \[10, 100\)") as stalled:
+        list(reader.read(piece(topic, 10, 100)))
+
+    assert stalled.value.reason is Reason.DATA_LOSS
+    assert offsets(reader.read(piece(topic, 60, 100))) == list(range(60, 100))
+
+
+def test_a_missing_topic_is_told_from_a_slow_one(reader: KafkaReader) -> None:
+    with pytest.raises(Stalled, match="nowhere/0") as stalled:
+        list(reader.read(piece("nowhere", 0, 10)))
+
+    assert stalled.value.reason is Reason.TOPIC_MISSING
+
+
+def test_a_missing_kafka_partition_is_told_too(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic(partitions=2)
+
+    with pytest.raises(Stalled, match=rf"{topic}/7: the topic has 2 Kafka partitions") as stalled:
+        list(reader.read(piece(topic, 0, 10, partition=7)))
+
+    assert stalled.value.reason is Reason.TOPIC_MISSING
+
+
+def test_a_range_beyond_the_log_is_retried(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"x"] * 10)
+
+    with pytest.raises(Retry, match=r"at offset 10, where its log ends at 10"):
+        list(reader.read(piece(topic, 5, 20)))
+
+
+def test_no_broker_is_a_retry() -> None:
+    nobody = KafkaReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1))
+
+    with pytest.raises(Retry, match=r"clicks/0\[0, 1\)"):
+        list(nobody.read(piece("clicks", 0, 1)))
+
+
+# ----------------------------------------------------------------------------------------------------- the same each time
+
+
+def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
+    """By rows, by bytes, and by a single message larger than both; however the fetches came."""
+    topic = kafka.create_topic()
+    sizes = [10] * (CHUNK_ROWS + 5) + [3_000_000] * 7 + [CHUNK_BYTES + 1] + [10] * 20
+    kafka.produce(topic, [b"x" * size for size in sizes], message_max_bytes=LARGE)
+    read_in = [
+        shape(reader_of(kafka, **fetching).read(piece(topic, 3, len(sizes))))
+        for fetching in (
+            {},
+            {"fetch_message_max_bytes": "1000"},
+            {"queued_min_messages": "1"},
+            {"fetch_message_max_bytes": "50000000", "queued_max_messages_kbytes": "100000"},
+        )
+    ]
+
+    n = CHUNK_ROWS
+    assert read_in == 4 * [
+        [(3, n + 2, n), (n + 3, n + 7, 5), (n + 8, n + 10, 3), (n + 11, n + 12, 2), (n + 13, n + 32, 20)]
+    ]
+
+
+def test_one_reader_serves_slice_after_slice(kafka: Broker, reader: KafkaReader) -> None:
+    """Back and forth over one topic partition and others: nothing fetched for one slice shows up in another."""
+    topic = kafka.create_topic(partitions=3)
+    for partition in range(3):
+        kafka.produce(topic, [Message(b"%d" % partition, partition=partition)] * 1000)
+    wanted = [(900, 1000, 0), (0, 900, 0), (990, 1000, 1), (0, 10, 1), (500, 501, 2), (999, 1000, 0), (0, 1000, 0)]
+
+    for start, end, partition in wanted * 5:
+        chunks = list(reader.read(piece(topic, start, end, partition)))
+        assert offsets(iter(chunks)) == list(range(start, end))
+        assert {value for r in chunks for value in r.payloads} == {b"%d" % partition}
+
+
+def test_a_slice_given_up_half_way_leaves_no_trace(kafka: Broker, reader: KafkaReader) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"x"] * (3 * CHUNK_ROWS))
+    abandoned = reader.read(piece(topic, 0, 3 * CHUNK_ROWS))
+    next(abandoned)
+
+    begun = reader.read(piece(topic, 100, 2 * CHUNK_ROWS))
+    first = next(begun)
+    del abandoned
+
+    assert [*first.offsets.tolist(), *offsets(begun)] == list(range(100, 2 * CHUNK_ROWS))

@@ -1,0 +1,78 @@
+"""How a group's Kafka is reached."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from landfall.errors import Reason, Stalled
+from landfall.source.properties import connected, kafka_properties
+from landfall.spec import ConsumerGroup, parse_group
+
+
+def group(**kafka: object) -> ConsumerGroup:
+    document = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "clicks", "namespace": "logs"},
+        "spec": {
+            "source": {"kafka": {"bootstrapServers": "b:1", "topicPattern": ".*", **kafka}},
+            "output": {"url": "file:///x"},
+        },
+    }
+    return parse_group(document)
+
+
+@pytest.fixture
+def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+    folder = tmp_path / "auth"
+    folder.mkdir()
+    return folder
+
+
+def test_the_group_and_the_addresses_are_always_there() -> None:
+    assert kafka_properties(group()) == {"bootstrap.servers": "b:1", "group.id": "logs.clicks"}
+
+
+def test_secret_files_win_over_lines_win_over_the_spec(secret: Path) -> None:
+    (secret / "properties").write_text("# a comment\n\nsasl.username = from-lines\nsasl.mechanism=PLAIN\na=b=c\n")
+    (secret / "sasl.mechanism").write_text("SCRAM-SHA-512\n")
+    written = {"sasl.username": "from-spec", "socket.keepalive.enable": True, "client.id": None, "retries": 3}
+
+    found = kafka_properties(group(properties=written, propertiesSecretRef={"name": "auth"}))
+
+    assert found == {
+        "bootstrap.servers": "b:1",
+        "group.id": "logs.clicks",
+        "socket.keepalive.enable": "true",
+        "retries": "3",
+        "sasl.username": "from-lines",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "a": "b=c",
+    }
+
+
+@pytest.mark.parametrize("key", ["isolation.level", "enable.auto.commit", "group.id", "auto.offset.reset"])
+def test_what_exactness_hangs_on_is_refused_wherever_it_stands(key: str, secret: Path) -> None:
+    (secret / key).write_text("x")
+
+    for refused in (group(properties={key: "x"}), group(propertiesSecretRef={"name": "auth"})):
+        with pytest.raises(Stalled, match=f"landfall sets {key} itself") as stalled:
+            kafka_properties(refused)
+        assert stalled.value.reason is Reason.SPEC_INVALID
+
+
+def test_a_line_that_is_no_property_is_named_but_not_shown(secret: Path) -> None:
+    (secret / "properties").write_text("a=b\nhunter2\n")
+
+    with pytest.raises(Stalled, match=r"line 2: not key=value$"):
+        kafka_properties(group(propertiesSecretRef={"name": "auth"}))
+
+
+def test_a_property_the_client_refuses_is_named_without_its_value() -> None:
+    with pytest.raises(Stalled, match=r"security\.protocol") as stalled:
+        connected(Consumer, {"group.id": "g", "security.protocol": "hunter2"})
+
+    assert "hunter2" not in str(stalled.value)
+    assert stalled.value.reason is Reason.SPEC_INVALID
