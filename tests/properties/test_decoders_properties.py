@@ -1,0 +1,133 @@
+"""Whatever the bytes: decoders never raise, count every row once, and judge a row by itself, not by its neighbours."""
+
+import json
+
+import numpy as np
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall.decoders import Decoded, Decoder, Wanted
+from landfall.decoders.columns import schema_of
+from landfall.decoders.delimited import Delimited
+from landfall.decoders.json import Json
+from landfall.decoders.regex import Regex
+from landfall.offsets import TopicPartition
+from landfall.records import filled
+from landfall.spec import Column, ColumnType
+
+names = st.sampled_from(["a", "b", "m", "é"])
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
+)
+documents = st.dictionaries(names, st.recursive(scalars, lambda inner: st.dictionaries(names, inner), max_leaves=6))
+texts = documents.map(lambda document: json.dumps(document, ensure_ascii=False))
+broken = st.builds(
+    lambda text, at, bit: text.encode()[:at] + bit + text.encode()[at + 1 :],
+    texts,
+    st.integers(0, 60),
+    st.binary(max_size=2),
+)
+payloads = st.one_of(
+    texts.map(str.encode),
+    broken,
+    st.binary(max_size=20),
+    st.none(),
+    st.sampled_from(
+        [b"", b"{}", b"{}{}", b'{"a":1}', b'{"a":', b"1}", b"}", b'"', b' {"a":1}', b'{"a":"\xff"}', b'{"b":"\xff"}']
+    ),
+    st.text(alphabet='ab,"\n\\é1', max_size=12).map(str.encode),
+)
+batches = st.lists(payloads, min_size=1, max_size=12)
+
+SCHEMA = schema_of(
+    [Column(name=kind, type=kind, field=field) for kind, field in zip(ColumnType, "abmabmabm", strict=True)]
+)
+FIELDS = (("a",), ("m", "a"), ("b",))
+DECODERS: list[Decoder] = [
+    Json.of({}, Wanted()),
+    Json.of({}, Wanted(FIELDS)),
+    Json.of({}, Wanted((*FIELDS, ("m",)))),
+    Json.of({}, Wanted((*FIELDS, ("\n",)))),
+    Json.of({}, Wanted(FIELDS, SCHEMA)),
+    Delimited.of({"columns": ["a", "b", "m"]}, Wanted((("a",),), SCHEMA, json=True)),
+    Delimited.of({"columns": ["a", "b"], "quote": '"'}, Wanted((("b",),), json=True)),
+    Regex.of({"pattern": "(?P<a>a*)(?P<b>1?)(?P<m>.)"}, Wanted((("b",),), SCHEMA, json=True)),
+]
+decoders = st.sampled_from(DECODERS)
+
+
+def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
+    return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
+
+
+def listed(values: object) -> list[object]:
+    return (
+        values
+        if isinstance(values, list)
+        else values.tolist()
+        if isinstance(values, np.ndarray)
+        else values.to_pylist()
+    )
+
+
+def verdicts(decoded: Decoded) -> dict[int, object]:
+    """By offset: the error, or everything there is of the row."""
+    rows = zip(
+        decoded.records.offsets.tolist(),
+        decoded.records.values.to_pylist(),
+        *(listed(values) for values in decoded.fields.values()),
+        *([decoded.columns.to_pylist()] if decoded.columns is not None else []),
+        strict=True,
+    )
+    bad = dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
+    return {**{offset: repr(rest) for offset, *rest in rows}, **bad}
+
+
+@given(decoders, batches)
+def test_every_row_is_judged_once_and_by_itself(decoder: Decoder, values: list[bytes | None]) -> None:
+    together = decode(decoder, values)
+
+    assert len(together.records) + len(together.bad) == len(values)
+    assert verdicts(together) == {row: verdicts(decode(decoder, [value]))[0] for row, value in enumerate(values)}
+
+
+@given(batches)
+def test_json_is_good_when_another_parser_reads_an_object(values: list[bytes | None]) -> None:
+    def is_object(value: bytes | None) -> bool:
+        try:
+            return value is None or isinstance(orjson.loads(value), dict)
+        except orjson.JSONDecodeError:
+            return False
+
+    got = decode(DECODERS[1], values)
+
+    assert got.records.offsets.tolist() == [row for row, value in enumerate(values) if is_object(value)]
+
+
+@given(st.lists(documents, min_size=1, max_size=10))
+def test_fields_are_what_another_parser_finds(rows: list[dict[str, object]]) -> None:
+    values: list[bytes | None] = [json.dumps(row).encode() for row in rows]
+
+    got = decode(DECODERS[1], values)
+
+    inner = [row.get("m") for row in rows]
+    assert [listed(got.fields[path]) for path in FIELDS] == [
+        [row.get("a") for row in rows],
+        [value.get("a") if isinstance(value, dict) else None for value in inner],
+        [row.get("b") for row in rows],
+    ]
+
+
+@given(st.lists(st.tuples(st.text(), st.text()).filter(lambda row: not any("|" in value for value in row)), min_size=1))
+def test_delimited_rows_as_json_are_what_another_parser_reads(rows: list[tuple[str, str]]) -> None:
+    decoder = Delimited.of({"columns": ["x", "é"], "separator": "|"}, Wanted(json=True))
+
+    got = decode(decoder, ["|".join(row).encode() for row in rows])
+
+    assert [orjson.loads(value) for value in got.records.values.to_pylist()] == [{"x": x, "é": y} for x, y in rows]

@@ -1,0 +1,158 @@
+from datetime import date
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from landfall.decoders import Decoded, Wanted
+from landfall.decoders.columns import schema_of
+from landfall.decoders.delimited import Delimited
+from landfall.decoders.raw import Raw
+from landfall.decoders.regex import Regex
+from landfall.offsets import TopicPartition
+from landfall.records import filled
+from landfall.spec import Column
+
+ABC = {"columns": ["a", "b", "c"]}
+LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}
+
+
+def delimited(values: list[bytes | None], wanted: Wanted, **options: object) -> Decoded:
+    return Delimited.of({**ABC, **options}, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
+
+
+def regex(values: list[bytes | None], wanted: Wanted) -> Decoded:
+    return Regex.of(LOG, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
+
+
+def field(decoded: Decoded, *path: str) -> list[object]:
+    return decoded.fields[path].to_pylist()
+
+
+def said(decoded: Decoded) -> dict[int, str]:
+    return dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
+
+
+def test_raw_passes_everything_through() -> None:
+    records = filled(TopicPartition("t", 0), range(3), [b"\xff", None, b""])
+
+    assert Raw.of({}, Wanted()).decode(records) == Decoded(records)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted", "message"),
+    [
+        ({"x": 1}, Wanted(), "unknown field `x`"),
+        ({}, Wanted((("meta", "ts"),)), r"no fields \(meta.ts\)"),
+        ({}, Wanted(json=True), "no JSON"),
+        ({}, Wanted(schema=pa.schema([])), "no typed columns"),
+    ],
+)
+def test_raw_has_nothing_to_look_into(options: dict[str, object], wanted: Wanted, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Raw.of(options, wanted)
+
+
+def test_delimited_values_are_fields_by_name() -> None:
+    got = delimited([b"1,x,2", b"3,,", None], Wanted((("a",), ("b",))))
+
+    assert (field(got, "a"), field(got, "b")) == (["1", "3", None], ["x", None, None])
+    assert (len(got.records), said(got)) == (3, {})
+
+
+def test_rows_of_the_wrong_width_are_bad() -> None:
+    got = delimited([b"1,2", b"1,2,3", b"", b"1,2,3,4", b"\xff,2,3"], Wanted((("c",),)))
+
+    assert (field(got, "c"), got.records.offsets.tolist()) == (["3"], [1])
+    assert said(got) == {
+        0: "delimited: 2 values for 3 columns",
+        2: "delimited: 1 values for 3 columns",
+        3: "delimited: 4 values for 3 columns",
+        4: "not UTF-8: invalid start byte at byte 0",
+    }
+
+
+def test_separators_may_be_tabs_or_longer() -> None:
+    assert field(delimited([b"1\t2\t3"], Wanted((("c",),)), separator="\t"), "c") == ["3"]
+    assert field(delimited([b"1||2|||3"], Wanted((("c",),)), separator="||"), "c") == ["|3"]
+
+
+def test_quotes_are_text_unless_asked_for() -> None:
+    row = b'"a,1","say ""hi""\n",z'
+
+    assert said(delimited([row], Wanted())) == {0: "delimited: 4 values for 3 columns"}
+    quoted = delimited([row, b"1,2,3", b'"x"y,2,3', b'"open,2,3', None], Wanted((("a",), ("b",))), quote='"')
+    assert (field(quoted, "a"), field(quoted, "b")) == (["a,1", "1", None], ['say "hi"\n', "2", None])
+    assert list(said(quoted)) == [2, 3]
+
+
+def test_a_quoted_value_may_be_large() -> None:
+    large = "x" * 1_000_000
+
+    assert field(delimited([f'"{large}",2,3'.encode()], Wanted((("a",),)), quote='"'), "a") == [large]
+
+
+def test_rows_become_json_when_the_format_wants_it() -> None:
+    got = delimited([b"1,x,", b'\\,"\x01,\xc3\xa9', None, b"bad"], Wanted(json=True))
+
+    assert got.records.values.to_pylist() == [
+        b'{"a":"1","b":"x","c":""}',
+        orjson.dumps({"a": "\\", "b": '"\x01', "c": "é"}),
+        None,
+    ]
+
+
+def test_text_becomes_typed_columns() -> None:
+    types = {"a": "Int64", "b": "Date", "c": "String"}
+    schema = schema_of([Column(name=name, type=kind, nullable=name != "a") for name, kind in types.items()])
+
+    got = delimited([b"1,2013-01-01,", b"x,,", b"2,,y", b",,", b"3,soon,"], Wanted(schema=schema))
+
+    assert got.columns is not None
+    assert got.columns.to_pydict() == {
+        "a": [1, 2],
+        "b": [date(2013, 1, 1), None],
+        "c": ["", "y"],
+    }
+    assert said(got) == {
+        1: "column a: expected Int64, got 'x'",
+        3: "column a: null",
+        4: "column b: expected Date, got 'soon'",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "missing required field `columns`"),
+        ({"columns": []}, "columns must have names"),
+        ({"columns": ["a", "a"]}, "columns must have names"),
+        ({"columns": ["a"], "header": True}, "unknown field `header`"),
+        ({"columns": ["a"], "separator": ""}, "separator"),
+        ({"columns": ["a"], "separator": "||", "quote": '"'}, "separator"),
+        ({"columns": ["a"], "quote": "'"}, "quote"),
+        ({"columns": ["b"]}, "no column 'a'; there are b"),
+    ],
+)
+def test_wrong_options_of_delimited_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Delimited.of(options, Wanted((("a",),)))
+
+
+def test_regex_groups_are_fields_by_name() -> None:
+    got = regex([b"::1 [now] me\n", b"::2 [then]", b"nothing", b"\xff", None], Wanted((("ip",), ("user",))))
+
+    assert (field(got, "ip"), field(got, "user")) == (["::1", "::2", None], ["me", None, None])
+    assert said(got) == {2: "regex: pattern not found", 3: "not UTF-8: invalid start byte at byte 0"}
+
+
+def test_regex_rows_become_json() -> None:
+    got = regex([b'::1 [a"b] me'], Wanted(json=True))
+
+    assert got.records.values.to_pylist() == [b'{"ip":"::1","at":"a\\"b","user":"me"}']
+
+
+@pytest.mark.parametrize("pattern", ["no groups", "(unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"])
+def test_wrong_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"pattern|columns must have names"):
+        Regex.of({"pattern": pattern}, Wanted())
