@@ -29,11 +29,12 @@ HANG_UP = Answer(0)
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came: the line's method and path with query, and the headers in lower case."""
+    """A request as it came: the line's method and path with query, the headers in lower case, the body."""
 
     method: str
     path: str
     headers: dict[str, str]
+    body: bytes
 
 
 @dataclass
@@ -58,9 +59,9 @@ def scripted(answers: Sequence[Answer]) -> Iterator[Scripted]:
         server_log: ClassVar[Scripted]
 
         def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            self.server_log.asked.append(Asked(self.command, self.path, headers))
+            self.server_log.asked.append(Asked(self.command, self.path, headers, body))
             answer = remaining.pop(0) if remaining else HANG_UP
             self.close_connection = answer.status == 0 or answer.cut > 0
             if answer.status == 0:

@@ -257,6 +257,19 @@ def test_a_part_is_sent_signed_in_one_go(script: Script) -> None:
     assert headers.keys().isdisjoint({"expect", "x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm", "content-md5"})
 
 
+def test_a_part_that_is_tried_again_is_sent_whole_again(script: Script) -> None:
+    setting = script(error(503, "SlowDown"), OK, max_attempts=2)
+
+    setting.store.put_part("data/1", "id-1", 1, b"body")
+
+    assert [asked.body for asked in setting.server.asked] == [b"body", b"body"]
+
+
+def test_a_part_of_an_upload_that_is_gone_is_to_be_retried(script: Script) -> None:
+    with pytest.raises(Retry, match="upload id-1 is gone: it was aborted"):
+        script(error(404, "NoSuchUpload")).store.put_part("data/1", "id-1", 1, b"body")
+
+
 def test_encryption_is_asked_for_whatever_is_made(script: Script) -> None:
     begun = Answer(200, b"<InitiateMultipartUploadResult><UploadId>id-1</UploadId></InitiateMultipartUploadResult>")
     sse = spec.Sse(type="aws:kms", kms_key_id="key-1")

@@ -12,6 +12,7 @@ runs at 0.7. boto3's additional CRC is off (``when_required``): it costs more an
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +55,13 @@ class _Given(CredentialProvider):
 
 def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     """A thread-safe client; each HTTP request it sends, repetitions too, adds one to its operation in ``requests``."""
-    session = Session(profile=settings.profile)
-    session.register_component("data_loader", _MODELS)
-    if settings.credentials_secret_ref:
-        _trust(session, _from_secret(settings.credentials_secret_ref.name))
-    if settings.assume_role:
-        _trust(session, _assumed(session, settings.assume_role))
+    session = _session(
+        settings, _from_secret(settings.credentials_secret_ref.name) if settings.credentials_secret_ref else None
+    )
     region = settings.region or session.get_config_variable("region") or ("us-east-1" if settings.endpoint else None)
+    if settings.assume_role:
+        # In a session of its own: one that was asked for credentials keeps them.
+        session = _session(settings, _assumed(session, region, settings.assume_role))
     client: S3Client = boto3.Session(botocore_session=session).client(
         "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
     )
@@ -82,8 +83,13 @@ def _config(settings: spec.S3) -> Config:
     )
 
 
-def _trust(session: Session, credentials: DeferredRefreshableCredentials) -> None:
-    session.register_component("credential_provider", CredentialResolver([_Given(credentials)]))
+def _session(settings: spec.S3, credentials: DeferredRefreshableCredentials | None) -> Session:
+    """A session that trusts these credentials, or else the profile, or the default chain."""
+    session = Session(profile=settings.profile)
+    session.register_component("data_loader", _MODELS)
+    if credentials:
+        session.register_component("credential_provider", CredentialResolver([_Given(credentials)]))
+    return session
 
 
 def _from_secret(name: str) -> DeferredRefreshableCredentials:
@@ -102,11 +108,13 @@ def _from_secret(name: str) -> DeferredRefreshableCredentials:
     return DeferredRefreshableCredentials(refresh_using=read, method="landfall-secret")
 
 
-def _assumed(session: Session, role: spec.AssumeRole) -> DeferredRefreshableCredentials:
+def _assumed(session: Session, region: str | None, role: spec.AssumeRole) -> DeferredRefreshableCredentials:
+    ours = session.get_credentials()
+    if ours is None:
+        raise Stalled(Reason.STORE_DENIED, f"no credentials to take the role {role.role_arn} with")
     arguments = {"RoleSessionName": role.session_name} | ({"ExternalId": role.external_id} if role.external_id else {})
-    fetcher = AssumeRoleCredentialFetcher(
-        session.create_client, session.get_credentials(), role.role_arn, extra_args=arguments
-    )
+    sts = partial(session.create_client, region_name=region)
+    fetcher = AssumeRoleCredentialFetcher(sts, ours, role.role_arn, extra_args=arguments)
     return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method="assume-role")
 
 
