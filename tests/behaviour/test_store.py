@@ -89,7 +89,7 @@ def s3_store(bucket: Bucket, root: str, tmp_path: Path, monkeypatch: pytest.Monk
     reached = spec.S3(
         endpoint=bucket.server.endpoint, path_style=True, credentials_secret_ref=SecretRef(name="s3"), **settings
     )
-    return S3Store(bucket.name, root, reached, pauses=(0.05, 0.1, 0.2, 0.4, 0.8))
+    return S3Store(bucket.name, root, reached, pauses=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

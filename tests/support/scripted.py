@@ -56,6 +56,7 @@ def scripted(answers: Sequence[Answer]) -> Iterator[Scripted]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
         server_log: ClassVar[Scripted]
 
         def answer(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import stamina
 
 from landfall import spec
 from landfall.errors import Reason, Retry, Stalled
@@ -50,7 +51,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def script(keys: None) -> Iterator[Script]:
     """``script(answer, ...)``: a store whose server gives these answers; each request is tried once unless said."""
-    with ExitStack() as servers:
+    with ExitStack() as servers, stamina.set_testing(True, attempts=5, cap=True):  # without its pauses
 
         def of(*answers: Answer, **settings: Any) -> Setting:
             server = servers.enter_context(scripted(answers))
