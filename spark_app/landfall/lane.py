@@ -18,6 +18,7 @@ import stamina
 from landfall import layout, ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
 from landfall.ledger import Header, Record, State
+from landfall.snapshot import decode_state, encode_state
 from landfall.store import Created, Slots
 
 Clock = Callable[[], datetime]
@@ -81,7 +82,7 @@ class Lane:
             stored = self.slots.read(record.key)
             if stored is None or ledger.digest(stored) != record.sha256:
                 return None
-            return ledger.fold(ledger.decode_state(stored), slot)
+            return ledger.fold(decode_state(stored), slot)
         except (ValueError, KeyError, TypeError, Stalled):
             return None
 
@@ -160,7 +161,7 @@ class LaneWriter:
 
     def snapshot(self, applied_through: int) -> None:
         """Store the state and point to it, so that the next one to open reads only what comes after."""
-        body = ledger.encode_state(self.state)
+        body = encode_state(self.state)
         seq = self.state.seq + 1
         key = layout.snapshot_key(self._lane.group, self._lane.name, seq)
         slots = self._lane.slots

@@ -7,6 +7,7 @@ from landfall import ledger
 from landfall.audit import Finding, Invariant
 from landfall.audit.chain import Chain
 from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.snapshot import encode_state
 from tests.support.book import GROUP, LANE, WRITER, Book, bodies
 
 TP = TopicPartition("clicks", 0)
@@ -183,7 +184,7 @@ def test_dead_letters_without_an_object_break_i8(book: Book) -> None:
 
 def test_a_snapshot_of_another_state_is_found(book: Book) -> None:
     chain, _ = follow(bodies(book.store))
-    right, wrong = (ledger.encode_state(state) for state in (book.state, replace(book.state, epoch=9)))
+    right, wrong = (encode_state(state) for state in (book.state, replace(book.state, epoch=9)))
 
     def stored(body: bytes) -> ledger.Snapshot:
         return ledger.Snapshot(header=book.next_header, key="k", sha256=ledger.digest(body))

@@ -10,6 +10,7 @@ from landfall import layout, ledger
 from landfall.errors import Fenced, Reason, Retry, Stalled
 from landfall.lane import Lane, LaneWriter, claim
 from landfall.offsets import TopicPartition
+from landfall.snapshot import encode_state
 from landfall.store.faults import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 
@@ -119,7 +120,7 @@ def test_a_changed_snapshot_is_not_believed() -> None:
     writer = opened(store)
     add(writer)
     writer.snapshot(-1)
-    store.overwrite(layout.snapshot_key("g", "0", 2), ledger.encode_state(ledger.State()))
+    store.overwrite(layout.snapshot_key("g", "0", 2), encode_state(ledger.State()))
 
     assert Lane(store, "g", "0").read() == writer.state
 

@@ -16,13 +16,12 @@ from landfall.ledger import (
     State,
     Yield,
     decode,
-    decode_state,
     encode,
-    encode_state,
     fold,
     next_header,
 )
 from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.snapshot import decode_state, encode_state
 from landfall.store import Part, Upload
 
 CLICKS = TopicPartition("clicks", 0)

@@ -14,7 +14,7 @@ stops everything at once, Stalled stops a topic partition or, if it concerns the
 
 import logging
 import queue
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,10 +24,11 @@ from itertools import chain
 from landfall import layout, ledger
 from landfall.app import membership
 from landfall.app.applier import Applier
-from landfall.app.janitor import sweep
+from landfall.app.chores import Chores
 from landfall.app.observer import Observer
 from landfall.app.repair import remake, repair
 from landfall.app.runner import Runner
+from landfall.app.setbacks import Setbacks
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
 from landfall.contract import ExitCode, Phase
@@ -38,18 +39,12 @@ from landfall.offsets import TopicPartition
 from landfall.plan import Capacity, Policy, Round, Sizes, plan
 from landfall.sink import Batch
 from landfall.spec import ConsumerGroup
-from landfall.store import Store, Upload
+from landfall.store import Store
 
 log = logging.getLogger(__name__)
 
-BACKOFF = timedelta(seconds=1)
-BACKOFF_MOST = timedelta(minutes=2)
-"""How long a topic partition that failed waits before it is tried again, alone: doubled each time, up to this."""
-
 STARTUP_PATIENCE = timedelta(minutes=2)
 """A source that never answered for this long ends the driver: most likely its address is wrong."""
-
-SWEEP_INTERVAL = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -72,14 +67,6 @@ class Flight:
     round: Round
     started: datetime
     results: Future[list[SliceResult]]
-
-
-@dataclass
-class Setback:
-    """A topic partition that failed and waits."""
-
-    tries: int
-    until: datetime
 
 
 @dataclass
@@ -111,13 +98,11 @@ class Driver:
         self._sizes = Sizes()
         self._inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
-        self._background = ThreadPoolExecutor(4, thread_name_prefix="background")
+        self._chores = Chores(self.parts.store, self.parts.observer.log)
         self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
-        self._setbacks: dict[TopicPartition, Setback] = {}
+        self._setbacks = Setbacks()
         self._gated: Mapping[TopicPartition, Stalled] = {}
         self._targets: dict[TopicPartition, int] | None = None
-        self._committed: list[tuple[int, Mapping[TopicPartition, int]]] = []
-        self._swept: datetime | None = None
         self._stop_by: datetime | None = None
         self._stop_reason = ""
 
@@ -151,7 +136,7 @@ class Driver:
             self._give_up_flights()
             self._applier.stop()
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._background.shutdown(wait=True)
+            self._chores.finish()
             self.report(self)
 
     # ---------------------------------------------------------------------------------------------------- recovery
@@ -167,7 +152,7 @@ class Driver:
                 break
             self.report(self)
             self._wait()
-        self._sweep(self.parts.clock(), timedelta(0))
+        self._chores.sweep_dead_drivers(self._is_ours, self.parts.clock())
         self.phase = Phase.RUNNING
 
     def _repair_lost(self) -> None:
@@ -199,9 +184,8 @@ class Driver:
         if not self._stopping(now):
             self._start_rounds(now)
             self._snapshot()
-        self._mirror()
-        if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
-            self._sweep(now, self.group.spec.tuning.orphan_age)
+        self._chores.mirror(self._applier.applied_through)
+        self._chores.sweep_if_due(self._is_ours, self._applier.decided, now, self.group.spec.tuning.orphan_age)
         self.report(self)
 
     def _look(self, now: datetime) -> None:
@@ -213,7 +197,7 @@ class Driver:
         self._enter(changes.enter)
         gates = membership.gates(self.writer.state, kafka, observer.watermarks, observer.last_ends)
         for piece in gates.holes:
-            if piece.topic_partition not in self._flying():
+            if piece.topic_partition not in self.flying():
                 self._append(partial(ledger.Hole, piece=piece, reason="expired before it was landed"))
                 log.warning("lost range skipped", extra={"slice": str(piece)})
         self._gated = {**gates.blocked, **changes.recreated}
@@ -237,9 +221,8 @@ class Driver:
     def _start_rounds(self, now: datetime) -> None:
         tuning = self.group.spec.tuning
         while len(self.flights) < tuning.max_rounds and self._unapplied() < tuning.max_unapplied:
-            waiting = {tp for tp, setback in self._setbacks.items() if setback.until > now}
-            busy = self._flying() | waiting | self.standing().keys()
-            capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.keys())
+            busy = self.flying() | self._setbacks.waiting(now) | self.standing().keys()
+            capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.alone)
             backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
             todo = plan(backlogs, self.policy, self._sizes, capacity, flush=self.until_caught_up)
             if todo is None:
@@ -265,24 +248,23 @@ class Driver:
             state = self._append(commit)
             objects = chain.from_iterable(s.objects for s in verdict.commit)
             self._applier.apply(state.seq, objects)
-            self._committed.append((state.seq, state.checkpoint.next_offsets))
+            self._chores.committed(state.seq, state.checkpoint.next_offsets)
             self._sizes = self._sizes.learn(verdict.commit)
             self.tally.committed(verdict.commit, now - flight.started, now)
             log.info("batch committed", extra=_told(state.seq, verdict.commit))
         self._set_back(verdict, now)
-        self._abort(verdict.discard)
+        self._chores.abort(verdict.discard)
 
     def _set_back(self, verdict: Verdict, now: datetime) -> None:
         for landed in verdict.commit:
-            self._setbacks.pop(landed.piece.topic_partition, None)
+            self._setbacks.landed(landed.piece.topic_partition)
         for tp, error in verdict.failed.items():
             if isinstance(error, Stalled):
                 self.blocked[tp] = error
                 self._failed(error.reason, error)
-                continue
-            tries = self._setbacks[tp].tries + 1 if tp in self._setbacks else 1
-            self._setbacks[tp] = Setback(tries, now + min(BACKOFF * 2 ** min(tries - 1, 10), BACKOFF_MOST))
-            self._failed("RoundFailed", error)
+            else:
+                self._setbacks.failed(tp, now)
+                self._failed("RoundFailed", error)
 
     # ------------------------------------------------------------------------------------------------------- aside
 
@@ -294,23 +276,6 @@ class Driver:
         if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
             self.writer.snapshot(self._applier.applied_through)
 
-    def _mirror(self) -> None:
-        """Tell Kafka's tools how far everything visible reaches."""
-        applied = [at for seq, at in self._committed if seq <= self._applier.applied_through]
-        if applied:
-            self._committed = self._committed[len(applied) :]
-            self._background.submit(self._quietly, "OffsetMirror", partial(self.parts.observer.log.mirror, applied[-1]))
-
-    def _sweep(self, now: datetime, age: timedelta) -> None:
-        """Abort uploads nobody decided.
-
-        Right after recovery everything open is either decided or an orphan, whatever its age: this driver has not begun any,
-        and those of the drivers before it can never be committed since the OPEN.
-        """
-        self._swept = now
-        decided = self._applier.decided
-        self._quietly("Sweep", partial(sweep, self.parts.store, self._is_ours, decided, now - age))
-
     def _is_ours(self, key: str) -> bool:
         """Whether a key is named as this group's objects are; another group's root may lie inside this one."""
         try:
@@ -319,24 +284,11 @@ class Driver:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
 
-    def _abort(self, uploads: Iterable[Upload]) -> None:
-        for upload in uploads:
-            abort = partial(self.parts.store.abort, upload.key, upload.upload_id)
-            self._background.submit(self._quietly, "Abort", abort)
-
-    def _quietly(self, what: str, do: Callable[[], object]) -> None:
-        """Do what nothing depends on."""
-        try:
-            do()
-        except LandfallError as error:
-            log.warning("failed, and will be tried again", extra={"what": what, "why": str(error)})
-
     def _give_up_flights(self) -> None:
         """Abort what rounds uploaded that are not going to be committed; what is still running is left to the next sweep."""
         for flight in self.flights.values():
             if flight.results.done() and not flight.results.cancelled():
-                landed = (r for r in flight.results.result() if isinstance(r, LandedSlice))
-                self._abort(o.upload for r in landed for o in r.objects)
+                self._chores.abort_results(flight.results.result())
 
     def _failed(self, reason: str, error: LandfallError) -> None:
         self.tally.failed(reason, str(error), self.parts.clock())
@@ -357,9 +309,6 @@ class Driver:
         """Topic partitions that stand still until a person acts."""
         return {**self._gated, **self.blocked}
 
-    def _flying(self) -> set[TopicPartition]:
-        return {tp for flight in self.flights.values() for tp in flight.round.topic_partitions}
-
     def _unapplied(self) -> int:
         self._applier.lost()
         return self._applier.unapplied
@@ -371,7 +320,7 @@ class Driver:
 
     def flying(self) -> set[TopicPartition]:
         """Topic partitions that are being landed now."""
-        return self._flying()
+        return {tp for flight in self.flights.values() for tp in flight.round.topic_partitions}
 
     def _landed_enough(self) -> set[TopicPartition]:
         """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
@@ -404,7 +353,7 @@ class Driver:
 
     def _drained(self) -> ExitCode:
         self._append(partial(ledger.Yield, reason=self._stop_reason))
-        self._mirror()
+        self._chores.mirror(self._applier.applied_through)
         self.phase = Phase.STOPPED
         standing = self.standing()
         if self.until_caught_up and standing:

@@ -14,6 +14,7 @@ from landfall.errors import Stalled
 from landfall.landed import LandedObject, LandedSlice, ObjectKind
 from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Snapshot, State
 from landfall.offsets import Slice, TopicPartition
+from landfall.snapshot import decode_state
 
 
 class Chain:
@@ -52,7 +53,7 @@ class Chain:
         if stored is None or ledger.digest(stored) != record.sha256:
             got = "nothing" if stored is None else f"SHA-256 {ledger.digest(stored)[:12]}"
             return Finding(Invariant.I1, f"SHA-256 {record.sha256[:12]}", got, slot=record.header.seq, key=record.key)
-        if ledger.decode_state(stored) != before:
+        if decode_state(stored) != before:
             return Finding(
                 Invariant.I8, "the state folded from the start", "another", slot=record.header.seq, key=record.key
             )

@@ -1,0 +1,80 @@
+"""A lane's state as bytes, for SNAPSHOT records to point to. Pure."""
+
+import msgspec
+
+from landfall.landed import LandedObject
+from landfall.ledger import Holding, Member, State, Totals
+from landfall.offsets import Checkpoint, TopicPartition
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class _Landing(msgspec.Struct, frozen=True):
+    topic_partition: TopicPartition
+    next_offset: int
+    member: Member
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A state as a snapshot keeps it: lists where JSON has no maps with such keys."""
+
+    seq: int
+    tip: str
+    holding: Holding
+    epoch: int
+    writer: str
+    generation: int
+    landings: tuple[_Landing, ...]
+    retired: tuple[tuple[TopicPartition, int], ...]
+    unapplied: tuple[tuple[int, tuple[LandedObject, ...]], ...]
+    applied_through: int
+    snapshot_seq: int
+    last_commit_time: str | None
+    totals: Totals
+
+
+def encode_state(state: State) -> bytes:
+    """What a SNAPSHOT points to; ``decode_state`` is its inverse."""
+    landings = (_Landing(tp, state.checkpoint[tp], state.members[tp]) for tp in sorted(state.checkpoint))
+    return _encoder.encode(
+        _Stored(
+            seq=state.seq,
+            tip=state.tip,
+            holding=state.holding,
+            epoch=state.epoch,
+            writer=state.writer,
+            generation=state.generation,
+            landings=tuple(landings),
+            retired=tuple(sorted(state.retired.items())),
+            unapplied=tuple(sorted(state.unapplied.items())),
+            applied_through=state.applied_through,
+            snapshot_seq=state.snapshot_seq,
+            last_commit_time=state.last_commit_time,
+            totals=state.totals,
+        )
+    )
+
+
+def decode_state(body: bytes) -> State:
+    """The state in a snapshot.
+
+    Raises:
+        ValueError: these bytes are no snapshot.
+    """
+    stored = msgspec.json.decode(body, type=_Stored)
+    return State(
+        seq=stored.seq,
+        tip=stored.tip,
+        holding=stored.holding,
+        epoch=stored.epoch,
+        writer=stored.writer,
+        generation=stored.generation,
+        checkpoint=Checkpoint({x.topic_partition: x.next_offset for x in stored.landings}),
+        members={x.topic_partition: x.member for x in stored.landings},
+        retired=dict(stored.retired),
+        unapplied=dict(stored.unapplied),
+        applied_through=stored.applied_through,
+        snapshot_seq=stored.snapshot_seq,
+        last_commit_time=stored.last_commit_time,
+        totals=stored.totals,
+    )
