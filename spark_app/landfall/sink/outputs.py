@@ -169,6 +169,11 @@ class Outputs:
         self._open: dict[str, OpenObject] = {}
         self._sealed: list[SealedObject] = []
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory all open objects hold."""
+        return sum(output.held_bytes for output in self._open.values())
+
     def add(self, partition: str, rows: pa.RecordBatch) -> None:
         """Take rows for an output partition."""
         if partition not in self._open:
@@ -177,7 +182,7 @@ class Outputs:
 
     def relieve(self, next_offset: int) -> None:
         """Over the budget, make half of it free, the largest object first; all later rows are at ``next_offset`` or above."""
-        held = sum(output.held_bytes for output in self._open.values())
+        held = self.held_bytes
         if held <= self._budget:
             return
         for relief in (self._flush, self._ship, self._seal):

@@ -4,14 +4,14 @@ Built once per group and worker, it holds no state between chunks, so what comes
 Rows that fall out on the way are described by their original bytes, whatever a decoder or a transform made of them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from landfall import registry
-from landfall.records import NO_BAD_ROWS, BadRows, Int64s, Records
+from landfall.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.sink.rows import Layout
 from landfall.spec import GroupSpec
@@ -61,23 +61,33 @@ class Sorter:
     def sort(self, records: Records) -> Sorted:
         """Send every record to its output partition, or say what became of it."""
         decoded = self.stages.decoder.decode(records)
-        fallen = [("decode", records, decoded.bad)]
-        filtered = decoded.filtered
+        bad = _told("decode", decoded.bad)
         for transform in self.stages.transforms:
-            before = decoded.records
-            decoded = transform.apply(replace(decoded, bad=NO_BAD_ROWS, filtered=0))
-            fallen.append(("transform", before, decoded.bad))
-            filtered += decoded.filtered
-        routed = self.stages.router.route(decoded.records, decoded.fields)
-        refused = self.stages.format.refuse(decoded.records)
-        fallen += [("route", decoded.records, routed.bad), ("encode", decoded.records, refused)]
+            decoded = transform.apply(decoded)
+            bad = _told("transform", decoded.bad) | bad
+        left = decoded.records
+        if not len(left):
+            return Sorted((), _ordered(bad), decoded.filtered)
+        routed = self.stages.router.route(left, decoded.fields)
+        refused = self.stages.format.refuse(left)
         codes = routed.codes
-        if refused:
+        if routed.bad or refused:
+            rows = np.searchsorted(records.offsets, left.offsets)
+            bad = _told("encode", refused, rows) | _told("route", routed.bad, rows) | bad
             codes = codes.copy()
             codes[refused.rows] = -1
-        rows = self.layout.rows(decoded.records, decoded.columns) if len(decoded.records) else None
-        outputs = tuple(_split(rows, codes, routed.partitions)) if rows is not None else ()
-        return Sorted(outputs, tuple(_bad(records, fallen)), filtered)
+        outputs = _split(self.layout.rows(left, decoded.columns), codes, routed.partitions)
+        return Sorted(tuple(outputs), _ordered(bad), decoded.filtered)
+
+
+def _told(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:
+    """Bad rows by their row in the chunk, which ``rows`` tells from theirs."""
+    found = bad.rows if rows is None else rows[bad.rows]
+    return {row: BadRecord(row, stage, error) for row, error in zip(found.tolist(), bad.errors, strict=True)}
+
+
+def _ordered(bad: Mapping[int, BadRecord]) -> tuple[BadRecord, ...]:
+    return tuple(bad[row] for row in sorted(bad))
 
 
 def _split(rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -89,14 +99,3 @@ def _split(rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]) -> It
     for partition, start, end in zip(partitions, bounds[:-1], bounds[1:], strict=True):
         if end > start:
             yield partition, rows.take(pa.array(order[start:end]))
-
-
-def _bad(records: Records, fallen: Sequence[tuple[str, Records, BadRows]]) -> list[BadRecord]:
-    """Every record once, by the first stage that refused it."""
-    found: dict[int, BadRecord] = {}
-    for stage, before, bad in fallen:
-        if bad:
-            rows = np.searchsorted(records.offsets, before.offsets[bad.rows]).tolist()
-            for row, error in zip(rows, bad.errors, strict=True):
-                found.setdefault(row, BadRecord(row, stage, error))
-    return [found[row] for row in sorted(found)]

@@ -1,0 +1,97 @@
+"""The open objects of a slice stay within their budget, whatever arrives."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from landfall.formats import Block
+from landfall.landed import ObjectKind
+from landfall.offsets import TopicPartition
+from landfall.records import of_columns
+from landfall.sink.outputs import OpenObject, Outputs, Sizes
+from landfall.sink.rows import Layout
+from landfall.sink.uploading import ObjectUpload, Uploader
+from landfall.store.memory import MemoryStore
+
+TP = TopicPartition("clicks", 0)
+PLAIN = Layout(timestamps=False, keys=False, headers=False)
+BUDGET = 400_000
+
+
+class Verbatim:
+    """Writes payloads back to back."""
+
+    held_bytes = 100
+
+    def encode(self, block: Block) -> bytes:
+        return b"".join(block.records.values.to_pylist())
+
+    def finish(self) -> bytes:
+        return b"."
+
+
+def rows(start: int, count: int, size: int) -> pa.RecordBatch:
+    values = pa.array([b"%0*d" % (size, n) for n in range(start, start + count)], pa.binary())
+    return PLAIN.rows(of_columns(TP, np.arange(start, start + count), values), None)
+
+
+def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
+    def begin(partition: str, start: int) -> OpenObject:
+        begun.append(f"{partition}_{start}")
+        return OpenObject(TP, ObjectKind.DATA, PLAIN, Verbatim(), ObjectUpload(uploader, begun[-1], "token"), sizes)
+
+    return Outputs(BUDGET, 0, begin)
+
+
+@pytest.mark.parametrize("least_part_bytes", [1, 50_000, 10**9])
+@pytest.mark.parametrize("block_bytes", [1_000, 10**9])
+def test_1000_output_partitions_stay_within_the_budget(block_bytes: int, least_part_bytes: int) -> None:
+    begun: list[str] = []
+    held = []
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        open_objects = outputs(uploader, Sizes(block_bytes, 10**9, least_part_bytes), begun)
+        for chunk in range(6):
+            for partition in range(1000):
+                open_objects.add(f"{partition}", rows(chunk * 1000 + partition, 1, 300))
+            open_objects.relieve(next_offset=(chunk + 1) * 1000)
+            held.append(open_objects.held_bytes)
+        sealed = open_objects.seal()
+
+    assert max(held) <= BUDGET
+    assert sum(one.rows for one in sealed) == 6_000
+    assert len(begun) == len(set(begun)) == len(sealed)
+
+
+def test_only_as_much_is_relieved_as_makes_half_the_budget_free() -> None:
+    begun: list[str] = []
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), begun)
+        for partition, count in (("small", 10), ("large", 600), ("middle", 300)):
+            open_objects.add(partition, rows(0, count, 500))
+        open_objects.relieve(next_offset=600)
+        for partition in ("small", "large", "middle"):
+            open_objects.add(partition, rows(600, 1, 500))
+        open_objects.seal()
+
+    assert begun == ["small_0", "large_0", "middle_0", "large_600"]
+
+
+def test_blocks_are_cut_where_their_payload_is_full() -> None:
+    store = MemoryStore()
+    blocks = []
+
+    class Noting(Verbatim):
+        def encode(self, block: Block) -> bytes:
+            blocks.append((int(block.records.offsets[0]), len(block.records)))
+            return super().encode(block)
+
+    with Uploader(store, 10**6) as uploader:
+        upload = ObjectUpload(uploader, "key", "token")
+        written = OpenObject(TP, ObjectKind.DATA, PLAIN, Noting(), upload, Sizes(1000, 10**6, 1))
+        for start, count in ((0, 3), (3, 1), (4, 30), (34, 1)):
+            written.add(rows(start, count, 84))  # 100 with the row's own share
+        sealed = written.seal().landed()
+        store.complete(sealed.upload)
+
+    assert blocks == [(0, 10), (10, 10), (20, 10), (30, 5)]
+    assert (sealed.rows, sealed.first_offset, sealed.last_offset) == (35, 0, 34)
