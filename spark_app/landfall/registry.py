@@ -52,8 +52,7 @@ def pipeline(spec: GroupSpec) -> Pipeline:
         router = Router.of(spec.route, spec.decode.timestamp)
     steps = transforms(spec.transforms)
     made = output_format(spec.output)
-    with _refused("spec.decode.columns"):
-        schema = schema_of(spec.decode.columns) if spec.decode.columns else None
+    schema = schema_of(spec.decode.columns) if spec.decode.columns else None
     read = (*router.fields, *(path for step in steps for path in step.fields), *made.wanted.fields)
     wanted = replace(made.wanted, fields=tuple(dict.fromkeys(read)), schema=schema)
     return Pipeline(decoder(spec.decode, wanted), steps, router, made)

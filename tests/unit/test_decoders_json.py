@@ -185,11 +185,6 @@ def test_a_field_keeps_its_value_beside_a_column_of_its_name() -> None:
     assert got.columns.to_pylist() == [{"a": 5.0, "j": '{"x":1}'}]
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="columns declared twice: a"):
-        schema_of([Column(name="a", type="Int64"), Column(name="a", type="String")])
-
-
 def test_json_takes_no_options() -> None:
     with pytest.raises(ValueError, match="unknown field `x`"):
         Json.of({"x": 1}, Wanted())

@@ -69,19 +69,12 @@ class TypedColumn:
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
-    """The Arrow schema of declared columns; each field's metadata holds its path and type for the decoder.
-
-    Raises:
-        ValueError: two columns have one name.
-    """
-    names = [column.name for column in columns]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"columns declared twice: {', '.join(sorted(twice))}")
+    """The Arrow schema of declared columns; each field's metadata holds its path and type for the decoder."""
     return pa.schema([_arrow_field(column) for column in columns])
 
 
 def _arrow_field(column: Column) -> pa.Field:
-    path = tuple((column.field or column.name).split(".")) if column.field else (column.name,)
+    path = tuple(column.field.split(".")) if column.field else (column.name,)
     metadata = {_PATH: msgspec.json.encode(path), _TYPE: column.type.encode()}
     return pa.field(column.name, ARROW[column.type], column.nullable, metadata)
 

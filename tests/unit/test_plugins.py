@@ -1,0 +1,58 @@
+"""The documented examples, found by their paths as a user's own would be."""
+
+from landfall.offsets import TopicPartition
+from landfall.records import filled
+from landfall.sink.sorting import BadRecord, Sorted, Sorter
+from landfall.spec import parse_group
+
+GROUP = {
+    "apiVersion": "landfall.dev/v1alpha1",
+    "kind": "ConsumerGroup",
+    "metadata": {"name": "logs"},
+    "spec": {
+        "source": {"kafka": {"bootstrapServers": "localhost:9092", "topics": ["logs"]}},
+        "decode": {
+            "format": "examples.plugins.logfmt:Logfmt",
+            "timestamp": {"field": "at"},
+            "options": {"lower": True},
+        },
+        "transforms": [{"use": "examples.plugins.levels:Levels", "options": {"least": "info"}}],
+        "route": {"pattern": "dt={date}/urgent={field:urgent}"},
+        "output": {"url": "file:///tmp/logs", "format": "Json"},
+    },
+}
+
+
+def sort(*values: bytes | None) -> Sorted:
+    return Sorter.of(parse_group(GROUP).spec).sort(filled(TopicPartition("logs", 0), range(len(values)), values))
+
+
+def test_the_example_plug_ins_decode_enrich_and_filter() -> None:
+    got = sort(
+        b"nothing",
+        b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""',
+        b"level=debug at=2026-11-21T04:00:00Z",
+        b"level=loud at=2026-11-21T04:00:00Z",
+        b"level=error at=2026-11-21T04:00:00Z",
+        b"level=info at=soon",
+        b"\xff",
+    )
+
+    assert [(partition, rows.num_rows) for partition, rows in got.outputs] == [
+        ("dt=2026-11-21/urgent=false", 1),
+        ("dt=2026-11-21/urgent=true", 1),
+    ]
+    assert got.filtered == 1
+    assert got.bad == (
+        BadRecord(0, "decode", "logfmt: no key=value"),
+        BadRecord(3, "transform", "no level: 'loud'"),
+        BadRecord(5, "route", "timestamp: expected a number or ISO-8601 text, got 'soon'"),
+        BadRecord(6, "decode", "not UTF-8: invalid start byte at byte 0"),
+    )
+
+
+def test_an_example_payload_becomes_json() -> None:
+    got = sort(b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""')
+
+    ((_, rows),) = got.outputs
+    assert b'{"level":"info","at":"2026-11-21T04:00:00Z","msg":"it \\"works\\""}' in rows.column("value").to_pylist()
