@@ -396,7 +396,7 @@ class Tuning(Model):
     max_round_bytes: Bytes = 2 * 2**30
     read_timeout: Duration = timedelta(seconds=60)
     """A reader that makes no progress for this long gives its slice up."""
-    orphan_age: Duration = timedelta(hours=24)
+    orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
     """Uploads older than this that no commit names are aborted."""
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Ledger records between two snapshots."""

@@ -61,6 +61,9 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Retry: the store cannot be reached.
     """
     registry.check_spec(group)
+    if group.spec.state == "Suspended":
+        log.warning("the group is suspended: spec.state says so")
+        return ExitCode.OK
     store = open_store(group.spec.output)
     for attempt in stamina.retry_context(on=Retry, attempts=STARTUP_TRIES, timeout=120):
         with attempt:
