@@ -1,0 +1,44 @@
+"""What tests of whole drivers share: a scene each, and one Spark per module."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark import SparkContext
+
+from landfall.app.spark import spark_context
+from landfall.spec import parse_group
+from tests.support.kafka import Broker
+from tests.support.landing import Scene
+from tests.support.s3 import Bucket, S3Server
+
+
+@pytest.fixture
+def scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A bucket, and topics by the names that a group of its own lands."""
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    return Scene(kafka, bucket)
+
+
+@pytest.fixture(scope="module")
+def context(s3: S3Server) -> Iterator[SparkContext]:
+    """The product's own Spark, for all drivers that run in this process."""
+    environment = {f"spark.executorEnv.{name}": value for name, value in keys(s3).items()}
+    group = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "integration"},
+        "spec": {
+            "source": {"kafka": {"bootstrapServers": "-", "topics": ["-"]}},
+            "output": {"url": "file:///-"},
+            "tuning": {"sparkConf": environment},
+        },
+    }
+    context = spark_context(parse_group(group), "local[2]")
+    yield context
+    context.stop()
+
+
+def keys(server: S3Server) -> dict[str, str]:
+    """Of an S3 server, as boto3 looks for them."""
+    return {name: value for name, value in server.env.items() if name.startswith("AWS_")}

@@ -1,0 +1,214 @@
+"""A group between a real broker and a real S3 server, and its driver at work in this process."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import yaml
+from pyspark import SparkContext
+
+from landfall.app.driver import Driver, Parts
+from landfall.app.observer import Observer
+from landfall.app.report import picture
+from landfall.app.run import open_lane
+from landfall.app.spark import SparkRunner
+from landfall.app.tally import Tally
+from landfall.cli.fsck import examine
+from landfall.cli.opened import Opened
+from landfall.contract import LANE, ExitCode, Status
+from landfall.lane import Lane
+from landfall.ledger import State
+from landfall.source.kafka import KafkaLog
+from landfall.spec import ConsumerGroup, parse_group
+from landfall.store import Store
+from landfall.store.urls import open_store
+from tests.support.audit import Audit, audit, in_bucket, in_kafka
+from tests.support.kafka import Broker
+from tests.support.s3 import Bucket
+
+PATIENCE = 60.0
+"""Seconds until something that should happen is given up."""
+
+DATED_JSON: Mapping[str, Any] = {
+    "decode": {"format": "Json", "timestamp": {"field": "ts", "unit": "Milliseconds"}},
+    "uploadPolicy": {"maxBytes": "1M", "maxAge": "200ms"},
+}
+"""How the events of ``tests.support.audit`` are landed: by their own dates, as JSON lines with gzip."""
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Return as soon as the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A broker, a bucket of one's own, and topics of one's own, which a pattern finds."""
+
+    kafka: Broker
+    bucket: Bucket
+    prefix: str = field(default_factory=lambda: f"t{uuid4().hex[:8]}")
+
+    def topic(self, name: str = "a", partitions: int = 1, **config: str | int) -> str:
+        return self.kafka.create_topic(f"{self.prefix}.{name}", partitions, **config)
+
+    @property
+    def topics(self) -> list[str]:
+        """All topics of the scene that there are now."""
+        known = self.kafka.admin.list_topics(timeout=PATIENCE).topics
+        return sorted(name for name in known if name.startswith(f"{self.prefix}."))
+
+    def document(self, name: str = "scene", **spec: Any) -> dict[str, Any]:
+        """The group's YAML; ``kafka``, ``output`` and ``tuning`` are merged into what the scene says, the rest replaces it."""
+        kafka = {
+            "bootstrapServers": str(self.kafka),
+            "topicPattern": rf"{self.prefix}\..*",
+            "discoveryInterval": "200ms",
+            **spec.pop("kafka", {}),
+        }
+        s3 = {"endpoint": self.bucket.server.endpoint, "pathStyle": True}
+        output = {"url": self.bucket.url, "format": "Json", "s3": s3, **spec.pop("output", {})}
+        tuning = {"pollInterval": "100ms", "httpPort": 0, **spec.pop("tuning", {})}
+        own = {"source": {"kafka": kafka}, "output": output, "tuning": tuning}
+        return {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": name},
+            "spec": {**DATED_JSON, **own, **spec},
+        }
+
+    def group(self, name: str = "scene", **spec: Any) -> ConsumerGroup:
+        return parse_group(self.document(name, **spec))
+
+    def file(self, folder: Path, **spec: Any) -> Path:
+        """The group as a file, which the command line takes."""
+        path = folder / "group.yaml"
+        path.write_text(yaml.safe_dump(self.document(**spec)))
+        return path
+
+    # ------------------------------------------------------------------------------------------------- afterwards
+
+    def state(self) -> State:
+        """What the ledger says."""
+        return Lane(self._store, "scene", LANE).read()
+
+    def faults(self) -> list[str]:
+        """What ``fsck --deep`` finds, and every upload that is still open."""
+        report = examine(Opened(self.group(), self._store), deep=True)
+        assert report.has_objects, "fsck did not come to the objects"
+        return [str(finding) for finding in report.findings] + self.bucket.open_uploads()
+
+    def audit(self) -> Audit:
+        """What landed against what the topics hold now."""
+        return audit(in_kafka(self.kafka, *self.topics), in_bucket(self.bucket))
+
+    @property
+    def _store(self) -> Store:
+        return open_store(self.group().spec.output)
+
+
+@dataclass
+class Landing:
+    """A driver in a thread of this process, on real parts; ``store`` stands in for the driver's, not for the tasks'."""
+
+    group: ConsumerGroup
+    context: SparkContext
+    store: Store | None = None
+    kind: type[Driver] = Driver
+    until_caught_up: bool = True
+    statuses: list[Status] = field(default_factory=list)
+    code: ExitCode | None = None
+    error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        store = self.store or open_store(self.group.spec.output)
+        writer = open_lane(self.group, store, lambda _: None)
+        self.log = KafkaLog(self.group)
+        observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
+        parts = Parts(store, observer, SparkRunner(self.context), _now, lambda: uuid4().hex)
+        self.driver = self.kind(self.group, writer, parts, Tally(_now()), self._report, self.until_caught_up)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _report(self, driver: Driver) -> None:
+        self.statuses.append(picture(driver, _now()))
+
+    def _run(self) -> None:
+        try:
+            self.code = self.driver.run()
+        except BaseException as error:  # noqa: BLE001  # the test that waits for this thread is told
+            self.error = error
+        finally:
+            self.log.close()
+
+    def start(self) -> "Landing":
+        self._thread.start()
+        return self
+
+    def end(self) -> ExitCode:
+        """Wait for it to end by itself."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), f"not ended within {PATIENCE:g} s: {self.now}"
+        if self.error:
+            raise self.error
+        assert self.code is not None
+        return self.code
+
+    def stop(self) -> ExitCode:
+        """Let it drain."""
+        self.driver.stop("test")
+        return self.end()
+
+    @property
+    def now(self) -> Status:
+        """Its last picture of itself."""
+        return self.statuses[-1]
+
+    def wait_until(self, condition: Callable[[Status], object], what: str) -> Status:
+        """The first picture, from now on, of which this holds."""
+        seen = len(self.statuses)
+
+        def holds() -> bool:
+            assert self._thread.is_alive(), f"ended before: {what}: {self.code} {self.error}"
+            return any(map(condition, self.statuses[seen:]))
+
+        wait_for(holds, what)
+        return next(filter(condition, self.statuses[seen:]))
+
+    def wait_until_landed(self) -> Status:
+        """Until there is no lag and all that was committed is visible, as a look that begins from now on sees it."""
+        after = _now().isoformat()
+        return self.wait_until(
+            lambda s: s.time > after and s.partitions and not s.lag_records and not s.commits.unapplied, "no lag"
+        )
+
+
+def land(group: ConsumerGroup, context: SparkContext) -> Landing:
+    """Land all there is, to the end; ``code`` says how that was."""
+    landing = Landing(group, context).start()
+    landing.end()
+    return landing
+
+
+@contextmanager
+def landing(group: ConsumerGroup, context: SparkContext) -> Iterator[Landing]:
+    """A driver that lands whatever comes, until the block ends; then it must drain well."""
+    running = Landing(group, context, until_caught_up=False).start()
+    try:
+        yield running
+    finally:
+        code = running.stop()
+    assert code is ExitCode.OK, running.now
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
