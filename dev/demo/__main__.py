@@ -3,6 +3,8 @@
 import argparse
 import os
 import shutil
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,11 +67,18 @@ def main() -> int:
         "--state", type=Path, default=STATE / "demo", help="folder for all of it (default: .state/demo)"
     )
     chosen = arguments.parse_args()
-    story = Story()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    folder = chosen.state.resolve()
     try:
-        return _demo(story, chosen.state.resolve(), stop=chosen.stop)
+        return _demo(Story(), folder, stop=chosen.stop)
     except Missing as missing:
         raise SystemExit(str(missing)) from None
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted") from None
+    finally:
+        if chosen.stop:
+            for kind in (KAFKA, S3):
+                Server(kind, folder).down(at_once=True)
 
 
 def _demo(story: Story, folder: Path, *, stop: bool) -> int:
@@ -96,7 +105,8 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
         sound &= _count(story, bucket)
     verdict = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
     story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.begun:.0f} s in all")
-    _end(story, folder, servers, stop=stop)
+    if not stop:
+        _look_around(story, folder)
     return 0 if sound else 1
 
 
@@ -150,11 +160,7 @@ def _count(story: Story, bucket: proof.Bucket) -> bool:
     return found.exact(flights.COUNT)
 
 
-def _end(story: Story, folder: Path, servers: list[Server], *, stop: bool) -> None:
-    if stop:
-        for server in servers:
-            server.down(at_once=True)
-        return
+def _look_around(story: Story, folder: Path) -> None:
     shown = os.path.relpath(folder)
     story.console.print(
         "\nKafka and S3 still run, so look around:\n"

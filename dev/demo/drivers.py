@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -32,7 +33,8 @@ class Driver:
 
     def kill(self) -> int:
         """SIGKILL to the whole process group, as when a machine dies; returns the process id."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         return self.process.pid
 

@@ -34,11 +34,21 @@ def land(landfall: Landfall, bucket: Bucket, groups: Sequence[Group], progress: 
     runs = [Run(landfall.run(group), Ledger(bucket, group.name), bar) for group, bar in zip(groups, bars, strict=True)]
     victim = next(run for run in runs if run.driver.group.name == VICTIM)
     with _none_left_behind(runs):
-        _watch(runs, progress, until=lambda: victim.ledger.commits >= ENOUGH_COMMITS)
+        _watch(runs, progress, until=lambda: _in_the_middle(victim))
         _kill_and_start_again(victim, landfall, progress)
         _watch(runs, progress, until=lambda: not any(run.driver.running() for run in runs))
     for run in runs:
         _draw(run, progress)
+
+
+def _in_the_middle(victim: Run) -> bool:
+    ended = not victim.driver.running()
+    if ended and victim.ledger.follow().commits < ENOUGH_COMMITS:
+        raise SystemExit(
+            f"{victim.driver.group.name} ended after {victim.ledger.commits} commits and {victim.ledger.rows:,} flights; "
+            f"its log is {victim.driver.log}"
+        )
+    return victim.ledger.commits >= ENOUGH_COMMITS
 
 
 def _watch(runs: Sequence[Run], progress: Progress, until: Callable[[], bool]) -> None:
@@ -55,9 +65,9 @@ def _draw(run: Run, progress: Progress) -> None:
 
 
 def _kill_and_start_again(victim: Run, landfall: Landfall, progress: Progress) -> None:
-    group, pid = victim.driver.group, victim.driver.kill()
+    group, was_running, pid = victim.driver.group, victim.driver.running(), victim.driver.kill()
     committed = victim.ledger.follow()
-    if committed.rows >= COUNT:
+    if committed.rows >= COUNT or not was_running:
         raise SystemExit(f"{group.name} had committed everything before it could be killed, so nothing would be proven")
     progress.console.print(
         f"   [bold red]kill -9 {pid}[/]: {group.name} dies after {committed.commits} commits, {committed.rows:,} flights"

@@ -132,7 +132,7 @@ class Server:
         """The remembered ports; unless they must be kept, new ones are chosen where somebody else took them."""
         memory = self.home / "ports.json"
         ports = tuple(json.loads(memory.read_text())) if memory.exists() else ()
-        if keep or (ports and all(map(_free, ports))):
+        if keep or (ports and _all_free_soon(ports)):
             return ports
         ports = tuple(port for port in random.sample(PORTS, 200) if _free(port))[: self.kind.ports]
         _write(memory, json.dumps(ports))
@@ -194,6 +194,14 @@ def _command_line(pid: int) -> str:
     return subprocess.run(
         ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
+
+
+def _all_free_soon(ports: tuple[int, ...]) -> bool:
+    """Whether all are free within a moment: a killed process has lost its command line before it has closed its ports."""
+    deadline = time.monotonic() + 3
+    while not (free := all(map(_free, ports))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return free
 
 
 def _free(port: int) -> bool:
