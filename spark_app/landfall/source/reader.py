@@ -50,13 +50,15 @@ class KafkaReader:
         self._known: set[str] = set()
         self._trouble: KafkaError | None = None
         self._busy = False
+        self._last: Slice | None = None
 
     def read(self, piece: Slice) -> Iterator[Records]:
         """Every visible record of the slice; see ``source.Reader``."""
         if not len(piece.offsets):
             return
-        if self._busy:
-            self.close()  # whoever read before stopped half way, and may not even have closed the iterator
+        # half-read by whoever came before, perhaps without closing the iterator, or ahead of what is asked for now
+        if self._busy or self._behind(piece):
+            self.close()
         consumer = self._open()
         self._busy = True
         try:
@@ -64,7 +66,7 @@ class KafkaReader:
             consumer.assign([_position(piece.topic_partition, piece.offsets.start)])
             yield from _records(piece.topic_partition, self._messages(consumer, piece))
             consumer.unassign()
-            self._busy = False
+            self._busy, self._last = False, piece
         except KafkaException as error:
             self._drop(consumer)
             raise meaning(error, str(piece)) from error
@@ -74,9 +76,22 @@ class KafkaReader:
 
     def close(self) -> None:
         """Leave the broker; the next read connects anew."""
-        consumer, self._consumer, self._busy = self._consumer, None, False
+        consumer, self._consumer, self._busy, self._last = self._consumer, None, False, None
         if consumer is not None:
             consumer.close()
+
+    def _behind(self, piece: Slice) -> bool:
+        """Whether messages fetched ahead for the slice before could pass for the end of this one.
+
+        librdkafka drops what an assignment before has fetched. Were it ever to keep a message beyond this slice's end, the
+        slice would seem finished, all of it invisible; so nothing hangs on it.
+        """
+        last = self._last
+        return (
+            last is not None
+            and last.topic_partition == piece.topic_partition
+            and piece.offsets.start < last.offsets.end
+        )
 
     def _drop(self, consumer: Consumer) -> None:
         if self._consumer is consumer:
