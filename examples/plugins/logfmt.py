@@ -49,9 +49,10 @@ class Logfmt:
 
     def decode(self, records: Records) -> Decoded:
         """Every row that holds a pair. What is wrong with a payload is data, never an exception."""
-        texts, errors = utf8(records.values)
-        rows = [self._pairs(text) for text in texts.to_pylist()]
-        none = {row: "logfmt: no key=value" for row, text in enumerate(texts) if text.is_valid and not rows[row]}
+        checked, errors = utf8(records.values)
+        texts = checked.to_pylist()
+        rows = [self._pairs(text) for text in texts]
+        none = {row: "logfmt: no key=value" for row, text in enumerate(texts) if text is not None and not rows[row]}
         fields = {path: [row.get(_name(path)) for row in rows] for path in self.wanted.fields}
         if self.wanted.json:
             valid = records.values.is_valid().to_pylist()

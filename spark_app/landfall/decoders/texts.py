@@ -16,8 +16,6 @@ from landfall.decoders import Decoded, Wanted
 from landfall.decoders.columns import record_batch, typed_columns
 from landfall.records import Records
 
-_ESCAPED_IN_JSON = np.array([byte < 0x20 or chr(byte) in '"\\' for byte in range(256)])
-
 
 @dataclass(frozen=True)
 class Texts:
@@ -77,7 +75,7 @@ def _absent_if_empty(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _json_text(texts: pa.StringArray) -> pa.StringArray:
-    chars = texts.buffers()[2]
-    if chars is not None and _ESCAPED_IN_JSON[np.frombuffer(chars, np.uint8)].any():
+    chars = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    if len(chars) and (chars.min() < 0x20 or (chars == ord('"')).any() or (chars == ord("\\")).any()):
         return pa.array([orjson.dumps(text).decode() for text in texts.to_pylist()], pa.string())
     return pc.binary_join_element_wise('"', texts, '"', "").fill_null("null")
