@@ -8,7 +8,7 @@ Quantities are written as Kubernetes does (``256Mi``, ``1G``), durations as ``90
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from itertools import chain
@@ -28,10 +28,13 @@ from pydantic.alias_generators import to_camel
 
 from landfall.errors import Reason, Stalled
 from landfall.faults import VARIANT, faults
+from landfall.pods import DriverPod, ExecutorPod, Model
 from landfall.values import (
     Bytes,
+    DnsName,
     Duration,
     Instant,
+    Name,
     Pattern,
     Ratio,
     Setting,
@@ -41,22 +44,15 @@ from landfall.values import (
     matching,
 )
 
-Name = Annotated[str, Field(min_length=1)]
-DnsName = Annotated[
-    str, matching(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)")
-]
-
-
-class Model(BaseModel):
-    """The common ground: frozen, camelCase, nothing unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+MAX_EXECUTORS = 1000
+"""Of one group; more is a typing error."""
 
 
 class SecretRef(Model):
     """A Kubernetes Secret, or on a bare machine a folder with one file per key."""
 
-    name: str
+    name: DnsName
+    """Of a Secret in the group's own namespace."""
 
 
 # --------------------------------------------------------------------------------------------------------- source
@@ -69,20 +65,30 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-TopicName = Annotated[str, matching(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)")]
-PartitionNumber = Annotated[str, matching(r"0|[1-9]\d{0,8}", "a Kafka partition number in quotes")]
+def _not_dots(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError(f"no topic can be called {name!r}")
+    return name
+
+
+TopicName = Annotated[
+    str, matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"), AfterValidator(_not_dots)
+]
+PartitionNumber = Annotated[str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")]
 
 
 class StartAtOffsets(Model):
     """Explicit starting offsets: topic, then Kafka partition (as text), then offset; the rest starts at Earliest."""
 
     offsets: dict[TopicName, dict[PartitionNumber, Annotated[int, Field(ge=0)]]]
+    """By topic, then Kafka partition."""
 
 
 class StartAtTime(Model):
     """Start at the first record whose Kafka timestamp is at or after this instant."""
 
     timestamp: Instant
+    """As in ``2026-11-21T00:00:00Z``."""
 
 
 def _variant(value: object) -> str | None:
@@ -110,17 +116,26 @@ class Kafka(Model):
     """Which topics, of which Kafka, from where on."""
 
     bootstrap_servers: Name
+    """Addresses of some brokers, as in ``kafka-0:9092,kafka-1:9092``."""
     topics: Annotated[tuple[TopicName, ...], AfterValidator(_distinct)] = ()
+    """Names of the topics to land; either this or ``topicPattern``."""
     topic_pattern: Pattern | None = None
+    """Regular expression that names of topics begin with; new topics are found within ``discoveryInterval``."""
     exclude: Pattern | None = None
+    """Regular expression found in names of topics that are left out."""
     starting_offsets: StartingOffsets = "Earliest"
+    """Where topic partitions begin that the ledger does not know yet: Earliest, Latest, ``{timestamp: TIME}`` or
+    ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``."""
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
+    """When offsets expired before they were landed: wait for a person, or skip them and record the hole in the ledger."""
     group_id: str | None = None
-    """Kafka group id of the offset mirror; ``<namespace>.<name>`` when left out."""
+    """Kafka group id of the offset mirror, for other tools to see; ``<namespace>.<name>`` when left out. Cannot be changed."""
     properties: dict[str, Setting] = Field(default_factory=dict)
     """Plain librdkafka properties, such as ``security.protocol``."""
     properties_secret_ref: SecretRef | None = None
+    """Secret properties: a file ``properties`` with key=value lines, any other file is the property of its name."""
     discovery_interval: Duration = timedelta(seconds=30)
+    """How often to look for new topics and Kafka partitions."""
 
     @model_validator(mode="after")
     def _one_way_to_name_topics(self) -> "Kafka":
@@ -141,6 +156,7 @@ class Source(Model):
     """The ordered log the group lands."""
 
     kafka: Kafka
+    """A Kafka cluster and topics of it."""
 
 
 # --------------------------------------------------------------------------------------------------------- decode
@@ -171,14 +187,17 @@ class Timestamp(Model):
     """The payload field that dates a record."""
 
     field: Name
+    """Its name; dots part a nested path."""
     separator: str = "."
     """What parts a nested path; empty for a field name that holds dots."""
     unit: TimeUnit = TimeUnit.AUTO
+    """How the field tells the time. Auto: the size of a number tells its unit, text is read as ISO-8601."""
     format: TimeFormat | None = None
     """With unit Custom: strptime directives."""
     timezone: TimeZone = "UTC"
     """Of times written without one."""
     missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
+    """What becomes of a record without the field."""
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -218,10 +237,13 @@ class Column(Model):
     """One typed column."""
 
     name: Name
+    """As readers see it."""
     type: ColumnType
+    """Timestamp is milliseconds since 1970 in UTC, Json is anything as text."""
     field: str | None = None
     """Payload field, dots part a nested path; the column's own name when left out."""
     nullable: bool = True
+    """Whether a record may lack it."""
 
 
 def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -232,9 +254,10 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 class Decode(Model):
     """How to read payloads: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or your own ``package.module:Name``."""
 
-    format: str = "Raw"
+    format: Name = "Raw"
+    """``Raw``, ``Json``, ``Delimited``, ``Regex``, or your own ``package.module:Name``."""
     timestamp: Timestamp | None = None
-    """Without one, the Kafka timestamp dates a record."""
+    """The payload field that dates a record; without one, the Kafka timestamp does."""
     options: dict[str, Settings] = Field(default_factory=dict)
     """Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever it takes."""
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
@@ -245,7 +268,9 @@ class TransformStep(Model):
     """A step of your own between decoding and routing."""
 
     use: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
+    """Where it is found: ``package.module:Name``."""
     options: dict[str, Settings] = Field(default_factory=dict)
+    """Whatever it takes."""
 
 
 # ----------------------------------------------------------------------------------------------------- route, output
@@ -254,15 +279,19 @@ class TransformStep(Model):
 class Route(Model):
     """Which output partition a record goes to."""
 
-    pattern: str = "dt={date}"
+    pattern: Name = "dt={date}"
+    """Folders between topic and file, from event times and payload fields, as in ``dt={date}/hr={hour}``."""
     timezone: TimeZone = "UTC"
+    """IANA time zone of dates and hours in names."""
 
 
 class Sse(Model):
     """Server-side encryption of S3 objects."""
 
     type: Literal["AES256", "aws:kms", "aws:kms:dsse"]
+    """Which kind."""
     kms_key_id: str | None = None
+    """Of the key; the bucket's own when left out."""
 
     @model_validator(mode="after")
     def _key_is_for_kms(self) -> "Sse":
@@ -275,24 +304,38 @@ class AssumeRole(Model):
     """A role to take before talking to S3."""
 
     role_arn: str
+    """Its ARN."""
     session_name: str = "landfall"
+    """What the session is called in audit logs."""
     external_id: str | None = None
+    """If the role asks for one."""
 
 
 class S3(Model):
     """How to reach an S3 bucket; without credentials here, boto3's default chain is used."""
 
     endpoint: Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")] | None = None
+    """Of a store that is not AWS, as in ``https://s3.example.com``."""
     region: str | None = None
+    """AWS region of the bucket."""
     path_style: bool = False
+    """Put the bucket into the path of requests, as many S3 clones need it."""
     profile: str | None = None
+    """Of boto3's configuration files."""
     credentials_secret_ref: SecretRef | None = None
+    """With the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and ``AWS_SESSION_TOKEN`` if there is one."""
     assume_role: AssumeRole | None = None
+    """A role to take before talking to S3."""
     sse: Sse | None = None
+    """Encryption that each object asks for; the bucket's own when left out."""
     part_bytes: Annotated[Bytes, Field(ge=5 * 2**20, le=5 * 2**30)] = 16 * 2**20
+    """Size of the parts of a multipart upload, from 5Mi to 5Gi."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
+    """Tries of one request before the store counts as away."""
     connect_timeout: Duration = timedelta(seconds=5)
+    """Longest wait for a connection."""
     read_timeout: Duration = timedelta(seconds=60)
+    """Longest wait for an answer."""
 
 
 class Codec(StrEnum):
@@ -309,13 +352,17 @@ class Output(Model):
     """Where objects go and what they look like: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own."""
 
     url: Annotated[str, matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER")]
+    """Root of everything that is landed, and of the ledger: ``s3://bucket/prefix``. Cannot be changed."""
     store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
     """A store of your own, which reads ``url`` as it likes; without one, that is ``s3://bucket/prefix`` or ``file:///folder``."""
-    format: str = "Json"
+    format: Name = "Json"
+    """``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own ``package.module:Name``."""
     codec: Codec | None = None
-    """The format's usual one when left out."""
+    """Compression; the format's usual one when left out."""
     options: dict[str, Setting] = Field(default_factory=dict)
+    """Of the format."""
     s3: S3 = S3()
+    """How to reach an S3 bucket."""
 
     @model_validator(mode="after")
     def _we_know_the_store(self) -> "Output":
@@ -333,22 +380,29 @@ class Override(Model):
     """An upload policy of its own for some topics."""
 
     topics: Pattern
+    """Regular expression that names of topics begin with."""
     max_bytes: Bytes | None = None
+    """Instead of the group's."""
     max_age: Duration | None = None
+    """Instead of the group's."""
 
 
 class UploadPolicy(Model):
     """When an unlanded range is due, whichever comes first; the first override that matches a topic counts."""
 
     max_bytes: Bytes = 256 * 2**20
+    """Estimated payload bytes of a topic partition that are worth an object."""
     max_age: Duration = timedelta(minutes=5)
+    """How long a record may wait to be landed."""
     overrides: tuple[Override, ...] = ()
+    """Upload policies of some topics; the first that matches counts."""
 
 
 class BadRecords(Model):
     """What becomes of a record that cannot be decoded, routed or encoded."""
 
     policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
+    """Land it with its error as a dead letter, or stop its topic partition at once."""
     max_ratio: Ratio = 0.001
     """Of a topic partition's records in one batch; over it, that topic partition stops before anything is committed."""
 
@@ -356,10 +410,14 @@ class BadRecords(Model):
 class Autoscaling(Model):
     """How many executors, when the operator decides."""
 
-    min_replicas: Annotated[int, Field(ge=0)] = 1
-    max_replicas: Annotated[int, Field(ge=1)] = 10
+    min_replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
+    """Executors at least; what an idle group shrinks to."""
+    max_replicas: Annotated[int, Field(ge=1, le=MAX_EXECUTORS)] = 10
+    """Executors at most."""
     target_lag: Duration = timedelta(minutes=2)
+    """How long records may be overdue before it counts as falling behind."""
     catch_up: Duration = timedelta(minutes=30)
+    """In what time a backlog should be worked off."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Autoscaling":
@@ -372,21 +430,27 @@ class Rollback(Model):
     """When a new generation is taken back."""
 
     window: Duration = timedelta(hours=2)
+    """How long after its first commit it is watched."""
     max_commit_failures: Annotated[int, Field(ge=1)] = 5
+    """Failures in a row that take it back."""
 
 
 class Upgrade(Model):
     """How one generation hands over to the next."""
 
     strategy: Literal["HandOver", "Recreate"] = "HandOver"
+    """HandOver warms the next driver up beside the running one; Recreate stops that first and needs no room for two."""
     drain_timeout: Duration = timedelta(minutes=10)
+    """How long a driver may finish what it has begun; then it is fenced, and what it had not committed is landed again."""
     rollback: Rollback = Rollback()
+    """When a new generation is taken back by itself."""
 
 
 class Tuning(Model):
     """Knobs with good defaults."""
 
     poll_interval: Duration = timedelta(seconds=1)
+    """How often the driver looks at the log."""
     task_memory: Annotated[Bytes, Field(ge=64 * 2**20)] = 256 * 2**20
     """What one task may hold in output buffers."""
     max_rounds: Annotated[int, Field(ge=1, le=64)] = 4
@@ -394,6 +458,7 @@ class Tuning(Model):
     max_unapplied: Annotated[int, Field(ge=1, le=64)] = 4
     """Commits whose objects are not all visible yet."""
     max_round_bytes: Bytes = 2 * 2**30
+    """Estimated payload bytes of a round at most."""
     read_timeout: Duration = timedelta(seconds=60)
     """A reader that makes no progress for this long gives its slice up."""
     orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
@@ -401,26 +466,46 @@ class Tuning(Model):
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Ledger records between two snapshots."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """Where a driver on a bare machine serves status and metrics; in a cluster that is always 8080."""
     spark_conf: dict[str, str] = Field(default_factory=dict)
+    """Properties of Spark; they win over Landfall's own."""
 
 
 class GroupSpec(Model):
     """What a consumer group lands, how and where."""
 
-    generation: Annotated[int, Field(ge=0)] = 1
-    image: str | None = None
+    generation: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    """Label in file names; raise it for an incompatible change."""
+    image: Name | None = None
+    """Of driver and executors; the operator's own release when left out."""
     state: Literal["Running", "Suspended"] = "Running"
-    replicas: Annotated[int, Field(ge=0)] = 1
+    """Suspended drains, hands the lane over and stops; Running goes on where it stopped."""
+    replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
+    """Executors; not read where ``autoscaling`` is given."""
     source: Source
+    """Which topics to land, from where on."""
     decode: Decode = Decode()
+    """How to read payloads."""
     transforms: tuple[TransformStep, ...] = ()
+    """Steps of your own between decoding and routing, in order."""
     route: Route = Route()
+    """Which output partition a record goes to."""
     output: Output
+    """Where objects go and what they look like."""
     upload_policy: UploadPolicy = UploadPolicy()
+    """When an unlanded range is due."""
     bad_records: BadRecords = BadRecords()
+    """What becomes of a record that cannot be decoded, routed or encoded."""
     autoscaling: Autoscaling | None = None
+    """Lets the operator decide how many executors there are."""
     upgrade: Upgrade = Upgrade()
+    """How one generation hands over to the next."""
+    driver: DriverPod = DriverPod()
+    """The driver's pod."""
+    executor: ExecutorPod = ExecutorPod()
+    """Pods of executors."""
     tuning: Tuning = Tuning()
+    """Knobs with good defaults."""
 
 
 class Metadata(BaseModel):
@@ -458,4 +543,10 @@ def parse_group(document: object) -> ConsumerGroup:
         raise Stalled(Reason.SPEC_INVALID, "\n".join(faults(error, _FIELDS))) from None
 
 
-_FIELDS = sorted(set(chain.from_iterable(map(to_camel, model.model_fields) for model in Model.__subclasses__())))
+def _models(model: type[Model]) -> Iterator[type[Model]]:
+    yield model
+    for kind in model.__subclasses__():
+        yield from _models(kind)
+
+
+_FIELDS = sorted(set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model))))

@@ -5,12 +5,21 @@ nothing here ever raises anything but ``ValueError`` for what a user wrote.
 """
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+)
+from pydantic.json_schema import JsonSchemaValue
 
 _DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -122,24 +131,43 @@ def _scalar_or_list(value: object) -> object:
     return _scalar(value)
 
 
-def matching(pattern: str, described: str) -> AfterValidator:
-    """Text of this form; ``described`` is what the message says it must be."""
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Text of this form; the pattern is also in the JSON schema, so it is one that Go's RE2 reads as well."""
 
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(f"must be {described}, got {text!r}")
+    pattern: str
+    described: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Check after whatever the type itself checks."""
+        return AfterValidator(self._check).__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Tell the pattern."""
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(f"must be {self.described}, got {text!r}")
         return text
 
-    return AfterValidator(check)
+
+def matching(pattern: str, described: str) -> Matching:
+    """Text of this form; ``described`` is what the message says it must be."""
+    return Matching(pattern, described)
 
 
-Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0)]
+Name = Annotated[str, Field(min_length=1)]
+DnsName = Annotated[
+    str, matching(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)")
+]
+Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "quantity"})]
 Duration = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Instant = Annotated[datetime, AfterValidator(_aware)]
 TimeFormat = Annotated[str, AfterValidator(_strptime)]
-Ratio = Annotated[float, BeforeValidator(_ratio)]
+Ratio = Annotated[float, BeforeValidator(_ratio), Field(json_schema_extra={"format": "ratio"})]
 Scalar = str | int | float | bool | None
 Setting = Annotated[Scalar, BeforeValidator(_scalar)]
 Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]
