@@ -1,12 +1,13 @@
 """The command line: parse, do one command, end with an ``ExitCode``. ``landfall --help`` is its documentation.
 
-A module per command; ``arguments`` knows them all. Judging is in ``landfall.audit``: here the store is read and people are
+A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in ``landfall.audit``: here the store is read and people are
 told. Results go to standard output, everything about the run itself to standard error.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from landfall.cli import arguments, console
 from landfall.contract import ExitCode
@@ -17,7 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return how it ended; an error nobody foresaw shows its trace and is Python's own 1."""
     parsed = arguments.parser().parse_args(argv)
     try:
-        return int(parsed.command(parsed))
+        # Imported when asked for: no help text should wait for NumPy.
+        does = getattr(import_module(f"landfall.cli.{parsed.command}"), parsed.command)
+        return ExitCode(does(parsed))
     except Stalled as stalled:
         console.complain(stalled.reason, str(stalled))
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED

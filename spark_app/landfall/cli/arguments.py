@@ -1,12 +1,10 @@
 """What can be typed, and the help that explains it."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from landfall import __version__
-from landfall.cli import cat, fsck, locate, run, status, verify
 
 ABOUT = """\
 Land Kafka topics in S3 exactly once.
@@ -26,11 +24,9 @@ exit codes:
   6  a check found a fault
 """
 
-Command = Callable[[argparse.Namespace], int]
-
 
 def parser() -> argparse.ArgumentParser:
-    """Everything ``landfall`` understands."""
+    """Everything ``landfall`` understands; ``command`` is what was asked for."""
     root = argparse.ArgumentParser(
         prog="landfall",
         description=ABOUT,
@@ -44,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _command(commands: Any, name: str, does: Command, summary: str, about: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, summary: str, about: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -52,7 +48,7 @@ def _command(commands: Any, name: str, does: Command, summary: str, about: str) 
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.set_defaults(command=does)
+    made.set_defaults(command=name)
     return made
 
 
@@ -64,7 +60,6 @@ def _run(commands: Any) -> None:
     command = _command(
         commands,
         "run",
-        run.run,
         "land the group's topics, here, on local Spark",
         """\
 Land the group's topics until stopped. SIGTERM or Ctrl-C drains: rounds under way are finished, then the group is handed
@@ -99,7 +94,6 @@ def _status(commands: Any) -> None:
     command = _command(
         commands,
         "status",
-        status.status,
         "how far the group is, from its ledger and Kafka",
         """\
 Show how far the group is. Reads the ledger and asks Kafka, so it works whether or not a driver is running.
@@ -119,7 +113,6 @@ def _fsck(commands: Any) -> None:
     command = _command(
         commands,
         "fsck",
-        fsck.fsck,
         "check every invariant of ledger and objects",
         """\
 Follow the ledger from its first slot and compare what it names with what is there. A line per invariant says what was
@@ -138,7 +131,6 @@ def _locate(commands: Any) -> None:
     command = _command(
         commands,
         "locate",
-        locate.locate,
         "where a record is: from offset to object and row",
         """\
 Say what became of one offset: in which object and row it is (rows count from 1), or that it was dead-lettered, left out,
@@ -160,7 +152,6 @@ def _cat(commands: Any) -> None:
     command = _command(
         commands,
         "cat",
-        cat.cat,
         "print a landed object, whatever its format",
         """\
 Print an object, a row each: the offset where the format stores it, then the payload. Dead letters are printed as JSON.
@@ -187,7 +178,6 @@ def _verify(commands: Any) -> None:
     command = _command(
         commands,
         "verify",
-        verify.verify,
         "read everything back: every record there, exactly once",
         """\
 Read the landed objects back and hold them against the ledger: every committed record must be there once. Formats that store

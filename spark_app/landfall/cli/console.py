@@ -7,8 +7,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from landfall.spec import Output
-
 WIDE = 160
 """Columns where nobody is watching: a file is not cut at 80."""
 
@@ -53,8 +51,3 @@ def size(number: float) -> str:
 def facts(values: Mapping[str, object]) -> str:
     """A line of names and values."""
     return "  ".join(f"{name} [bold]{escape(str(value))}[/bold]" for name, value in values.items())
-
-
-def url(output: Output, key: str) -> str:
-    """Where an object is, for people and other tools."""
-    return f"{output.url.rstrip('/')}/{key}"

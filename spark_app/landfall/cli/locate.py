@@ -79,7 +79,8 @@ def _unread(place: Place, tp: TopicPartition, offset: int) -> Answer:
 def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answer:
     format_ = output_format(opened.group.spec.output)
     maybe: list[LandedObject] = []
-    for landed in place.candidates(offset):
+    known_first = sorted(place.candidates(offset), key=lambda o: row_of(o, offset) is None)
+    for landed in known_first:
         row = row_of(landed, offset)
         if row is None:
             seen = list(reading.offsets(opened, format_, landed))
@@ -95,13 +96,13 @@ def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answe
 def _found(opened: Opened, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int) -> Answer:
     is_data = landed.kind is ObjectKind.DATA
     fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
-    found = Found(console.url(opened.group.spec.output, landed.upload.key), row + 1, landed.rows, certain=True)
+    found = Found(opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
     return Answer(fate, f"{tp} offset {offset} {verb}, COMMIT {place.slot}", place.slot, (found,))
 
 
 def _undecided(opened: Opened, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int) -> Answer:
     s, who = place.landed, f"{tp} offset {offset}"
-    urls = [console.url(opened.group.spec.output, o.upload.key) for o in maybe]
+    urls = [opened.url(o.upload.key) for o in maybe]
     if not maybe and s.filtered + s.invisible:
         of = f"of this range {s.filtered} records were left out by a transform and {s.invisible} offsets hold no record"
         return Answer("no-record", f"{who} has no record in any object: {of}", place.slot)

@@ -47,6 +47,10 @@ class Opened:
         """The group's ledger."""
         return Lane(self.store, self.name, LANE)
 
+    def url(self, key: str) -> str:
+        """Where an object is, for people and other tools."""
+        return f"{self.group.spec.output.url.rstrip('/')}/{key}"
+
     def records(self) -> Iterator[Record]:
         """The whole ledger from slot 0, a record at a time."""
         return (ledger.decode(seq, body) for seq, body in self.lane.bodies())

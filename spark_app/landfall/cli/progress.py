@@ -71,6 +71,7 @@ def line(status: Status) -> str:
         f"{count(status.lag_records)} to go,",
         f"{size(status.rates.input_bytes_per_second)}/s in,",
         f"{count(status.commits.total)} commits",
+        "no topic matches yet" if not status.partitions else "",
         f"({status.message})" if status.message else "",
         f"last failure {failed.reason}: {failed.message}" if failed and status.commits.consecutive_failures else "",
     )

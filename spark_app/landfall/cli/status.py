@@ -134,7 +134,10 @@ def _show(standing: Standing, *, by_topic_partition: bool) -> None:
             }
         )
     )
-    out.print(_by_topic_partition(standing) if by_topic_partition else _by_topic(standing))
+    if standing.partitions:
+        out.print(_by_topic_partition(standing) if by_topic_partition else _by_topic(standing))
+    else:
+        out.print("no topic has entered yet")
     if standing.source_error:
         console.complain("Unavailable", f"Kafka did not answer: {standing.source_error}")
 
