@@ -1,0 +1,173 @@
+"""Chains of records that a driver could write fold; chains that nobody could have written do not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from landfall import ledger
+from landfall.errors import Reason, Stalled
+from landfall.landed import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger import Header, Holding, Record, State
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.snapshot import decode_state, encode_state
+from landfall.store import Part, Upload
+
+TPS = tuple(TopicPartition(topic, partition) for topic in "ab" for partition in range(2))
+
+
+def landed(piece: Slice, token: str) -> LandedSlice:
+    rows, start = len(piece.offsets), piece.offsets.start
+    upload = Upload(f"{piece.topic_partition}/{start}", "u", (Part("e", rows),), token)
+    objects = (LandedObject(upload, ObjectKind.DATA, rows, start, piece.offsets.end - 1, 0),) if rows else ()
+    return LandedSlice(piece, objects, rows, 0, 0, 0, rows)
+
+
+@dataclass
+class Chain:
+    """A ledger in the making: its state and its slots."""
+
+    state: State = field(default_factory=State)
+    bodies: list[bytes] = field(default_factory=list)
+
+    def append(self, make: Callable[[Header], Record]) -> None:
+        header = ledger.next_header(self.state, self.state.writer, "2026-11-21T00:00:00+00:00", -1)
+        self.write(make(header))
+
+    def write(self, record: Record) -> None:
+        body = ledger.encode(record)
+        self.state = ledger.fold(self.state, body)
+        self.bodies.append(body)
+
+    def open(self, writer: str) -> None:
+        state = self.state
+        header = Header(state.seq + 1, state.tip, state.epoch + 1, writer, "", state.applied_through)
+        self.write(ledger.Open(header=header, group="g", lane="0", generation=1, software="test"))
+
+
+class Drivers(RuleBasedStateMachine):
+    """Drivers that come, land and go, in any order; a model that only counts says what must come of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chain = Chain()
+        self.model: dict[TopicPartition, int] = {}
+        self.writers = 0
+
+    def held(self) -> bool:
+        return self.chain.state.holding is Holding.HELD
+
+    @rule()
+    def open(self) -> None:
+        self.writers += 1
+        self.chain.open(f"w{self.writers}")
+
+    @precondition(held)
+    @rule(tp=st.sampled_from(TPS), start=st.integers(0, 100))
+    def add(self, tp: TopicPartition, start: int) -> None:
+        if tp not in self.model:
+            self.chain.append(lambda h: ledger.Add(header=h, entries=(ledger.Entry(tp, "id", start),)))
+            self.model[tp] = start
+
+    @precondition(held)
+    @rule(lengths=st.lists(st.tuples(st.sampled_from(TPS), st.integers(0, 20)), max_size=6), data=st.data())
+    def commit(self, lengths: list[tuple[TopicPartition, int]], data: st.DataObject) -> None:
+        token, slices = f"t{self.chain.state.seq}", []
+        for tp, length in lengths:
+            if tp in self.model and length:
+                slices.append(landed(Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length)), token))
+                self.model[tp] += length
+        shuffled = tuple(data.draw(st.permutations(slices)))
+        self.chain.append(lambda h: ledger.Commit(header=h, token=token, slices=shuffled))
+
+    @precondition(held)
+    @rule(tp=st.sampled_from(TPS), length=st.integers(1, 20))
+    def hole(self, tp: TopicPartition, length: int) -> None:
+        if tp in self.model:
+            piece = Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length))
+            self.chain.append(lambda h: ledger.Hole(header=h, piece=piece, reason="expired"))
+            self.model[tp] += length
+
+    @precondition(held)
+    @rule()
+    def hand_over(self) -> None:
+        self.chain.append(lambda h: ledger.Yield(header=h, reason="stop"))
+
+    @invariant()
+    def the_checkpoint_is_what_was_landed(self) -> None:
+        assert dict(self.chain.state.checkpoint.next_offsets) == self.model
+
+    @invariant()
+    def reading_again_gives_the_same(self) -> None:
+        state = State()
+        for body in self.chain.bodies:
+            state = ledger.fold(state, body)
+        assert state == self.chain.state
+
+    @invariant()
+    def a_stored_state_is_the_state(self) -> None:
+        assert decode_state(encode_state(self.chain.state)) == self.chain.state
+
+
+TestDrivers = Drivers.TestCase
+
+
+def some_chain() -> Chain:
+    chain = Chain()
+    chain.open("w1")
+    chain.append(lambda h: ledger.Add(header=h, entries=tuple(ledger.Entry(tp, "id", 0) for tp in TPS)))
+    for i in range(3):
+        slices = tuple(landed(Slice(tp, OffsetRange(10 * i, 10 * i + 10)), f"t{i}") for tp in TPS)
+        chain.append(lambda h, i=i, slices=slices: ledger.Commit(header=h, token=f"t{i}", slices=slices))
+    chain.open("w2")
+    chain.append(lambda h: ledger.Yield(header=h, reason="stop"))
+    return chain
+
+
+CHAIN = some_chain().bodies
+
+
+def fold_all(bodies: list[bytes]) -> State:
+    state = State()
+    for body in bodies:
+        state = ledger.fold(state, body)
+    return state
+
+
+def refused(bodies: list[bytes]) -> bool:
+    with pytest.raises(Stalled) as error:
+        fold_all(bodies)
+    return error.value.reason is Reason.LEDGER_BROKEN
+
+
+@given(st.integers(0, len(CHAIN) - 2), st.data())
+def test_one_changed_byte_in_any_slot_but_the_last_is_found(slot: int, data: st.DataObject) -> None:
+    body = bytearray(CHAIN[slot])
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] ^= data.draw(st.integers(1, 255))
+
+    assert refused([*CHAIN[:slot], bytes(body), *CHAIN[slot + 1 :]])
+
+
+@given(st.permutations(range(len(CHAIN))).filter(lambda order: list(order) != sorted(order)))
+def test_any_other_order_is_found(order: list[int]) -> None:
+    assert refused([CHAIN[i] for i in order])
+
+
+@given(st.integers(0, len(CHAIN) - 2))
+def test_a_missing_slot_is_found(slot: int) -> None:
+    assert refused([*CHAIN[:slot], *CHAIN[slot + 1 :]])
+
+
+@given(st.integers(0, len(CHAIN) - 1))
+def test_a_repeated_slot_is_found(slot: int) -> None:
+    assert refused([*CHAIN[: slot + 1], CHAIN[slot], *CHAIN[slot + 1 :]])
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_no_bytes_crash_the_fold(body: bytes) -> None:
+    with pytest.raises(Stalled):
+        ledger.fold(State(), body)
