@@ -139,12 +139,19 @@ def _times_of(kind: type, values: Sequence[object] | pa.Array, timestamp: Timest
     if kind is NoneType:
         return Times(np.zeros(len(values), np.int64), np.arange(len(values)))
     if kind is str:
-        return _text_times(values if isinstance(values, pa.Array) else pa.array(values, pa.string()), timestamp)
+        return _text_times(values if isinstance(values, pa.Array) else _strings(values), timestamp)
     if kind is int:
         return _big_int_times(values, timestamp)
     if kind is float and timestamp.unit in _NUMERIC:
         return _float_times(np.asarray(values, np.float64), timestamp.unit)
     return _all_bad(values, f"timestamp: expected {_expected(timestamp)}")
+
+
+def _strings(values: Sequence[object]) -> pa.StringArray:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:  # half of a surrogate pair, which some JSON parsers let through: no time holds one
+        return pa.array([str(value).encode(errors="replace").decode() for value in values], pa.string())
 
 
 def _expected(timestamp: Timestamp) -> str:
@@ -299,7 +306,8 @@ def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     rows, known = texts.to_pylist(), {}
     for text in set(rows):
         try:
-            known[text] = read(text)
+            # digits can say more than int64 can hold
+            known[text] = max(min(read(text), MAX_MILLIS + 1), MIN_MILLIS - 1)
         except (ValueError, OverflowError):
             known[text] = MAX_MILLIS + 1
     millis = np.fromiter((known[text] for text in rows), np.int64, len(rows))

@@ -92,7 +92,7 @@ iso = st.builds(
     st.sampled_from(["", "Z", "+02:00", "-0330", "+05"]),
 )
 numbers = st.one_of(st.integers(), st.integers(-(10**13), 10**13), st.floats(-1e13, 1e13), st.floats())
-written = st.one_of(iso, st.text(max_size=8), st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,5})?", fullmatch=True))
+written = st.one_of(iso, st.text(max_size=8), st.from_regex(r"[+-]?[0-9]{1,40}(\.[0-9]{0,5})?", fullmatch=True))
 
 
 @given(

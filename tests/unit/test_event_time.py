@@ -120,6 +120,12 @@ def test_text_that_is_no_time_is_bad(text: str) -> None:
     assert millis(text, unit="Iso8601") == f"timestamp: expected ISO-8601 text, got {text!r}"
 
 
+@pytest.mark.parametrize("unit", ["Auto", "Seconds", "Nanoseconds"])
+@pytest.mark.parametrize("text", ["9" * 26, "-" + "9" * 26, "9" * 5000])
+def test_more_digits_than_any_year_has_are_bad(text: str, unit: str) -> None:
+    assert str(millis(text, unit=unit)).startswith("timestamp: expected a number")
+
+
 def test_a_number_is_no_iso_text() -> None:
     assert millis(5, unit="Iso8601") == "timestamp: expected ISO-8601 text, got 5"
 
@@ -161,6 +167,12 @@ def test_one_odd_text_leaves_the_others_as_they_are() -> None:
 
     assert times.millis.tolist() == [TEN] * 900 + [0] + [TEN] * 99
     assert list(times.errors) == [900]
+
+
+def test_half_a_surrogate_pair_is_no_time() -> None:
+    times = read(["\ud800", "2013-01-01T10:00:00Z"])
+
+    assert (int(times.millis[1]), list(times.errors)) == (TEN, [0])
 
 
 def test_long_values_are_shortened_in_errors() -> None:
