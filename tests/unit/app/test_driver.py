@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from threading import Event
 
 import pytest
 import stamina
@@ -228,4 +229,46 @@ def test_snapshots_shorten_what_the_next_driver_reads() -> None:
     state = ledger_state(store)
 
     assert state.snapshot_seq > 0
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_rounds_overlap_so_a_slow_one_holds_nobody_up() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    runner, slow = TwinRunner(store), Event()
+    quick = runner.run
+
+    def wait_for_b(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        if bins[0][0].topic_partition == A0:
+            log.write("b", 10)
+            assert slow.wait(20), "the round of b never ended while the one of a was under way"
+        return quick(batch, bins)
+
+    runner.run = wait_for_b  # type: ignore[method-assign]
+    one = driver(group(), store, log, runner)
+    one.report = lambda _: slow.set() if B0 in one.writer.state.checkpoint and landed_offsets(store) else None
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_topic_partition_is_in_one_round_at_a_time() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    runner, under_way = TwinRunner(store), list[TopicPartition]()
+    quick = runner.run
+
+    def note(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        mine = {piece.topic_partition for pieces in bins for piece in pieces}
+        assert not mine & set(under_way)
+        under_way.extend(mine)
+        log.write("a", log.partitions["a"][0].end + (3 if log.partitions["a"][0].end < 40 else 0))
+        results = quick(batch, bins)
+        for tp in mine:
+            under_way.remove(tp)
+        return results
+
+    runner.run = note  # type: ignore[method-assign]
+    one = driver(group(), store, log, runner, until_caught_up=False)
+    one.report = lambda _: one.stop("enough") if one.writer.state.totals.landed >= 40 else None
+
+    assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
