@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers ready lock fmt check test unit properties behaviour integration bench demo demo-clean clean
+.PHONY: help setup servers ready lock crds fmt check test unit properties behaviour integration bench demo demo-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ ready:
 lock: ## Pin the requirements anew
 	@$(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
 	@echo uv | $(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.txt - -o requirements/uv.txt
+
+crds: setup ## Make crds/ anew from the models
+	@$(BIN)/python -m landfall_operator.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 
 fmt: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)

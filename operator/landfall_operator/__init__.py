@@ -1,1 +1,1 @@
-"""Landfall's control plane: the Kubernetes operator, which is not built yet."""
+"""Landfall's control plane: the Kubernetes operator."""
