@@ -100,7 +100,7 @@ def _described(schema: Mapping[str, Any]) -> Schema:
 
 
 def _shaped(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
-    written = schema.get("format")
+    written: str = schema.get("format", "")
     if written == "quantity" and schema["type"] == "integer":
         return _bytes(schema)
     if written in _WRITTEN:
