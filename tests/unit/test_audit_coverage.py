@@ -15,7 +15,7 @@ PIECE = LandedSlice(
 
 
 def with_offsets(*offsets: int, landed: LandedObject = EVEN) -> ReadBack:
-    return ReadBack(landed, len(offsets), np.array(offsets, np.int64))
+    return ReadBack(landed, np.zeros(len(offsets), np.int64), np.array(offsets, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ def test_offsets_tell_what_is_missing_or_twice(even: tuple[int, ...], coverage: 
     ],
 )
 def test_without_offsets_rows_are_counted_object_by_object(rows: tuple[int, int], coverage: Coverage) -> None:
-    assert cover(PIECE, [ReadBack(EVEN, rows[0], None), ReadBack(ODD, rows[1], None)]) == coverage
+    even, odd = (ReadBack(o, np.zeros(n, np.int64), None) for o, n in zip((EVEN, ODD), rows, strict=True))
+
+    assert cover(PIECE, [even, odd]) == coverage
 
 
 def test_an_unread_object_is_missing() -> None:

@@ -14,11 +14,16 @@ from landfall.records import Int64s
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """One object as it was read: its rows, and their offsets where the format stores them."""
+    """One object as it was read: hashes of its rows' payloads, and their offsets where the format stores them."""
 
     landed: LandedObject
-    rows: int
+    hashes: Int64s
     offsets: Int64s | None
+
+    @property
+    def rows(self) -> int:
+        """How many there were."""
+        return len(self.hashes)
 
 
 @dataclass(frozen=True, slots=True)

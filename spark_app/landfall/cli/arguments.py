@@ -181,14 +181,19 @@ def _verify(commands: Any) -> None:
         "read everything back: every record there, exactly once",
         """\
 Read the landed objects back and hold them against the ledger: every committed record must be there once. Formats that store
-offsets (SequenceFile, Parquet) are checked offset by offset, the others row by row and object by object.
+offsets (SequenceFile, Parquet) are checked offset by offset, the others row by row and object by object. With --kafka every
+payload is also compared with the one Kafka holds, as far as it still does.
 
 examples:
   landfall verify group.yaml
+  landfall verify group.yaml --kafka
   landfall verify group.yaml clicks orders --partitions
 """,
     )
     _group(command)
+    command.add_argument(
+        "--kafka", action="store_true", help="read the same ranges from Kafka and compare the payloads"
+    )
     command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
     command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
     command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")

@@ -83,7 +83,7 @@ def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answe
     for landed in known_first:
         row = row_of(landed, offset)
         if row is None:
-            seen = list(reading.offsets(opened, format_, landed))
+            seen = [known for known, _ in reading.rows(opened, format_, landed)]
             if None in seen:
                 maybe.append(landed)
                 continue

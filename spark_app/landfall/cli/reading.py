@@ -1,6 +1,6 @@
-"""Reading landed objects back, rows and dead letters alike."""
+"""Reading back: landed objects, rows and dead letters alike, and the same slices from Kafka."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -8,10 +8,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.audit.coverage import ReadBack
+from landfall.audit.payloads import Logged, hashes
 from landfall.cli.opened import Opened
 from landfall.formats import Format
 from landfall.landed import LandedObject, ObjectKind
-from landfall.records import Int64s
+from landfall.offsets import Slice
+from landfall.source import Reader
+
+Payload = bytes | None
+Spelling = Callable[[Payload], bytes]
+"""How a format writes a payload that it cannot write as it is."""
+
+_SPELLINGS: dict[str, Spelling] = {
+    "Json": lambda value: b"null" if value is None else value.replace(b"\n", b" ").replace(b"\r", b" "),
+}
+
+
+def spelling(format_name: str) -> Spelling:
+    """The one of this format; those that are not named write payloads as they are, and tombstones as empty ones."""
+    return _SPELLINGS.get(format_name, lambda value: value or b"")
 
 
 def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
@@ -24,8 +39,8 @@ def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
         yield from batch.to_pylist()
 
 
-def offsets(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[int | None]:
-    """The offset of each row; None where the format does not store it.
+def rows(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[tuple[int | None, Payload]]:
+    """Offset and payload of each row; None for an offset that the format does not store.
 
     Raises:
         ValueError: the object is damaged.
@@ -33,17 +48,36 @@ def offsets(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[i
     """
     with opened.store.open(landed.upload.key) as stream:
         if landed.kind is ObjectKind.DEAD_LETTERS:
-            yield from (cast("int", letter["offset"]) for letter in dead_letters(stream))
+            letters = dead_letters(stream)
+            yield from ((cast("int", x["offset"]), cast("Payload", x["value"])) for x in letters)
         else:
-            yield from (row.offset for row in format_.rows(stream))
+            yield from ((row.offset, row.value) for row in format_.rows(stream))
 
 
 def read_back(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack:
     """Read a whole object.
 
     Raises:
-        ValueError, FileNotFoundError: as ``offsets``.
+        ValueError, FileNotFoundError: as ``rows``.
     """
-    seen = list(offsets(opened, format_, landed))
-    known: Int64s | None = None if None in seen else np.array(seen, np.int64)
-    return ReadBack(landed, len(seen), known)
+    spelled = spelling(opened.group.spec.output.format)
+    offsets, found = [], []
+    for offset, payload in rows(opened, format_, landed):
+        offsets.append(offset)
+        found.append(hash(spelled(payload)))
+    known = None if None in offsets else np.array(offsets, np.int64)
+    return ReadBack(landed, np.array(found, np.int64), known)
+
+
+def logged(opened: Opened, reader: Reader, piece: Slice) -> Logged:
+    """What Kafka holds of a slice.
+
+    Raises:
+        Stalled, Retry: as ``Reader.read``.
+    """
+    spelled, empty = spelling(opened.group.spec.output.format), np.empty(0, np.int64)
+    chunks = [(r.offsets, hashes(map(spelled, r.values.to_pylist()))) for r in reader.read(piece)]
+    return Logged(
+        np.concatenate([empty, *(offsets for offsets, _ in chunks)]),
+        np.concatenate([empty, *(found for _, found in chunks)]),
+    )

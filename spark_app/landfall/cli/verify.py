@@ -8,15 +8,18 @@ import msgspec
 from rich.markup import escape
 
 from landfall.audit.coverage import Coverage, ReadBack, cover
-from landfall.cli import console
+from landfall.audit.payloads import Compared, compare
+from landfall.cli import console, reading
 from landfall.cli.opened import Opened, side_by_side
-from landfall.cli.reading import read_back
 from landfall.contract import ExitCode
+from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.landed import LandedObject, LandedSlice
 from landfall.ledger import Commit
 from landfall.offsets import TopicPartition
 from landfall.registry import output_format
+from landfall.source import Reader
+from landfall.spec import ConsumerGroup
 
 SHOWN = 20
 
@@ -26,19 +29,22 @@ class Verified:
     """What was read, by topic partition, and what was wrong with single objects."""
 
     coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
+    compared: Compared | None = None
+    """With Kafka, if that was asked for."""
     faults: list[str] = field(default_factory=list)
     unapplied: int = 0
 
     @property
     def is_whole(self) -> bool:
         """Every record once, and nothing else."""
-        return not self.faults and all(c.is_whole for c in self.coverage.values())
+        same = self.compared is None or self.compared.is_same
+        return same and not self.faults and all(c.is_whole for c in self.coverage.values())
 
 
 def verify(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
     opened = Opened.of(arguments.group)
-    verified = examine(opened, arguments.topics)
+    verified = examine(opened, arguments.topics, _reader(opened.group) if arguments.kafka else None)
     if arguments.json:
         console.out().print(_json(verified), markup=False)
     else:
@@ -46,8 +52,20 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.OK if verified.is_whole else ExitCode.FAULT
 
 
-def examine(opened: Opened, topics: Iterable[str] = ()) -> Verified:
-    """Read everything that is committed and applied, of these topics or of all."""
+def _reader(group: ConsumerGroup) -> Reader:
+    """Of the group's Kafka; refuses a group whose objects do not hold the payloads that Kafka holds."""
+    from landfall.source.properties import kafka_properties  # noqa: PLC0415  # only --kafka needs the client
+    from landfall.source.reader import KafkaReader  # noqa: PLC0415
+
+    if group.spec.transforms or group.spec.decode.columns:
+        raise Stalled(
+            Reason.SPEC_INVALID, "verify --kafka: transforms and typed columns land other bytes than Kafka holds"
+        )
+    return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
+
+
+def examine(opened: Opened, topics: Iterable[str] = (), reader: Reader | None = None) -> Verified:
+    """Read everything that is committed and applied, of these topics or of all; with a reader, compare it with Kafka."""
     verified, format_ = Verified(), output_format(opened.group.spec.output)
 
     def read(landed: LandedSlice) -> tuple[LandedSlice, list[ReadBack | str]]:
@@ -56,9 +74,20 @@ def examine(opened: Opened, topics: Iterable[str] = ()) -> Verified:
     for landed, answers in side_by_side(read, _applied(opened, frozenset(topics), verified)):
         tp = landed.piece.topic_partition
         verified.faults += [answer for answer in answers if isinstance(answer, str)]
-        covered = cover(landed, [answer for answer in answers if isinstance(answer, ReadBack)])
-        verified.coverage[tp] = verified.coverage.get(tp, Coverage()) + covered
+        back = [answer for answer in answers if isinstance(answer, ReadBack)]
+        verified.coverage[tp] = verified.coverage.get(tp, Coverage()) + cover(landed, back)
+        if reader:
+            verified.compared = (verified.compared or Compared()) + _compare(opened, reader, landed, back)
     return verified
+
+
+def _compare(opened: Opened, reader: Reader, landed: LandedSlice, back: list[ReadBack]) -> Compared:
+    try:
+        return compare(reading.logged(opened, reader, landed.piece), back)
+    except Stalled as gone:
+        if gone.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
+            raise
+        return Compared(slices_gone=1)
 
 
 def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iterator[LandedSlice]:
@@ -74,7 +103,7 @@ def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iter
 
 def _read(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack | str:
     try:
-        return read_back(opened, format_, landed)
+        return reading.read_back(opened, format_, landed)
     except FileNotFoundError:
         return f"{landed.upload.key}: not there"
     except (ValueError, EOFError, OSError) as error:
@@ -97,6 +126,8 @@ def _show(verified: Verified, *, by_topic_partition: bool) -> None:
         numbers = (c.expected, c.found, c.missing, c.duplicate, c.foreign, c.objects)
         shown.add_row(escape(name), *map(console.count, numbers), "offset" if c.exact else "row", style=_style(c))
     out.print(shown)
+    if verified.compared:
+        out.print(_told(verified.compared))
     for fault in verified.faults[:SHOWN]:
         out.print(f"[red]{escape(fault)}[/red]")
     if len(verified.faults) > SHOWN:
@@ -112,6 +143,14 @@ def _show(verified: Verified, *, by_topic_partition: bool) -> None:
     )
 
 
+def _told(c: Compared) -> str:
+    gone = f", {console.count(c.slices_gone)} ranges are not in Kafka any more" if c.slices_gone else ""
+    if c.is_same:
+        return f"payloads: the same {console.count(c.records)} as in Kafka{gone}"
+    wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} foreign"
+    return f"[red]payloads: {wrong}, {console.count(c.slices_out_of_order)} ranges out of order[/red]{gone}"
+
+
 def _style(coverage: Coverage) -> str:
     return "" if coverage.is_whole else "red"
 
@@ -122,6 +161,7 @@ def _json(verified: Verified) -> str:
         {
             "whole": verified.is_whole,
             **asdict(total),
+            "kafka": asdict(verified.compared) if verified.compared else None,
             "unapplied_commits": verified.unapplied,
             "faults": verified.faults,
             "partitions": [

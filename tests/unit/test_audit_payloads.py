@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from landfall.audit.coverage import ReadBack
+from landfall.audit.payloads import Compared, Logged, compare, hashes
+from landfall.landed import LandedObject, ObjectKind
+from landfall.store import Upload
+
+LANDED = LandedObject(Upload("k", "u", (), "t"), ObjectKind.DATA, 1, 0, 0, crc32=0)
+PAYLOADS = [b"a", b"b", b"a", b"c"]
+KAFKA = Logged(np.arange(4), hashes(PAYLOADS))
+
+
+def rows(*payloads: bytes) -> ReadBack:
+    return ReadBack(LANDED, hashes(payloads), None)
+
+
+def rows_at(offsets: list[int], *payloads: bytes) -> ReadBack:
+    return ReadBack(LANDED, hashes(payloads), np.array(offsets, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("objects", "compared"),
+    [
+        ([rows(b"a", b"a"), rows(b"b", b"c")], Compared(4)),
+        ([rows(b"a", b"b", b"a", b"c"), rows()], Compared(4)),
+        ([rows(b"a", b"a"), rows(b"b")], Compared(4, missing=1)),
+        ([rows(b"a", b"a"), rows(b"b", b"c", b"c")], Compared(4, foreign=1)),
+        ([rows(b"a", b"a"), rows(b"b", b"x")], Compared(4, missing=1, foreign=1)),
+        ([rows(b"a", b"a"), rows(b"c", b"b")], Compared(4, slices_out_of_order=1)),
+    ],
+)
+def test_without_offsets_every_record_is_the_next_row_of_an_object(objects: list[ReadBack], compared: Compared) -> None:
+    assert compare(KAFKA, objects) == compared
+
+
+@pytest.mark.parametrize(
+    ("objects", "compared"),
+    [
+        ([rows_at([0, 2], b"a", b"a"), rows_at([1, 3], b"b", b"c")], Compared(4)),
+        ([rows_at([0, 1, 3], b"a", b"b", b"c")], Compared(4, missing=1)),
+        ([rows_at([0, 1, 2, 3], b"a", b"a", b"b", b"c")], Compared(4, missing=2, foreign=2)),
+    ],
+)
+def test_with_offsets_each_payload_is_the_one_at_its_offset(objects: list[ReadBack], compared: Compared) -> None:
+    assert compare(KAFKA, objects) == compared
+
+
+def test_comparisons_add_up() -> None:
+    both = Compared(4, missing=1) + Compared(2, slices_gone=1)
+
+    assert (both, both.is_same) == (Compared(6, missing=1, slices_gone=1), False)
