@@ -70,11 +70,12 @@ class Memory:
 
     @classmethod
     def of(cls, batch: Batch, uploads: Uploads) -> "Memory":
-        """Three quarters of the task's memory for buffers, the rest for parts under way."""
+        """A quarter of the task's memory for parts under way; an eighth for the chunk at hand and what allocators keep."""
         spec = batch.group.spec
         in_flight = spec.tuning.task_memory // 4
         part = max(uploads.least_part_bytes, min(spec.output.s3.part_bytes, in_flight // 2))
-        return cls(spec.tuning.task_memory - in_flight, in_flight, part, uploads.least_part_bytes)
+        buffers = spec.tuning.task_memory * 5 // 8
+        return cls(buffers, in_flight, part, uploads.least_part_bytes)
 
 
 @dataclass

@@ -1,0 +1,246 @@
+"""``make bench``: how fast the sink is, what it needs, and how far that is from what its parts cost alone.
+
+Real Kafka, real S3, real Spark: ranges of whole Kafka partitions are landed by ``land_bin`` in Spark tasks on a warm local
+session, parts uploaded and not completed. CPU-seconds are user and system time of our whole process tree (driver, JVM,
+Python workers); the broker and the S3 server are left out. Wall times say little: all share the machine.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+from uuid import uuid4
+
+from rich.console import Console
+from rich.table import Table
+
+from dev.servers.kafka import KAFKA
+from dev.servers.s3 import S3
+from dev.servers.server import STATE, Server
+from landfall.app.spark import SparkRunner, spark_context
+from landfall.landed import LandedSlice, SliceResult
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.sink import Batch
+from landfall.spec import ConsumerGroup, parse_group
+from landfall.store.urls import open_store
+from tests.bench import floors, meter, topics
+from tests.bench.memory import thousand_partitions
+from tests.bench.topics import LOADS, PARTITIONS, Load
+from tests.support.kafka import Broker
+from tests.support.s3 import Bucket, S3Server
+
+WARM_UP_RECORDS = 20_000
+
+JSON = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "route": {"pattern": "dt={date}/hr={hour}"}}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "SequenceFile, verbatim": ("gzip", {"output": {"format": "SequenceFile"}}),
+    "JSON by hour, gzip": ("gzip", {**JSON, "output": {"format": "Json", "codec": "Gzip"}}),
+    "JSON by hour, zstd": ("zstd", {**JSON, "output": {"format": "Json", "codec": "Zstd"}}),
+    "Parquet by hour": ("zstd", {**JSON, "output": {"format": "Parquet"}}),
+}
+"""Per case the codec of its floor, and its spec."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured landing of a topic."""
+
+    case: str
+    topic: str
+    records: int
+    input_mb: float
+    output_mb: float
+    objects: int
+    requests: int
+    wall_seconds: float
+    java_seconds: float
+    python_seconds: float
+    worker_peak_mb: int
+    tree_peak_mb: int
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self.java_seconds + self.python_seconds
+
+    @property
+    def mb_per_cpu_second(self) -> float:
+        return self.input_mb / self.cpu_seconds
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The servers, and what a group needs to reach them."""
+
+    broker: Broker
+    bucket: Bucket
+    server_pids: tuple[int, ...]
+
+    def group(self, **spec: Any) -> ConsumerGroup:
+        output = {
+            "url": f"{self.bucket.url}/bench",
+            "s3": {"endpoint": self.bucket.server.endpoint, "pathStyle": True, "region": "us-east-1"},
+            **spec.pop("output", {}),
+        }
+        kafka = {"bootstrapServers": self.broker.bootstrap, "topicPattern": ".*"}
+        document = {"source": {"kafka": kafka}, "output": output, **spec}
+        head = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "bench"}}
+        return parse_group({**head, "spec": document})
+
+    def land(
+        self, runner: SparkRunner, group: ConsumerGroup, load: Load, records: int | None = None
+    ) -> list[SliceResult]:
+        """Land the first ``records`` of each Kafka partition, all of them when None."""
+        each = min(records or load.records, load.records // PARTITIONS)
+        bins = [(Slice(TopicPartition(load.topic, p), OffsetRange(0, each)),) for p in range(PARTITIONS)]
+        return runner.run(Batch(group, uuid4().hex), bins)
+
+    def give_up(self, group: ConsumerGroup, results: list[SliceResult]) -> None:
+        """Abort all uploads."""
+        store = open_store(group.spec.output)
+        for result in results:
+            assert isinstance(result, LandedSlice), result
+            for landed in result.objects:
+                store.abort(landed.upload.key, landed.upload.upload_id)
+
+    def run(self, runner: SparkRunner, case: str, load: Load) -> Run:
+        group = self.group(**CASES[case][1])
+        self.give_up(group, self.land(runner, group, load, WARM_UP_RECORDS))
+        meter.forget_peaks(self.server_pids)
+        before, begun = meter.usage(self.server_pids), time.monotonic()
+        results = self.land(runner, group, load)
+        wall, spent = time.monotonic() - begun, meter.usage(self.server_pids) - before
+        peaks = meter.peaks(self.server_pids)
+        self.give_up(group, results)
+        landed = [result for result in results if isinstance(result, LandedSlice)]
+        assert sum(result.landed for result in landed) == load.records
+        uploads = [o.upload for result in landed for o in result.objects]
+        return Run(
+            case,
+            load.topic,
+            load.records,
+            sum(result.input_bytes for result in landed) / 1e6,
+            sum(upload.size for upload in uploads) / 1e6,
+            len(uploads),
+            # begin, parts, complete of each object, and the COMMIT
+            sum(len(upload.parts) + 2 for upload in uploads) + 1,
+            wall,
+            spent.java,
+            spent.python,
+            *peaks,
+        )
+
+
+@contextmanager
+def servers(state: Path) -> Iterator[Bench]:
+    """Servers of our own, whose data stays for the next time."""
+    kafka, s3 = Server(KAFKA, state), Server(S3, state)
+    try:
+        broker, gateway = kafka.up(), s3.up()
+        assert broker.address
+        assert gateway.address
+        os.environ.update(gateway.env)
+        keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        bucket = S3Server(gateway.address, keys).create_bucket()
+        yield Bench(Broker(broker.address), bucket, tuple(pid for pid in (broker.pid, gateway.pid) if pid))
+    finally:
+        kafka.down()
+        s3.down()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="measured runs of each case; the median counts")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only this one (may be given again)")
+    parser.add_argument("--topic", action="append", choices=[load.topic for load in LOADS], help="only this one")
+    parser.add_argument("--no-memory", action="store_true", help="leave the memory bench out")
+    options = parser.parse_args()
+    console = Console(width=150)
+    with servers(STATE / "bench") as bench:
+        measure(bench, options, console)
+
+
+def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None:
+    cases = options.case or list(CASES)
+    begun, before = time.monotonic(), meter.usage(bench.server_pids)
+    context = spark_context(bench.group(), "local[2]")
+    runner = SparkRunner(context)
+    started = meter.usage(bench.server_pids) - before
+    console.print(f"session started in {time.monotonic() - begun:.1f} s wall, {started.total:.1f} CPU-s")
+    runs: list[Run] = []
+    found: dict[str, floors.Floor] = {}
+    for load in [load for load in LOADS if not options.topic or load.topic in options.topic]:
+        seconds = topics.ensure(bench.broker, load)
+        console.print(
+            f"{load.topic}: {load.records:,} records of {load.size} B"
+            + (f", loaded in {seconds:.0f} s" * bool(seconds))
+        )
+        found[load.topic] = floors.measure(bench.broker, load, bench.group().spec.output)
+        for _ in range(options.repeats):
+            for case in cases:
+                runs.append(bench.run(runner, case, load))
+                console.print(f"  {case:24} {runs[-1].mb_per_cpu_second:6.1f} MB/CPU-s")
+    context.stop()
+    console.print(_floors(found), _table(runs, found))
+    if not options.no_memory:
+        console.print(thousand_partitions())
+    results = {
+        "runs": [asdict(run) for run in runs],
+        "floors": {topic: asdict(floor) for topic, floor in found.items()},
+    }
+    path = STATE / "bench" / "results.json"
+    path.write_text(json.dumps(results, indent=1))
+    console.print(f"all figures: {path}")
+
+
+def _floors(found: dict[str, floors.Floor]) -> Table:
+    names = (
+        "topic",
+        "consume alone",
+        "gzip (ISA-L -2) alone",
+        "zstd -3 alone",
+        "upload alone, compressed",
+        "gzip sink",
+        "zstd sink",
+    )
+    table = Table(*names, title="floors, input MB per CPU-second")
+    for topic, floor in found.items():
+        compress = [f"{floor.compress[codec]:.0f} (ratio {floor.ratio[codec]:.2f})" for codec in ("gzip", "zstd")]
+        sinks = [f"{floor.sink(codec):.0f}" for codec in ("gzip", "zstd")]
+        table.add_row(topic, f"{floor.consume:.0f}", *compress, f"{floor.upload:.0f}", *sinks)
+    return table
+
+
+def _table(runs: list[Run], found: dict[str, floors.Floor]) -> Table:
+    names = (
+        "topic", "case", "MB/CPU-s (min-max)", "of floor", "rec/CPU-s", "rec/s wall", "Java %", "ratio", "objects",
+        "requests/GB", "worker peak MB", "tree peak MB",
+    )  # fmt: skip
+    table = Table(*names, title="medians")
+    for topic, case in dict.fromkeys((run.topic, run.case) for run in runs):
+        same = sorted((r for r in runs if (r.topic, r.case) == (topic, case)), key=lambda r: r.mb_per_cpu_second)
+        speeds, run = [r.mb_per_cpu_second for r in same], same[len(same) // 2]
+        table.add_row(
+            topic,
+            case,
+            f"{median(speeds):.1f} ({speeds[0]:.1f}-{speeds[-1]:.1f})",
+            f"{median(speeds) / found[topic].sink(CASES[case][0]):.0%}",
+            f"{run.records / run.cpu_seconds:,.0f}",
+            f"{run.records / run.wall_seconds:,.0f}",
+            f"{run.java_seconds / run.cpu_seconds:.0%}",
+            f"{run.input_mb / run.output_mb:.2f}",
+            f"{run.objects}",
+            f"{run.requests / run.input_mb * 1000:.0f}",
+            f"{run.worker_peak_mb}",
+            f"{run.tree_peak_mb}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""CPU seconds and memory of our whole process tree, the servers left out."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds, user and system, by whether Java or Python spent them."""
+
+    java: float
+    python: float
+
+    @property
+    def total(self) -> float:
+        return self.java + self.python
+
+    def __sub__(self, before: "Usage") -> "Usage":
+        return Usage(self.java - before.java, self.python - before.python)
+
+
+def tree(without: Collection[int]) -> list[psutil.Process]:
+    """This process and everything below it, except these processes and what is below them."""
+    me = psutil.Process()
+    left_out = set(without)
+    for pid in without:
+        if psutil.pid_exists(pid):
+            left_out |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    return [process for process in (me, *me.children(recursive=True)) if process.pid not in left_out]
+
+
+def usage(without: Collection[int]) -> Usage:
+    """What the tree has spent so far; that of processes which ended in between is with their parents."""
+    java = python = 0.0
+    for process in tree(without):
+        try:
+            times, is_java = process.cpu_times(), "java" in process.name()
+        except psutil.Error:
+            continue
+        spent = times.user + times.system
+        if process.pid != psutil.Process().pid:
+            spent += times.children_user + times.children_system
+        java, python = (java + spent, python) if is_java else (java, python + spent)
+    return Usage(java, python)
+
+
+def forget_peaks(without: Collection[int]) -> None:
+    """Let every process's peak of resident memory start anew."""
+    for process in tree(without):
+        Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+
+def peaks(without: Collection[int]) -> tuple[int, int]:
+    """Peak resident MB since then: of the largest Python worker, and of the whole tree (the sum of all peaks)."""
+    found = []
+    for process in tree(without):
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        peak = next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+        found.append((peak, "pyspark" in " ".join(process.cmdline())))
+    return max((peak for peak, is_worker in found if is_worker), default=0), sum(peak for peak, _ in found)
