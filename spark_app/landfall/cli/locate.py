@@ -111,4 +111,5 @@ def _undecided(opened: Opened, place: Read, maybe: list[LandedObject], tp: Topic
     certain = len(maybe) == 1 and not s.filtered + s.invisible
     found = tuple(Found(url, None, o.rows, certain) for url, o in zip(urls, maybe, strict=True))
     where = "is in this object" if certain else "is in one of these objects, if it has a record at all"
-    return Answer("landed", f"{who} {where}; the format stores no offsets, so the row is not known", place.slot, found)
+    fate = "landed" if certain else "possibly-landed"
+    return Answer(fate, f"{who} {where}; the format stores no offsets, so the row is not known", place.slot, found)

@@ -1,5 +1,7 @@
 """Reading back: landed objects, rows and dead letters alike, and the same slices from Kafka."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
@@ -30,13 +32,18 @@ def spelling(format_name: str) -> Spelling:
 
 
 def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
-    """Dead letters with their coordinates, a dictionary each.
+    """Dead letters with their coordinates, a dictionary each. Copied to a temporary file first: the footer comes last.
 
     Raises:
         ValueError: the bytes are not Parquet.
     """
-    for batch in pq.ParquetFile(pa.PythonFile(stream, "r")).iter_batches():
-        yield from batch.to_pylist()
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file)
+        try:
+            for batch in pq.ParquetFile(file).iter_batches():
+                yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"damaged dead letters: {error}") from error
 
 
 def rows(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[tuple[int | None, Payload]]:

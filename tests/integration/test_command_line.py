@@ -1,0 +1,100 @@
+"""The commands as a user types them, on real Kafka, real S3 and local Spark."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.cli import main
+from landfall.contract import ExitCode
+from tests.support.audit import data_keys, events
+from tests.support.kafka import Message
+from tests.support.landing import Scene
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("spark")]
+
+LANDFALL = str(Path(sys.executable).parent / "landfall")
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Types commands on one group file."""
+
+    file: str
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, command: str, *arguments: str) -> tuple[int, str]:
+        self.capsys.readouterr()
+        code = main([command, self.file, *arguments])
+        return code, self.capsys.readouterr().out
+
+    def json(self, command: str, *arguments: str) -> tuple[int, Any]:
+        code, text = self(command, *arguments, "--json")
+        return code, json.loads(text)
+
+    def fate(self, topic: str, offset: int) -> str:
+        return str(self.json("locate", topic, "0", str(offset))[1]["fate"])
+
+
+def test_a_group_is_landed_looked_at_and_found_damaged(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, [*events(range(500)), Message(b"no JSON")])
+    scene.kafka.produce_transaction(topic, events(range(900, 950)), commit=False)
+    scene.kafka.produce(topic, events(range(500, 600)))
+    group = scene.file(tmp_path, output={"format": "SequenceFile"}, badRecords={"maxRatio": 0.01})
+    landfall = Typed(str(group), capsys)
+
+    ran = subprocess.run(
+        [LANDFALL, "run", landfall.file, "--until-caught-up", "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+    assert ran.returncode == ExitCode.OK, ran.stderr
+    assert "600 records landed, 0 to go" in ran.stderr
+    _all_is_well(landfall)
+    assert {offset: landfall.fate(topic, offset) for offset in (499, 500, 501, 600, 652)} == {
+        499: "landed",
+        500: "dead-lettered",
+        501: "no-record",  # of the aborted transaction
+        600: "landed",
+        652: "not-landed",
+    }
+    _a_record_is_where_it_is_said_to_be(landfall, topic, 499)
+    _damage_is_found(landfall, scene)
+
+
+def _all_is_well(landfall: Typed) -> None:
+    code, status = landfall.json("status")
+    assert (code, status["lag_records"], status["unapplied_commits"]) == (ExitCode.OK, 0, 0)
+    assert (status["totals"]["landed"], status["totals"]["dead_lettered"]) == (600, 1)
+    code, verified = landfall.json("verify", "--kafka")
+    assert (code, verified["found"], verified["kafka"]["records"]) == (ExitCode.OK, 601, 601)
+    assert landfall("fsck", "--deep")[0] == ExitCode.OK
+
+
+def _a_record_is_where_it_is_said_to_be(landfall: Typed, topic: str, offset: int) -> None:
+    (found,) = landfall.json("locate", topic, "0", str(offset))[1]["objects"]
+    row = landfall("cat", found["url"])[1].splitlines()[found["row"] - 1]
+    assert row.startswith(f"{offset}\t")
+    assert json.loads(row.split("\t")[1])["id"] == offset
+
+
+def _damage_is_found(landfall: Typed, scene: Scene) -> None:
+    first, second, *_ = data_keys(scene.bucket)
+    scene.bucket.server.client.delete_object(Bucket=scene.bucket.name, Key=first)
+    scene.bucket.write(second, b"other bytes")
+
+    code, text = landfall("fsck")
+    assert (code, re.findall(r"(I\d)  BROKEN", text)) == (ExitCode.FAULT, ["I5", "I6"])
+    code, verified = landfall.json("verify")
+    assert (code, verified["whole"], len(verified["faults"])) == (ExitCode.FAULT, False, 2)
