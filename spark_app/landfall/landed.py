@@ -1,6 +1,6 @@
 """What a task hands back to the driver for each slice: the only things of a task that exist. Pure values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from landfall.errors import LandfallError
@@ -49,7 +49,7 @@ class LandedSlice:
         invisible: offsets that hold no record: control records, aborted transactions, compacted away.
         input_bytes: payload bytes read.
         errors: a few messages of dead-lettered records, for status.
-        cpu_seconds: of the task, user and system, for planning; 0 when nobody measured.
+        cpu_seconds: of the worker, user and system, for planning; 0 when nobody measured. No two attempts take the same.
     """
 
     piece: Slice
@@ -60,7 +60,7 @@ class LandedSlice:
     invisible: int
     input_bytes: int
     errors: tuple[str, ...] = ()
-    cpu_seconds: float = 0.0
+    cpu_seconds: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         counted = self.landed + self.filtered + self.dead_lettered + self.invisible

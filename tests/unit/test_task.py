@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -361,3 +362,13 @@ def test_over_its_budget_a_task_starts_new_objects_that_hold_every_row_once() ->
         assert one.output_partition != after.output_partition or by_key[one.key].last_offset < after.start
     assert result.landed == sum(body.count(b"\n") for body in bodies.values()) == 120_000
     assert bodies == over_budget(10_000)[1]
+
+
+def test_the_work_of_a_slice_is_told_for_planning() -> None:
+    whole = Slice(TP, OffsetRange(0, 20_000))
+    begun = time.process_time()
+
+    result = landed_by([click(o) for o in range(20_000)], MemoryStore(), piece=whole)
+
+    assert isinstance(result, LandedSlice)
+    assert 0 < result.cpu_seconds < time.process_time() - begun

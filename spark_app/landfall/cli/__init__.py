@@ -13,6 +13,9 @@ from landfall.cli import arguments, console
 from landfall.contract import ExitCode
 from landfall.errors import Fenced, Reason, Retry, Stalled
 
+INTERRUPTED = 130
+"""What shells expect of a program that Ctrl-C ended; ``run`` drains instead."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return how it ended; an error nobody foresaw shows its trace and is Python's own 1."""
@@ -30,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Retry as error:
         console.complain("Unavailable", str(error))
         return ExitCode.UNAVAILABLE
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader, such as head, has seen enough; Python must not complain about it once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

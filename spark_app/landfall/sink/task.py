@@ -9,6 +9,7 @@ not pass for a busy store.
 """
 
 import logging
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -96,11 +97,14 @@ class _Landing:
         self._counts = _Counts()
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
+        self._cpu_seconds = 0.0
 
     def read(self, reader: Reader) -> "_Landing":
         """Read the slice to its end, or fail."""
+        cpu_before = time.process_time()
         try:
             self._sealed = self._land(reader.read(self._piece))
+            self._cpu_seconds = time.process_time() - cpu_before
         except Exception as error:  # noqa: BLE001  # one slice of many: whatever it met, the others go on
             self._fail(error)
         return self
@@ -171,6 +175,7 @@ class _Landing:
             invisible=len(self._piece.offsets) - counts.visible,
             input_bytes=counts.input_bytes,
             errors=tuple(counts.errors),
+            cpu_seconds=round(self._cpu_seconds, 3),
         )
 
     def _fail(self, error: Exception) -> FailedSlice:
