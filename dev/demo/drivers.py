@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
 
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "demo"
@@ -80,6 +79,13 @@ class Landfall:
             )
         return Driver(group, process, log)
 
-    def ask(self, *arguments: str) -> subprocess.CompletedProcess[Any]:
-        """Run a short ``landfall`` command, its answer on our own screen."""
-        return subprocess.run([LANDFALL, *arguments], env={**os.environ, **self.env}, check=False)
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a short ``landfall`` command; what it says comes back as text."""
+        return subprocess.run(
+            [LANDFALL, *arguments],
+            env={**os.environ, **self.env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )

@@ -56,7 +56,7 @@ def _watch(runs: Sequence[Run], progress: Progress, until: Callable[[], bool]) -
         for run in runs:
             _draw(run, progress)
             run.driver.running()  # raises when it failed
-        time.sleep(0.1)
+        time.sleep(0.25)
 
 
 def _draw(run: Run, progress: Progress) -> None:

@@ -1,17 +1,18 @@
-"""What landed, seen by others: boto3 lists and fetches, DuckDB reads and counts. Nothing here is Landfall's."""
+"""What landed, seen by others: boto3 lists, Arrow fetches, DuckDB counts. Nothing here is Landfall's."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import boto3
 import duckdb
 import orjson
 from botocore.config import Config
 from mypy_boto3_s3 import S3Client
+from pyarrow import fs
 
 LEDGER = "_landfall/"
 
@@ -99,16 +100,19 @@ class Count:
         return (self.rows, self.distinct, self.missing, self.misplaced) == (expected, expected, 0, 0)
 
 
-def fetch(bucket: Bucket, keys: Iterable[str], folder: Path) -> None:
-    """Copy objects to files of the same path."""
-
-    def fetch_one(key: str) -> None:
-        file = folder / key
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(bucket.read(key))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(fetch_one, keys))
+def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
+    """Copy all objects under a prefix to files of the same path, by Arrow's S3 client."""
+    endpoint = urlsplit(bucket.endpoint)
+    server = fs.S3FileSystem(
+        access_key=bucket.env.get("AWS_ACCESS_KEY_ID"),
+        secret_key=bucket.env.get("AWS_SECRET_ACCESS_KEY"),
+        region=bucket.env.get("AWS_DEFAULT_REGION", "us-east-1"),
+        scheme=endpoint.scheme,
+        endpoint_override=endpoint.netloc,
+    )
+    fs.copy_files(
+        f"{bucket.name}/{prefix}", str(folder), source_filesystem=server, destination_filesystem=fs.LocalFileSystem()
+    )
 
 
 def count(folder: Path, expected: int) -> Count:
