@@ -22,7 +22,7 @@ class Applier:
     """Completes the objects of COMMITs; used from one thread, works in many."""
 
     def __init__(self, uploads: Uploads, wake: Callable[[], None]) -> None:
-        """Call ``wake`` whenever an object is done, from any thread."""
+        """Call ``wake`` from any thread when the last object handed in together is done, or one failed."""
         self._uploads, self._wake = uploads, wake
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="apply")
         self._stopped = Event()
@@ -31,18 +31,23 @@ class Applier:
 
     def apply(self, commit: int, objects: Iterable[LandedObject]) -> None:
         """Hand in objects of a COMMIT; a key handed in again (a repair) replaces the one before."""
-        waiting = self._waiting.setdefault(commit, {})
-        for landed in objects:
-            waiting[landed.upload.key] = (landed, self._pool.submit(self._complete, landed))
+        futures = {landed: self._pool.submit(self._complete, landed) for landed in objects}
+        self._waiting.setdefault(commit, {}).update({landed.upload.key: (landed, f) for landed, f in futures.items()})
         self._highest = max(self._highest, commit)
+        unfinished = [*futures]
+
+        def finished(future: Future[None]) -> None:
+            unfinished.pop()  # by number only; a pop is atomic
+            if not unfinished or future.cancelled() or future.exception():
+                self._wake()
+
+        for future in futures.values():
+            future.add_done_callback(finished)
 
     def _complete(self, landed: LandedObject) -> None:
-        try:
-            for attempt in stamina.retry_context(on=self._worth_retrying, attempts=None, timeout=None, wait_max=30):
-                with attempt:
-                    self._uploads.complete(landed.upload)
-        finally:
-            self._wake()
+        for attempt in stamina.retry_context(on=self._worth_retrying, attempts=None, timeout=None, wait_max=30):
+            with attempt:
+                self._uploads.complete(landed.upload)
 
     def _worth_retrying(self, error: Exception) -> bool:
         return isinstance(error, Retry) and not self._stopped.is_set()

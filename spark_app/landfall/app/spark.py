@@ -33,6 +33,8 @@ LOCAL_CONF = {
     "spark.driver.memory": "512m",
 }
 """For a master inside this process: loopback only, and a small JVM, since data never passes through it."""
+LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+"""It only schedules: compiling its code well costs more CPU than it ever gives back."""
 
 CONF = {
     "spark.log.level": "ERROR",
@@ -58,8 +60,10 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
-    local = LOCAL_CONF if master and master.startswith("local") else {}
-    settings = {**CONF, **local, "spark.driver.extraJavaOptions": log4j, **group.spec.tuning.spark_conf}
+    local = bool(master and master.startswith("local"))
+    java = f"{log4j} {LOCAL_JVM}" if local else log4j
+    settings = {**CONF, **(LOCAL_CONF if local else {}), "spark.driver.extraJavaOptions": java}
+    settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     with _stderr_as_events():
         return SparkContext.getOrCreate(conf)
