@@ -1,6 +1,7 @@
 """CPU seconds and memory of our whole process tree, the servers left out."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,14 +51,16 @@ def usage(without: Collection[int]) -> Usage:
 def forget_peaks(without: Collection[int]) -> None:
     """Let every process's peak of resident memory start anew."""
     for process in tree(without):
-        Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+        with suppress(OSError):
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
 def peaks(without: Collection[int]) -> tuple[int, int]:
     """Peak resident MB since then: of the largest Python worker, and of the whole tree (the sum of all peaks)."""
     found = []
     for process in tree(without):
-        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-        peak = next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
-        found.append((peak, "pyspark" in " ".join(process.cmdline())))
+        with suppress(psutil.Error, OSError):  # one that just ended
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            peak = next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+            found.append((peak, "pyspark" in " ".join(process.cmdline())))
     return max((peak for peak, is_worker in found if is_worker), default=0), sum(peak for peak, _ in found)

@@ -1,11 +1,15 @@
 """Inside a Spark task: what a Python worker keeps from one task to the next.
 
 A consumer, a store's client and a pipeline cost more to make than a small slice costs to land, so the worker keeps them
-for as long as the group's spec stays the same. Spark runs one task at a time in a worker process.
+for as long as the group's spec stays the same. Spark runs one task at a time in a worker process, which is ours alone: how
+it allocates memory and when it looks for garbage is set here, for the whole process.
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from landfall.errors import LandfallError
 from landfall.landed import FailedSlice, SliceResult
@@ -35,6 +39,10 @@ class _Tools:
 
 _kept: list[_Tools] = []
 
+GARBAGE_THRESHOLD = 200_000
+"""Objects made and not freed before Python looks for cycles among them. A chunk is 10,000 messages, all freed by reference
+counts; by default Python walks through them dozens of times while they are read, a quarter of the cost of reading."""
+
 
 def land_bin(batch: Batch, pieces: Sequence[Slice]) -> tuple[SliceResult, ...]:
     """Land some slices of the group's Kafka topics in its store; a result for each."""
@@ -49,5 +57,12 @@ def _tools(group: ConsumerGroup) -> _Tools:
     if not _kept or _kept[0].group != group:
         while _kept:
             _kept.pop().reader.close()
+        _settle()
         _kept.append(_Tools.of(group))
     return _kept[0]
+
+
+def _settle() -> None:
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    # the default pool keeps freed buffers, a hundred MB and more; malloc gives them back and is as fast
+    pa.set_memory_pool(pa.system_memory_pool())
