@@ -46,22 +46,15 @@ class Records:
         offsets: int64, shape (rows,).
         values: payload bytes, shape (rows,); null is a tombstone.
         columns: how to build the columns below.
-        originals: ``values`` as the reader's own Python objects, as long as no stage has changed them.
     """
 
     topic_partition: TopicPartition
     offsets: Int64s
     values: pa.BinaryArray
     columns: Columns = field(repr=False, compare=False)
-    originals: Sequence[bytes | None] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.offsets)
-
-    @cached_property
-    def payloads(self) -> Sequence[bytes | None]:
-        """``values`` as Python objects, for parsers that take one record at a time."""
-        return self.values.to_pylist() if self.originals is None else self.originals
 
     @cached_property
     def timestamps(self) -> Int64s:

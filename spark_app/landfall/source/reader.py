@@ -242,7 +242,6 @@ def _cut(messages: Sequence[Message]) -> int:
 
 
 def _columns(tp: TopicPartition, messages: list[Message]) -> Records:
-    payloads = list(map(Message.value, messages))
     columns = Columns(
         timestamps=lambda: np.fromiter(
             (stamp for _, stamp in map(Message.timestamp, messages)), np.int64, len(messages)
@@ -250,7 +249,7 @@ def _columns(tp: TopicPartition, messages: list[Message]) -> Records:
         keys=lambda: pa.array(list(map(Message.key, messages)), pa.binary()),
         headers=lambda: pa.array([headers or [] for headers in map(Message.headers, messages)], HEADERS),
     )
-    return Records(tp, _offsets(messages), pa.array(payloads, pa.binary()), columns, payloads)
+    return Records(tp, _offsets(messages), pa.array(list(map(Message.value, messages)), pa.binary()), columns)
 
 
 def _offsets(messages: Sequence[Message]) -> Int64s:
