@@ -6,7 +6,7 @@ import pytest
 from landfall import ledger
 from landfall.audit import Finding, Invariant
 from landfall.audit.chain import Chain
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.snapshot import encode_state
 from tests.support.book import GROUP, LANE, WRITER, Book, bodies
 
@@ -79,6 +79,14 @@ def test_a_tail_cut_off_behind_the_head_breaks_i1(book: Book) -> None:
     chain, _ = follow(bodies(book.store))
 
     assert chain.end(hinted=7) == Finding(Invariant.I1, "slot 7, which the head names", "no such slot", slot=3)
+
+
+def test_a_checkpoint_that_does_not_follow_from_the_counters_breaks_i8(book: Book) -> None:
+    chain, _ = follow(bodies(book.store))
+    chain.state = replace(chain.state, checkpoint=Checkpoint({TP: 11}))
+
+    expected = "checkpoint 10, entered at 0 and counted 10"
+    assert chain.end(hinted=-1) == Finding(Invariant.I8, expected, "checkpoint 11", topic_partition=TP)
 
 
 @pytest.mark.parametrize(("start", "kind"), [(11, "11, a gap"), (9, "9, an overlap")])

@@ -159,10 +159,22 @@ def test_a_little_work_is_one_task() -> None:
     assert len(round_.bins) == 1
 
 
+def test_the_heaviest_slices_are_packed_first() -> None:
+    light, heavy = lone("light", 6), TopicPartition("zz-heavy", 0)
+    weights = {**dict.fromkeys(light, 2.0), heavy: 6.0}
+    sizes = Sizes({tp: Estimate(1, 1, seconds / 1000, offsets=10**6) for tp, seconds in weights.items()})
+    backlogs = [backlog(tp, 0, 1000, 9 * MINUTE) for tp in weights]
+
+    round_ = plan(backlogs, POLICY, sizes, Capacity(slots=1, most_bytes=10**15))
+
+    assert round_ is not None
+    assert sorted(sum(weights[piece.topic_partition] for piece in b) for b in round_.bins) == [6, 6, 6]
+
+
 def test_over_the_limit_the_most_pressed_go_first_and_the_smallest_are_not_held_up() -> None:
     big, small = lone("big", 8), lone("small", 8)
     backlogs = [backlog(tp, 0, 10 * MIB, (20 - i) * MINUTE) for i, tp in enumerate(big)]
-    backlogs += [backlog(tp, 0, 10, 6 * MINUTE) for tp in small]
+    backlogs += [backlog(tp, 0, 100_000, 6 * MINUTE) for tp in small]
 
     round_ = plan(backlogs, POLICY, known(*big, *small), Capacity(slots=4, most_bytes=4 * 64 * MIB))
 

@@ -1,13 +1,18 @@
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from landfall import layout, ledger
 from landfall.cli import main
+from landfall.cli.fsck import examine
+from landfall.cli.opened import Opened
 from landfall.contract import ExitCode
 from landfall.offsets import TopicPartition
+from landfall.store import ObjectStat
+from landfall.store.file import FileStore
 from tests.support.book import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
@@ -118,6 +123,38 @@ def test_an_object_that_nobody_named_is_a_stray(json: Landed, capsys: pytest.Cap
 
     assert (code, broken(text)) == (ExitCode.FAULT, ["I3"])
     assert "1_7_00000000000000000000.json" in text
+
+
+def test_a_repaired_object_is_held_against_its_repair(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    made = landed("Json")
+    lost = made.book.land(TP, 10, 20)
+    made.book.commit(lost, complete=False)
+    again = made.book.upload(lost.objects[0].upload.key, range(10, 20))
+    made.book.append(lambda h: ledger.Repair(header=h, commit=3, objects=(again,)))
+    made.book.store.complete(again.upload)
+    made.book.applied()
+
+    code, text = fsck(made, capsys, "--deep")
+
+    assert (code, broken(text)) == (ExitCode.OK, [])
+
+
+def test_what_lands_while_the_store_is_listed_is_no_stray(json: Landed) -> None:
+    book = json.book.open()
+
+    class Busy(FileStore):
+        """Another COMMIT lands and is completed just before the objects are listed."""
+
+        def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+            if not prefix:
+                book.commit(book.land(TP, 20, 30))
+            yield from super().list_after(prefix, after)
+
+    opened = Opened.of(Path(json.file))
+
+    report = examine(replace(opened, store=Busy(json.root)), deep=False)
+
+    assert (report.findings, report.visible, report.named) == ([], 3, 2)
 
 
 def test_what_is_not_named_like_ours_is_only_counted(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
