@@ -4,16 +4,21 @@ import time
 from collections import Counter
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
 from pyspark import SparkContext
 
+from landfall.app.driver import Driver
 from landfall.contract import ExitCode
 from landfall.errors import Reason
+from landfall.store import Created, Store
+from landfall.store.urls import open_store
 from tests.support.audit import EXACT, audit, data_keys, events, in_bucket, in_kafka, kafka_messages, parquet_rows
+from tests.support.broken import CompletesFirst
 from tests.support.kafka import Message
-from tests.support.landing import Scene, land, landing, wait_for
+from tests.support.landing import Landing, Scene, land, landing, wait_for
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("spark")]
 
@@ -198,6 +203,50 @@ def dead_letters(scene: Scene) -> list[tuple[object, ...]]:
     """Topic, Kafka partition, offset and value of each."""
     keys = scene.bucket.keys("_landfall/scene/dead-letters/")
     return sorted(parquet_rows(scene.bucket, keys, 'topic, partition, "offset", value'), key=lambda row: row[:3])
+
+
+# ------------------------------------------------------------------------------------------- what the tests would see
+
+
+class Killed(BaseException):
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+
+
+class DiesBeforeCommit:
+    """A store whose driver is dead from the moment it would write a COMMIT."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._dead = store, False
+
+    def __getattr__(self, name: str) -> Any:
+        if self._dead:
+            raise Killed
+        return getattr(self._store, name)
+
+    def create(self, key: str, body: bytes) -> Created:
+        self._dead |= b'"COMMIT"' in body
+        created: Created = self.__getattr__("create")(key, body)
+        return created
+
+
+@pytest.mark.parametrize(("kind", "holds"), [(Driver, True), (CompletesFirst, False)])
+def test_a_driver_that_completes_first_would_be_found_out(
+    scene: Scene, context: SparkContext, kind: type[Driver], holds: bool
+) -> None:
+    """Killed before its COMMIT, then more records come and the successor cuts elsewhere."""
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(1000)))
+    finely = scene.group(uploadPolicy={"maxBytes": "100k", "maxAge": "1s"})
+    killed = Landing(finely, context, DiesBeforeCommit(open_store(finely.spec.output)), kind)  # type: ignore[arg-type]  # the rest is __getattr__'s
+    with pytest.raises(Killed):
+        killed.start().end()
+    scene.kafka.produce(topic, events(range(1000, 1300)))
+
+    assert land(scene.group(), context).code is ExitCode.OK
+
+    found = scene.audit()
+    assert found.missing == {}
+    assert (len(found.too_many) == 0, scene.faults() == []) == (holds, holds)
 
 
 # ------------------------------------------------------------------------------------------------ what records hold

@@ -3,21 +3,17 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from itertools import chain
 
 import pytest
 import stamina
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall import ledger
-from landfall.app.driver import Driver, Flight
-from landfall.app.verdict import judge
+from landfall.app.driver import Driver
 from landfall.contract import ExitCode
 from landfall.store.faults import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
+from tests.support.broken import CompletesFirst, PlansBeforeRecovery
 from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 
@@ -126,24 +122,6 @@ def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, rep
 
     assert code in {ExitCode.OK, ExitCode.FENCED, ExitCode.UNAVAILABLE}
     assert landed_offsets(store) == written_offsets(of)
-
-
-class CompletesFirst(Driver):
-    """The loop with its one rule broken: objects become visible before the ledger says so."""
-
-    def _land(self, flight: Flight, now: datetime) -> None:  # noqa: ARG002  # its parent's shape
-        verdict = judge(flight.round.slices, flight.results.result(), 1.0)
-        for landed in chain.from_iterable(s.objects for s in verdict.commit):
-            self.parts.store.complete(landed.upload)
-        state = self._append(partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit))
-        self._applier.apply(state.seq, ())
-
-
-class PlansBeforeRecovery(Driver):
-    """The loop without rolling forward what its predecessor committed."""
-
-    def _recover(self) -> None:
-        """Trust that everything committed is visible."""
 
 
 @pytest.mark.parametrize("broken", [CompletesFirst, PlansBeforeRecovery])

@@ -1,0 +1,27 @@
+"""Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and its test, are needed."""
+
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+from landfall import ledger
+from landfall.app.driver import Driver, Flight
+from landfall.app.verdict import judge
+
+
+class CompletesFirst(Driver):
+    """Objects become visible before the ledger says so."""
+
+    def _land(self, flight: Flight, now: datetime) -> None:  # noqa: ARG002  # its parent's shape
+        verdict = judge(flight.round.slices, flight.results.result(), 1.0)
+        for landed in chain.from_iterable(s.objects for s in verdict.commit):
+            self.parts.store.complete(landed.upload)
+        state = self._append(partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit))
+        self._applier.apply(state.seq, ())
+
+
+class PlansBeforeRecovery(Driver):
+    """Nothing that a predecessor committed is rolled forward."""
+
+    def _recover(self) -> None:
+        """Trust that everything committed is visible."""
