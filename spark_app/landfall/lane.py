@@ -216,4 +216,11 @@ def claim(slots: Slots, owner: str) -> None:
         return
     there = slots.read(key)
     if there != body:
-        raise Stalled(Reason.OUTPUT_OCCUPIED, f"{key} says the output root belongs to {there!r}, not to {owner}")
+        raise Stalled(Reason.OUTPUT_OCCUPIED, f"{key} says the output root belongs to {_owner(there)}, not to {owner}")
+
+
+def _owner(claimed: bytes | None) -> str:
+    try:
+        return str(json.loads(claimed or b"")["owner"])
+    except (ValueError, KeyError, TypeError):
+        return f"something that is no owner: {claimed!r}"

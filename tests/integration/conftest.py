@@ -1,6 +1,7 @@
 """What tests of whole drivers share: a scene each, and one Spark per module."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
@@ -9,6 +10,7 @@ from landfall.app.spark import spark_context
 from landfall.spec import parse_group
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
+from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
 
 
@@ -18,6 +20,14 @@ def scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Sce
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return Scene(kafka, bucket)
+
+
+@pytest.fixture
+def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
+    """Starts drivers as processes; none outlives the test."""
+    made = Processes(tmp_path)
+    yield made
+    made.clear()
 
 
 @pytest.fixture(scope="module")

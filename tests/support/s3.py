@@ -59,6 +59,12 @@ class Bucket:
     def write(self, key: str, body: bytes) -> None:
         self.server.client.put_object(Bucket=self.name, Key=key, Body=body)
 
+    def stamps(self) -> dict[str, tuple[str, str]]:
+        """ETag and time of last change of every visible object, by key: whatever is written anew shows."""
+        pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        found = [found for page in pages for found in page.get("Contents", ())]
+        return {each["Key"]: (each["ETag"], each["LastModified"].isoformat()) for each in found}
+
     def open_uploads(self) -> list[str]:
         """Keys of multipart uploads begun and neither completed nor aborted, sorted."""
         pages = self.server.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name)

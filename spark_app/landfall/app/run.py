@@ -60,6 +60,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Stalled: before the ledger was opened: the spec, the store or its owner is wrong.
         Retry: the store cannot be reached.
     """
+    stamina.instrumentation.set_on_retry_hooks((_log_retry,))
     registry.check_spec(group)
     if group.spec.state == "Suspended":
         log.warning("the group is suspended: spec.state says so")
@@ -92,9 +93,12 @@ def drive(
             progress(status)
 
     def store_is_away(error: Retry) -> None:
-        board.waiting_for = f"store: {error}"
         driver_tally.failed("StoreUnavailable", str(error), _now())
+        if driver:
+            report(driver)
+        board.waiting_for = f"store: {error}"
 
+    driver: Driver | None = None
     driver_tally = Tally(_now())
     try:
         writer = open_lane(group, store, store_is_away)
@@ -153,6 +157,10 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:
+    log.warning("trying again", extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)})
 
 
 def _now() -> datetime:

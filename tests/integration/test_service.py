@@ -1,0 +1,191 @@
+"""``landfall run`` as a service: what its operator sees when it is told to stop, when its store is away, when it may not start."""
+
+import json
+import os
+import re
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark import SparkContext
+
+from dev.servers.s3 import S3
+from dev.servers.server import Kind, Server
+from landfall import cli
+from landfall.contract import ExitCode
+from landfall.errors import Reason, Stalled
+from landfall.lane import claim
+from landfall.store.urls import open_store
+from tests.support.audit import EXACT, events
+from tests.support.kafka import Broker
+from tests.support.landing import Landing, Scene, land, wait_for
+from tests.support.processes import Process, Processes
+from tests.support.s3 import S3Server
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("drivers")]
+
+SERVICE = ("--http-port", "0", "--verbose")
+
+
+def ask(driver: Process, path: str) -> tuple[int, Any]:
+    """Status and JSON of a page of the driver's, as soon as it serves."""
+
+    def url() -> str:
+        assert driver.popen.poll() is None, driver.said
+        return next(iter(re.findall(r"serving\s+url=(\S+)/", driver.said)), "")
+
+    wait_for(url, "the driver serves")
+    try:
+        with urllib.request.urlopen(url() + path, timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def wait_until(driver: Process, condition: Callable[[Any], object], what: str) -> Any:
+    """The first ``/status`` of which this holds."""
+    found: list[Any] = []
+
+    def holds() -> bool:
+        code, status = ask(driver, "/status")
+        found[:] = [status]
+        return code == HTTPStatus.OK and bool(condition(status))
+
+    try:
+        wait_for(holds, what)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}: {found}\n{driver.said}") from error
+    return found[0]
+
+
+def landed(records: int) -> Callable[[Any], bool]:
+    return lambda status: status["rates"]["landed_records"] == records and not status["commits"]["unapplied"]
+
+
+def test_sigterm_drains_and_hands_over(scene: Scene, processes: Processes, context: SparkContext) -> None:
+    topic = scene.topic(partitions=2)
+    scene.kafka.produce(topic, [*events(range(800), 0), *events(range(800, 1000), 1)])
+    driver = processes.run(scene.document(), *SERVICE)
+    status = wait_until(driver, landed(1000), "all is landed")
+    assert (status["phase"], status["lag_records"], status["commits"]["failures"]) == ("Running", 0, 0)
+    scene.kafka.produce(topic, events(range(1000, 1500)))
+
+    driver.send(signal.SIGTERM)
+
+    assert driver.end() == ExitCode.OK, driver.said
+    assert scene.state().holding == "yielded"
+    assert scene.bucket.open_uploads() == []
+    assert land(scene.group(), context).code is ExitCode.OK
+    assert scene.audit() == EXACT
+    assert scene.faults() == []
+    wait_for(lambda: not driver.left(), "its JVM and Python workers end")
+
+
+def test_two_groups_on_one_output_root_are_refused(
+    scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    claim(open_store(scene.group("first").spec.output), "default/first")
+    group = tmp_path / "group.yaml"
+    group.write_text(yaml.safe_dump(scene.document("second")))
+
+    code = cli.main(["run", str(group)])
+
+    told = "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to default/first, not to default/second"
+    assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, told)
+
+
+def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(scene: Scene, context: SparkContext) -> None:
+    scene.bucket.write("clicks/dt=2026-01-01/1_0_00000000000000000000.json.gz", b"")
+
+    with pytest.raises(Stalled, match=r"raise spec\.generation above 1") as refused:
+        Landing(scene.group(), context)
+
+    assert refused.value.reason is Reason.OUTPUT_OCCUPIED
+
+
+# --------------------------------------------------------------------------------------------- a store that is away
+
+
+class TestAnOutage:
+    """A server of one's own, which nobody else misses."""
+
+    @pytest.fixture
+    def server(self, own_server: Callable[[Kind], Server]) -> Server:
+        if os.environ.get(S3.existing):
+            pytest.skip(f"{S3.existing} names a server that is not ours to stop")
+        return own_server(S3)
+
+    @pytest.fixture
+    def scene(self, kafka: Broker, server: Server, monkeypatch: pytest.MonkeyPatch) -> Scene:
+        status = server.up()
+        for name, value in status.env.items():
+            if name.startswith("AWS_"):
+                monkeypatch.setenv(name, value)
+        return Scene(kafka, S3Server(status.address or "", status.env).create_bucket())
+
+    def test_of_twenty_seconds_is_shown_and_waited_for(
+        self, scene: Scene, server: Server, processes: Processes
+    ) -> None:
+        topic = scene.topic()
+        scene.kafka.produce(topic, events(range(500)))
+        driver = processes.run(scene.document(), *SERVICE)
+        wait_until(driver, landed(500), "all is landed")
+
+        server.down(at_once=True)
+        scene.kafka.produce(topic, events(range(500, 900)))
+
+        away = wait_until(
+            driver, lambda s: s["commits"]["failures"] >= 2 and s["lag_seconds"] > 20, "failures are shown"
+        )
+        assert (away["phase"], away["lag_records"], away["commits"]["total"]) == ("Running", 400, 1)
+        assert away["lag_seconds"] - 1 < away["overdue_seconds"] < away["lag_seconds"]
+        failure = away["commits"]["last_failure"]
+        assert (failure["reason"], away["commits"]["consecutive_failures"]) == (
+            "RoundFailed",
+            away["commits"]["failures"],
+        )
+        assert re.match(
+            rf"(begin|put part) {scene.bucket.url}/{topic}/dt=\S+: EndpointConnectionError", failure["message"]
+        )
+        assert ask(driver, "/healthcheck")[0] == HTTPStatus.OK
+
+        server.up()
+        back = wait_until(driver, landed(900), "what came meanwhile is landed")
+        assert (back["lag_records"], back["overdue_seconds"], back["commits"]["consecutive_failures"]) == (0, 0, 0)
+        driver.send(signal.SIGTERM)
+        assert driver.end() == ExitCode.OK, driver.said
+        assert scene.audit() == EXACT
+        assert scene.faults() == []
+
+    def test_that_begins_before_a_commit_lets_the_commit_wait(
+        self, scene: Scene, server: Server, processes: Processes
+    ) -> None:
+        topic = scene.topic()
+        scene.kafka.produce(topic, events(range(500)))
+        driver = processes.struck(scene.document(), "STOP before create COMMIT")
+        driver.wait_until_stopped()
+
+        server.down(at_once=True)
+        driver.send(signal.SIGCONT)
+
+        def waits() -> bool:
+            return "waiting_for" in ask(driver, "/healthcheck")[1]
+
+        wait_for(waits, "it says what it waits for")
+        code, health = ask(driver, "/healthcheck")
+        assert (code, health["alive"]) == (HTTPStatus.OK, True)
+        assert health["waiting_for"].startswith(f"store: create {scene.bucket.url}/_landfall/")
+        commits = wait_until(driver, lambda s: s["commits"]["failures"] > 1, "status goes on")["commits"]
+        assert (commits["total"], commits["last_failure"]["reason"]) == (0, "StoreUnavailable")
+
+        server.up()
+        assert driver.end() == ExitCode.OK, driver.said
+        assert scene.state().totals.commits == 1
+        assert scene.audit() == EXACT
+        assert scene.faults() == []

@@ -1,0 +1,81 @@
+"""A store for ``spec.output.store`` that stops or kills the process that uses it, at a step the environment names.
+
+So a whole ``landfall run`` dies where a test wants it to, and knows nothing of it. ``LANDFALL_TEST_STRIKE`` holds a signal
+and a step, such as ``KILL before create COMMIT``. Steps are ``before`` or ``after``, and then
+
+- ``create TYPE``: a ledger record of this type (``OPEN``, ``ADD``, ``COMMIT``, ``YIELD``) is created;
+- ``complete N``: the N-th data object, from 1 on, is made visible. Objects are completed one after the other here, so
+  that exactly N, or N - 1, are visible then.
+
+``LANDFALL_TEST_GATE`` names a file without which no part of a data object is put: until there is one, tasks hang while they upload.
+"""
+
+import json
+import os
+import signal
+from pathlib import Path
+from threading import Lock, get_ident
+from typing import Any
+
+from landfall import spec
+from landfall.store import Created, Part, Upload
+from landfall.store.urls import open_store
+from tests.support.landing import wait_for
+
+STRIKE, GATE = "LANDFALL_TEST_STRIKE", "LANDFALL_TEST_GATE"
+OWN = "_landfall/"
+"""Where no data are; here Landfall probes its store before it begins."""
+
+
+class Struck:
+    """See the module."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._signal, _, self._step = os.environ.get(STRIKE, "").partition(" ")
+        self._gate = os.environ.get(GATE)
+        self._completed = 0
+        self._one_by_one = Lock()
+
+    @classmethod
+    def of(cls, output: spec.Output) -> "Struck":
+        return cls(open_store(output.model_copy(update={"store": None})))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, key: str, body: bytes) -> Created:
+        what = f"create {_record_type(body)}"
+        self._at(f"before {what}")
+        created: Created = self._store.create(key, body)
+        self._at(f"after {what}")
+        return created
+
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        if self._gate and not key.startswith(OWN):
+            wait_for(Path(self._gate).exists, f"{self._gate} is there")
+        part: Part = self._store.put_part(key, upload_id, number, body)
+        return part
+
+    def complete(self, upload: Upload) -> None:
+        if upload.key.startswith(OWN):
+            self._store.complete(upload)
+            return
+        with self._one_by_one:
+            self._completed += 1
+            self._at(f"before complete {self._completed}")
+            self._store.complete(upload)
+            self._at(f"after complete {self._completed}")
+
+    def _at(self, step: str) -> None:
+        if step == self._step:
+            self._step = ""  # once: a call may be repeated
+            # To this very thread, so that it goes no step further; all others stop or end with it.
+            signal.pthread_kill(get_ident(), signal.Signals[f"SIG{self._signal}"])
+
+
+def _record_type(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["type"])
+    except (ValueError, KeyError, TypeError):
+        return ""
