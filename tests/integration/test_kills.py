@@ -1,0 +1,128 @@
+"""``landfall run`` as a process, on real Kafka and S3: killed or frozen at each step of its loop, and what its successor makes of it.
+
+The process lands six objects by one COMMIT. Its successor finds more records than it saw, so whatever it lands anew, it cuts
+differently.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from landfall.contract import ExitCode
+from tests.support.audit import EXACT, data_keys, events
+from tests.support.landing import Scene, land, wait_for
+from tests.support.processes import Processes
+from tests.support.struck import OWN
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("drivers")]
+
+OBJECTS = 6
+
+STEPS = [
+    ("before create COMMIT", (0, 0)),
+    ("after create COMMIT", (1, 0)),
+    ("after complete 1", (1, 1)),
+    ("after complete 4", (1, 4)),
+    (f"after complete {OBJECTS}", (1, OBJECTS)),
+    ("after create YIELD", (1, OBJECTS)),
+]
+"""Where a driver is struck, and how many COMMITs and visible objects there are then."""
+
+
+@pytest.fixture
+def topic(scene: Scene) -> str:
+    """A topic whose records make ``OBJECTS`` objects."""
+    topic = scene.topic(partitions=2)
+    scene.kafka.produce(topic, [*events(range(1000), 0), *events(range(1000, 1700), 1)])
+    return topic
+
+
+def commits_and_objects(scene: Scene) -> tuple[int, int]:
+    return scene.state().totals.commits, len(data_keys(scene.bucket))
+
+
+def is_data(key: str) -> bool:
+    """And not what Landfall probes its store with."""
+    return not key.startswith(OWN)
+
+
+def successor_lands_more(scene: Scene, context: SparkContext, topic: str) -> None:
+    scene.kafka.produce(topic, [*events(range(2000, 2300), 0), *events(range(3000, 3500), 1)])
+    assert land(scene.group(uploadPolicy={"maxBytes": "100k", "maxAge": "1s"}), context).code is ExitCode.OK
+    assert scene.audit() == EXACT
+    assert scene.faults() == []
+
+
+@pytest.mark.parametrize(("step", "done"), STEPS)
+def test_a_kill_loses_and_repeats_nothing(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, step: str, done: tuple[int, int]
+) -> None:
+    killed = processes.struck(scene.document(), f"KILL {step}")
+
+    assert killed.end() == -signal.SIGKILL, killed.said
+    assert commits_and_objects(scene) == done
+    successor_lands_more(scene, context, topic)
+
+
+@pytest.mark.parametrize(("step", "done"), STEPS[:-1])
+def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, step: str, done: tuple[int, int]
+) -> None:
+    frozen = processes.struck(scene.document(), f"STOP {step}")
+    frozen.wait_until_stopped()
+    assert commits_and_objects(scene) == done
+    successor_lands_more(scene, context, topic)
+    before = scene.bucket.stamps()
+
+    frozen.send(signal.SIGCONT)
+
+    assert frozen.end() == ExitCode.FENCED, frozen.said
+    assert scene.bucket.stamps() == before
+    assert scene.faults() == []
+
+
+def test_a_kill_while_tasks_upload_leaves_nothing(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
+) -> None:
+    killed = processes.struck(scene.document(), gate=tmp_path / "never")
+    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+
+    os.killpg(killed.popen.pid, signal.SIGKILL)
+
+    assert killed.end() == -signal.SIGKILL
+    assert commits_and_objects(scene) == (0, 0)
+    successor_lands_more(scene, context, topic)
+
+
+@pytest.mark.parametrize("late", ["driver", "driver and tasks"])
+def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path, late: str
+) -> None:
+    """Its tasks end while it is frozen, or put their parts only when the successor has given their uploads up."""
+    gate = tmp_path / "gate"
+    frozen = processes.struck(scene.document(), gate=gate)
+    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    frozen.send(signal.SIGSTOP)
+    frozen.wait_until_stopped()
+    if late == "driver":
+        gate.touch()
+    successor_lands_more(scene, context, topic)
+    before = scene.bucket.stamps()
+
+    gate.touch()
+    frozen.send(signal.SIGCONT)
+
+    assert frozen.end() == ExitCode.FENCED, frozen.said
+    assert scene.bucket.stamps() == before
+    assert scene.faults() == []
+
+
+def test_a_kill_takes_spark_with_it(scene: Scene, topic: str, processes: Processes) -> None:
+    killed = processes.struck(scene.document(), "KILL after create COMMIT")
+
+    assert killed.end() == -signal.SIGKILL
+
+    wait_for(lambda: not killed.left(), "its JVM and Python workers end")
