@@ -5,26 +5,24 @@ finished when a record at or beyond its last offset was seen, or the partition's
 may be control records, aborted records or compacted away. Nothing else ends it normally, so a range read to its end is a
 range of which every visible record was yielded.
 
-How many messages one answer of the client holds depends on timing. ``_cut`` therefore ends each ``Records`` by the data
-alone: at ``CHUNK_ROWS`` records or at the record that reaches ``CHUNK_BYTES``, counted from the start of the slice.
-
-Per record this costs a handful of C calls and no Python: columns are built by ``map`` over the messages.
+How many messages one answer of the client holds depends on timing. Each ``Records`` therefore ends by the data alone: at
+``CHUNK_ROWS`` records or at the record that reaches ``CHUNK_BYTES``, counted from the start of the slice.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import numpy as np
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPosition
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.records import HEADERS, Columns, Int64s, Records
+from landfall.records import Records
 from landfall.source.faults import denied, meaning
+from landfall.source.messages import Messages, chunks
 from landfall.source.properties import PACE, READING, connected
 
 CHUNK_ROWS = 10_000
@@ -64,7 +62,8 @@ class KafkaReader:
         try:
             self._know(consumer, piece.topic_partition.topic)
             consumer.assign([_position(piece.topic_partition, piece.offsets.start)])
-            yield from _records(piece.topic_partition, self._messages(consumer, piece))
+            for messages in chunks(self._messages(consumer, piece), CHUNK_ROWS, CHUNK_BYTES):
+                yield messages.records(piece.topic_partition)
             consumer.unassign()
             self._busy, self._last = False, piece
         except KafkaException as error:
@@ -112,7 +111,7 @@ class KafkaReader:
     def _note(self, error: KafkaError) -> None:
         self._trouble = error
 
-    def _messages(self, consumer: Consumer, piece: Slice) -> Iterator[list[Message]]:
+    def _messages(self, consumer: Consumer, piece: Slice) -> Iterator[Messages]:
         """The slice's messages as the client hands them out, checked, until the range is read to its end."""
         seen = _Seen(piece)
         deadline = time.monotonic() + self._timeout
@@ -121,8 +120,7 @@ class KafkaReader:
             if answer:
                 self._trouble = None
                 deadline = time.monotonic() + self._timeout
-                if messages := seen.admit(answer):
-                    yield messages
+                yield seen.admit(answer)
             elif self._trouble is not None and denied(self._trouble):
                 raise meaning(self._trouble, str(piece))
             elif time.monotonic() > deadline:
@@ -176,34 +174,36 @@ class _Seen:
             1, min(CHUNK_ROWS, self.piece.offsets.end - self.position, int(CHUNK_BYTES / (self._mean_bytes + 1)))
         )
 
-    def admit(self, answer: list[Message]) -> list[Message]:
+    def admit(self, answer: list[Message]) -> Messages:
         """Those of the answer's messages that belong to the slice, after noting how far they reach.
 
         Raises:
             Stalled, Retry: the answer holds an error, or an offset that does not increase.
         """
-        if not any(map(Message.error, answer)):
-            return self._within(answer)
-        for message in answer:
-            if (error := message.error()) is not None:
-                self._end_or_raise(message, error)
-        messages = [message for message in answer if message.error() is None]
-        return self._within(messages) if messages else messages
+        if any(map(Message.error, answer)):
+            for message in answer:
+                if (error := message.error()) is not None:
+                    self._end_or_raise(message, error)
+            answer = [message for message in answer if message.error() is None]
+        return self._within(Messages.of(self._ours(answer)))
 
-    def _within(self, messages: list[Message]) -> list[Message]:
-        tp, offsets = self.piece.topic_partition, self.piece.offsets
-        if set(map(Message.partition, messages)) != {tp.partition} or set(map(Message.topic, messages)) != {tp.topic}:
-            # left over from an assignment before
-            messages = [m for m in messages if (m.topic(), m.partition()) == (tp.topic, tp.partition)]
-        numbers = _offsets(messages)
-        low, high = np.searchsorted(numbers, [offsets.start, offsets.end])
+    def _ours(self, answer: list[Message]) -> list[Message]:
+        tp = self.piece.topic_partition
+        if set(map(Message.partition, answer)) == {tp.partition} and set(map(Message.topic, answer)) == {tp.topic}:
+            return answer
+        # left over from an assignment before
+        return [message for message in answer if (message.topic(), message.partition()) == (tp.topic, tp.partition)]
+
+    def _within(self, messages: Messages) -> Messages:
+        numbers, wanted = messages.offsets, self.piece.offsets
+        low, high = np.searchsorted(numbers, [wanted.start, wanted.end])
         if not (np.diff(numbers) > 0).all() or (high > low and numbers[low] < self.position):
             raise Retry(f"{self.piece}: offsets do not increase after {self.position}: {numbers[:3]}..{numbers[-3:]}")
-        if len(numbers) and numbers[-1] >= offsets.end - 1:
-            self.finished = True
+        if len(numbers):
+            self.finished |= bool(numbers[-1] >= wanted.end - 1)
+            self._mean_bytes = float(messages.sizes.mean())
         if high > low:
             self.position = int(numbers[high - 1]) + 1
-            self._mean_bytes = sum(map(len, messages)) / len(messages)
         return messages[low:high]
 
     def _end_or_raise(self, message: Message, error: KafkaError) -> None:
@@ -218,39 +218,3 @@ class _Seen:
             raise Stalled(Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}")
         elif not error.retriable():
             raise meaning(error, str(self.piece))
-
-
-def _records(tp: TopicPartition, answers: Iterator[list[Message]]) -> Iterator[Records]:
-    pending: list[Message] = []
-    pending_bytes = 0
-    for answer in answers:
-        pending += answer
-        pending_bytes += sum(map(len, answer))
-        while len(pending) >= CHUNK_ROWS or pending_bytes >= CHUNK_BYTES:
-            end = _cut(pending)
-            yield _columns(tp, pending[:end])
-            pending = pending[end:]
-            pending_bytes = sum(map(len, pending))
-    if pending:
-        yield _columns(tp, pending)
-
-
-def _cut(messages: Sequence[Message]) -> int:
-    """How many of these messages, which are enough for one, make a full chunk."""
-    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
-    return min(int(np.searchsorted(sizes.cumsum(), CHUNK_BYTES)) + 1, CHUNK_ROWS)
-
-
-def _columns(tp: TopicPartition, messages: list[Message]) -> Records:
-    columns = Columns(
-        timestamps=lambda: np.fromiter(
-            (stamp for _, stamp in map(Message.timestamp, messages)), np.int64, len(messages)
-        ),
-        keys=lambda: pa.array(list(map(Message.key, messages)), pa.binary()),
-        headers=lambda: pa.array([headers or [] for headers in map(Message.headers, messages)], HEADERS),
-    )
-    return Records(tp, _offsets(messages), pa.array(list(map(Message.value, messages)), pa.binary()), columns)
-
-
-def _offsets(messages: Sequence[Message]) -> Int64s:
-    return np.fromiter(map(Message.offset, messages), np.int64, len(messages))
