@@ -42,8 +42,10 @@ def _camel(name: str) -> str:
 
 
 def _plain(message: str) -> str:
-    message = message.removeprefix("Input ").removeprefix("should ")
-    return "must " + message.replace("a valid string", "text").replace("a valid integer", "a whole number")
+    _, should, rule = message.partition("should ")
+    if not should:
+        return message[:1].lower() + message[1:]
+    return "must " + rule.replace("a valid string", "text").replace("a valid integer", "a whole number")
 
 
 def _shown(value: object) -> str:

@@ -73,7 +73,6 @@ def test_the_repeated_hour_has_one_label() -> None:
         ("%Q", "unknown directive '%Q'"),
         ("100%", "unknown directive '%'"),
         ("{time:%Y%}", "unknown directive '%'"),
-        ("", "not directories below the output root"),
         ("/dt={date}", "not directories"),
         ("dt={date}/", "not directories"),
         ("../{date}", "not directories"),

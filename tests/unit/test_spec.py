@@ -207,6 +207,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.decode.columns: named twice: a",
     ),
     ("spec.transforms", [{"use": "Anonymise"}], "spec.transforms.0.use: must be package.module:Name, got 'Anonymise'"),
+    ("spec.route.pattern", "", "spec.route.pattern: must have at least 1 character, got ''"),
     ("spec.route.timezone", "Berlin", "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Berlin'"),
     ("spec.route.timezone", "Europe", "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Europe'"),
     (
