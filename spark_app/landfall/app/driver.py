@@ -14,7 +14,7 @@ stops everything at once, Stalled stops a topic partition or, if it concerns the
 
 import logging
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -102,6 +102,7 @@ class Driver:
         self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
         self._setbacks = Setbacks()
         self._gated: Mapping[TopicPartition, Stalled] = {}
+        self._absent: tuple[Stalled, ...] = ()
         self._targets: dict[TopicPartition, int] | None = None
         self._stop_by: datetime | None = None
         self._stop_reason = ""
@@ -191,6 +192,8 @@ class Driver:
     def _look(self, now: datetime) -> None:
         observer, kafka = self.parts.observer, self.group.spec.source.kafka
         observer.look(now)
+        self._absent = membership.absent(kafka, observer.topics, self.writer.state)
+        self.tally.message = _told_all(self._absent)
         changes = membership.changes(self.writer.state, observer.topics)
         if changes.leave:
             self._append(partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated"))
@@ -355,11 +358,15 @@ class Driver:
         self._append(partial(ledger.Yield, reason=self._stop_reason))
         self._chores.mirror(self._applier.applied_through)
         self.phase = Phase.STOPPED
-        standing = self.standing()
-        if self.until_caught_up and standing:
-            self.tally.message = "\n".join(f"{e.reason}: {e}" for _, e in sorted(standing.items()))
+        needed = (*self._absent, *(error for _, error in sorted(self.standing().items())))
+        if self.until_caught_up and needed:
+            self.tally.message = _told_all(needed)
             return ExitCode.STALLED
         return ExitCode.OK
+
+
+def _told_all(errors: Iterable[Stalled]) -> str:
+    return "\n".join(f"{error.reason}: {error}" for error in errors)
 
 
 def _told(seq: int, slices: tuple[LandedSlice, ...]) -> dict[str, int]:

@@ -149,6 +149,15 @@ def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:
     return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic is not there any more{lost}")
 
 
+def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stalled, ...]:
+    """What the spec asks for and never was there: topics by name, or any at all by pattern. See ``gates`` for the rest."""
+    names = {topic.name for topic in topics} | {tp.topic for tp in state.members}
+    missing = tuple(f"{name}: there is no such topic" for name in kafka.topics if name not in names)
+    if kafka.topic_pattern and not names:
+        missing = (f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name",)
+    return tuple(Stalled(Reason.TOPIC_MISSING, text) for text in missing)
+
+
 def starting_time(kafka: Kafka) -> datetime | None:
     """The starting time the spec asks for, if it asks for one."""
     return kafka.starting_offsets.timestamp if isinstance(kafka.starting_offsets, StartAtTime) else None

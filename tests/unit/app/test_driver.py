@@ -272,3 +272,20 @@ def test_a_topic_partition_is_in_one_round_at_a_time() -> None:
 
     assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_pattern_that_matches_nothing_is_no_success() -> None:
+    one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
+
+    assert one.run() is ExitCode.STALLED
+    assert one.tally.message == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
+
+
+def test_a_topic_named_in_the_spec_that_is_not_there_is_told_and_the_others_land() -> None:
+    of = group(source={"kafka": {"bootstrapServers": "x", "topics": ["a", "typo"]}})
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    one = driver(of, store, log, TwinRunner(store))
+
+    assert one.run() is ExitCode.STALLED
+    assert one.tally.message == "TopicMissing: typo: there is no such topic"
+    assert landed_offsets(store) == written_offsets(log)
