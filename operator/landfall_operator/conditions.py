@@ -51,7 +51,6 @@ class Reason(StrEnum):
     WARMING = "Warming"
     HANDING_OVER = "HandingOver"
     DRAINING = "Draining"
-    FENCING = "Fencing"
     WATCHING = "Watching"
     ROLLING_BACK = "RollingBack"
     SUSPENDED = "Suspended"
@@ -65,6 +64,7 @@ class Reason(StrEnum):
     CONFIG_ERROR = "ConfigError"
     POD_REFUSED = "PodRefused"
     UNREACHABLE = "DriverUnreachable"
+    DRIVER_STALLED = "DriverStalled"
     FENCED = "Fenced"
 
     # the work

@@ -130,7 +130,6 @@ class Stage(StrEnum):
     WARMING = "Warming"
     YIELDING = "Yielding"
     DRAINING = "Draining"
-    FENCING = "Fencing"
     OPENING = "Opening"
     WATCHING = "Watching"
     SUSPENDING = "Suspending"
@@ -165,8 +164,6 @@ class RolloutStatus(Model):
     """The revision that is to land next."""
     previous: str | None = None
     """The revision that comes back if the active one fails."""
-    failures_before: Count = 0
-    """Restarts of the active driver when it opened."""
     rejected: Rejected | None = None
     """The spec that was taken back."""
 

@@ -1,0 +1,182 @@
+"""What to do now about one group: the difference between what should be there and what is. Pure.
+
+``course`` says where the group is to go; its stage says which drivers there should be, and what they are told:
+
+    stage                        drivers (pods wanted)            told
+    Settled Opening Watching     active 1                         active: open, if it stands by
+    Warming                      active 1, target 1               active: open, if it stands by
+    Yielding                     active 1, target 1               active: yield
+    Draining                     active 0, target none yet
+    Suspending Suspended         active 0
+    Deleting Deleted             whatever there is, 0
+
+Other drivers go. Carrying out the actions on a cluster that answers leads to an observation without any: a property test
+holds this against a model of a cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from landfall.contract import Phase
+from landfall.spec import ConsumerGroup
+from landfall_operator import manifests, names
+from landfall_operator.actions import (
+    Action,
+    Announce,
+    Apply,
+    AskExecutors,
+    AskOpen,
+    AskYield,
+    Delete,
+    EnsureToken,
+    HoldBack,
+    Intend,
+    LetGo,
+    Remember,
+    ScaleDriver,
+)
+from landfall_operator.announcements import announcement
+from landfall_operator.course import Course, course
+from landfall_operator.identity import digest_of, revision_of
+from landfall_operator.manifests import Owner
+from landfall_operator.merge import Json
+from landfall_operator.observe import Driver, Observed
+from landfall_operator.pods import Site
+from landfall_operator.status import Stage
+
+HISTORY = 10
+"""Specs that are remembered."""
+
+_LANDING = frozenset({Stage.SETTLED, Stage.OPENING, Stage.WATCHING})
+_BOTH = frozenset({Stage.WARMING, Stage.YIELDING})
+_STOPPED = frozenset({Stage.DRAINING, Stage.SUSPENDING, Stage.SUSPENDED})
+_ENDING = frozenset({Stage.DELETING, Stage.DELETED})
+_WAITING = frozenset({Phase.STANDBY, Phase.YIELDED})
+
+
+def decide(observed: Observed, site: Site) -> tuple[Action, ...]:
+    """The actions to carry out, in this order; none when all is as it should be."""
+    chosen = course(observed)
+    return tuple(chain(_intent(observed, chosen), _objects(observed, chosen, site), _words(observed, chosen)))
+
+
+def _intent(observed: Observed, chosen: Course) -> Iterator[Action]:
+    before = observed.status
+    if chosen.rollout != before.rollout or chosen.plan != before.plan:
+        yield Intend(chosen.rollout, chosen.plan)
+    if chosen.event:
+        yield Announce(*announcement(observed, chosen))
+    if chosen.rollout.stage is Stage.DELETED and observed.finalizer:
+        yield LetGo()
+    elif not observed.deleting and not observed.finalizer and chosen.group:
+        yield HoldBack()
+
+
+def _objects(observed: Observed, chosen: Course, site: Site) -> Iterator[Action]:
+    wanted = wanted_drivers(observed, chosen)
+    if chosen.group and not observed.deleting:
+        yield from _shared(observed, site)
+    for revision, replicas in wanted.items():
+        yield from _driver(observed, chosen, site, revision, replicas)
+    for revision, driver in sorted(observed.drivers.items()):
+        if revision not in wanted and not driver.terminating:
+            yield from _gone(observed, revision)
+    yield from _forgotten(observed, chosen)
+
+
+def wanted_drivers(observed: Observed, chosen: Course) -> Mapping[str, int]:
+    """Pods there should be by revision; what is not named should not be there."""
+    rollout, stage = chosen.rollout, chosen.rollout.stage
+    if stage in _ENDING:
+        return dict.fromkeys(sorted(observed.drivers), 0)
+    wanted = {}
+    if rollout.active:
+        wanted[rollout.active] = 0 if stage in _STOPPED else 1
+    if rollout.target and stage in _BOTH:
+        wanted[rollout.target] = 1
+    return wanted
+
+
+def _shared(observed: Observed, site: Site) -> Iterator[Action]:
+    secret = names.control_name(observed.name)
+    if f"Secret/{secret}" not in observed.hashes:
+        yield EnsureToken(secret)
+    for manifest in manifests.shared(_owner(observed), site):
+        yield from _applied(observed, manifest)
+
+
+def _driver(observed: Observed, chosen: Course, site: Site, revision: str, replicas: int) -> Iterator[Action]:
+    """Bring one revision's driver to where it should be."""
+    driver, group = observed.driver(revision), _group_of(observed, chosen, revision)
+    if driver and driver.terminating:
+        return  # its name is free when it is gone
+    if group is None or (driver is None and replicas == 0) or observed.deleting:
+        if driver and driver.replicas != replicas:
+            yield ScaleDriver(names.revision_name(observed.name, revision), replicas)
+        return
+    owner, image = _owner(observed), _image(observed, driver, group, site)
+    if not observed.known(digest_of(group)):
+        number = max((record.number for record in observed.records), default=0) + 1
+        yield Remember(manifests.controller_revision(owner, group, image, number))
+    yield from _applied(observed, manifests.config_map(owner, group, image, chosen.scaling.desired, site))
+    if driver is None or driver.digest != digest_of(group):
+        yield Apply(manifests.deployment(owner, group, image, replicas, site))
+    elif driver.replicas != replicas:
+        yield ScaleDriver(names.revision_name(observed.name, revision), replicas)
+
+
+def _group_of(observed: Observed, chosen: Course, revision: str) -> ConsumerGroup | None:
+    """The spec a revision runs by: the one that counts if it is of that revision, or the last one it had."""
+    if chosen.group and revision_of(chosen.group) == revision:
+        return chosen.group
+    record = observed.record(revision)
+    return record.group if record else None
+
+
+def _image(observed: Observed, driver: Driver | None, group: ConsumerGroup, site: Site) -> str:
+    """What it runs already, where the spec leaves that to us: only the user changes a running image."""
+    if group.spec.image:
+        return group.spec.image
+    record = observed.record(revision_of(group))
+    return driver.image if driver else record.image if record else site.image
+
+
+def _gone(observed: Observed, revision: str) -> Iterator[Action]:
+    name = names.revision_name(observed.name, revision)
+    yield Delete("Deployment", name)
+    if f"ConfigMap/{name}" in observed.hashes:
+        yield Delete("ConfigMap", name)
+
+
+def _forgotten(observed: Observed, chosen: Course) -> Iterator[Action]:
+    """Specs beyond the history, oldest first, but never one that may run again."""
+    rollout = chosen.rollout
+    needed = {rollout.active, rollout.target, rollout.previous}
+    oldest = sorted(observed.records, key=lambda record: record.number)[: max(0, len(observed.records) - HISTORY)]
+    for record in oldest:
+        if record.revision not in needed or record != observed.record(record.revision):
+            yield Delete("ControllerRevision", names.record_name(observed.name, record.digest))
+
+
+def _words(observed: Observed, chosen: Course) -> Iterator[Action]:
+    """What drivers are told, level by level."""
+    rollout, active = chosen.rollout, observed.driver(chosen.rollout.active)
+    status = active.fresh(observed.now) if active else None
+    if active is None or status is None or active.terminating:
+        return
+    if rollout.stage is Stage.YIELDING and rollout.target and active.lands(observed.now):
+        yield AskYield(active.revision, rollout.target)
+    elif rollout.stage in {*_LANDING, Stage.WARMING} and status.phase in _WAITING:
+        yield AskOpen(active.revision)
+    asked = status.workers.wanted if status.workers else None
+    if rollout.stage in _LANDING and asked is not None and asked != chosen.scaling.desired and chosen.group:
+        yield AskExecutors(active.revision, chosen.scaling.desired)
+
+
+def _applied(observed: Observed, manifest: Json) -> Iterator[Action]:
+    if observed.hashes.get(names.reference(manifest)) != manifest["metadata"]["annotations"][names.HASH_ANNOTATION]:
+        yield Apply(manifest)
+
+
+def _owner(observed: Observed) -> Owner:
+    return Owner(observed.name, observed.namespace, observed.uid)

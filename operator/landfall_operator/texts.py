@@ -1,0 +1,47 @@
+"""Numbers as people read them at a glance, and rounded so that a status changes only when it matters. Pure."""
+
+import math
+from datetime import timedelta
+
+_COUNTS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def rough(number: float) -> int:
+    """Two significant digits, rounded up, so that something never becomes nothing."""
+    if number <= 0:
+        return 0
+    step: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(round(number / step, 9)) * step
+
+
+def count_text(number: int) -> str:
+    """``950``, ``18k``, ``1.2M``."""
+    for size, unit in _COUNTS:
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.1f}{unit}".replace(".0", "") if scaled < 10 else f"{scaled:.0f}{unit}"
+    return str(number)
+
+
+def time_text(seconds: int) -> str:
+    """``41s``, ``5m``, ``1h30m``: the two largest units, without zeroes."""
+    parts: list[str] = []
+    rest = max(0, seconds)
+    for size, unit in _TIMES:
+        if rest >= size or (unit == "s" and not parts):
+            parts.append(f"{rest // size}{unit}")
+            rest %= size
+        elif parts:
+            break
+    return "".join(parts[:2])
+
+
+def aged(text: str, age: timedelta) -> str:
+    """A text with the age of what it tells."""
+    return f"{text} ({time_text(rough(age.total_seconds()))} ago)"
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

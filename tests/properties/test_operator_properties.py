@@ -1,0 +1,263 @@
+"""Whatever a user edits and whatever breaks, the operator never raises, comes to rest, and leaves one driver that lands."""
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from landfall.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall_operator import rollout
+from landfall_operator.conditions import Reason
+from landfall_operator.course import course
+from landfall_operator.decide import decide
+from landfall_operator.identity import digest_of, revision_of
+from landfall_operator.observe import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.report import report
+from landfall_operator.status import GroupStatus, Rejected, RolloutStatus, Stage
+from tests.support.world import SITE, START, World, group
+
+IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
+SPECS = st.fixed_dictionaries(
+    {
+        "image": IMAGES,
+        "replicas": st.integers(0, 3),
+        "state": st.sampled_from(["Running", "Running", "Running", "Suspended"]),
+        "badRecords": st.sampled_from([{}, {"maxRatio": "0.5"}]),
+        "upgrade": st.sampled_from([{}, {"strategy": "Recreate"}]),
+        "autoscaling": st.sampled_from([None, {"minReplicas": 1, "maxReplicas": 4}]),
+    }
+)
+GROUPS = SPECS.map(lambda spec: group(**spec))
+STEPS = st.one_of(
+    st.tuples(st.just("edit"), GROUPS),
+    st.tuples(st.just("spoil"), st.none()),
+    st.tuples(st.just("crash"), st.none()),
+    st.tuples(st.just("lose"), st.none()),
+    st.tuples(st.just("wait"), st.sampled_from([timedelta(seconds=15), timedelta(minutes=2), timedelta(minutes=12)])),
+)
+
+
+def take(world: World, step: tuple[str, Any]) -> None:
+    match step:
+        case ("edit", changed):
+            world.edit(changed)
+        case ("spoil", _):
+            world.edit(None, "not valid")
+        case ("crash", _):
+            for deployed in world.drivers.values():
+                deployed.pod = None
+        case ("lose", _):
+            world.drivers.clear()
+            world.hashes.clear()
+        case ("wait", time):
+            world.run(time)
+    world.settle()
+
+
+def end_well(world: World) -> None:
+    """Ask for something new that works, and wait for longer than anything may take."""
+    world.edit(group("good", route={"pattern": "final={date}"}))
+    world.run(timedelta(minutes=30), timedelta(minutes=1))
+    world.run(timedelta(hours=3), timedelta(minutes=20))
+
+
+@settings(max_examples=25)
+@given(GROUPS, st.lists(STEPS, max_size=8))
+def test_after_any_history_the_last_good_spec_lands_alone(first: Any, steps: list[tuple[str, Any]]) -> None:
+    world = World(first)
+    for step in steps:
+        take(world, step)
+
+    end_well(world)
+
+    assert world.landing == ["good"]
+    assert [(d.image, d.replicas) for d in world.drivers.values()] == [("good", 1)]
+    assert (world.status.phase, world.status.rollout.stage) == ("Running", Stage.SETTLED)
+    assert world.group
+    assert world.status.rollout.active == revision_of(world.group)
+
+
+@settings(max_examples=15)
+@given(GROUPS, st.lists(STEPS, max_size=8))
+def test_after_any_history_a_deleted_group_goes(first: Any, steps: list[tuple[str, Any]]) -> None:
+    world = World(first)
+    for step in steps:
+        take(world, step)
+
+    world.deleting = True
+    world.run(timedelta(minutes=30), timedelta(minutes=1))
+
+    assert not world.finalizer
+    assert all(d.replicas == 0 for d in world.drivers.values())
+
+
+@settings(max_examples=15)
+@given(GROUPS, st.lists(STEPS, max_size=6), st.integers(0, 5))
+def test_an_operator_that_dies_between_any_two_actions_goes_on(first: Any, steps: list[Any], done: int) -> None:
+    world = World(first)
+    for step in steps:
+        match step:
+            case ("edit", changed):
+                world.edit(changed)
+        seen = world.observe()
+        for action in decide(seen, SITE)[:done]:
+            world.carry_out(action)
+        take(world, step)
+
+    end_well(world)
+
+    assert (world.landing, len(world.drivers)) == (["good"], 1)
+
+
+# ------------------------------------------------------------------------------------------- observations of any kind
+
+REVISIONS = [revision_of(group(image)) for image in ("good", "better", "bad")]
+MAYBE_REVISION = st.one_of(st.none(), st.sampled_from([*REVISIONS, "g9-gone"]))
+COUNTS = st.integers(0, 10**12)
+SECONDS = st.floats(0, 10**7, allow_nan=False)
+TIMES = st.integers(-1000, 100_000).map(lambda seconds: START + timedelta(seconds=seconds))
+
+STATUSES = st.builds(
+    Status,
+    version=st.just("0"),
+    group=st.just("clicks"),
+    namespace=st.just("logs"),
+    generation=st.just(1),
+    epoch=st.integers(1, 9),
+    lane=st.just("0"),
+    phase=st.sampled_from(Phase),
+    time=st.just(START.isoformat()),
+    started=st.just(START.isoformat()),
+    lag_records=COUNTS,
+    lag_seconds=SECONDS,
+    overdue_seconds=SECONDS,
+    rounds=st.integers(0, 4),
+    commits=st.builds(
+        CommitStatus,
+        total=COUNTS,
+        failures=COUNTS,
+        consecutive_failures=st.integers(0, 20),
+        last_time=st.one_of(st.none(), st.just(START.isoformat())),
+        last_failure=st.one_of(
+            st.none(),
+            st.builds(
+                Failure,
+                time=st.just(START.isoformat()),
+                reason=st.sampled_from(["StoreUnavailable", "SourceDenied", "Other"]),
+                message=st.text(max_size=400),
+            ),
+        ),
+        unapplied=st.integers(0, 4),
+    ),
+    rates=st.builds(
+        Rates,
+        landed_records=COUNTS,
+        landed_bytes=COUNTS,
+        input_bytes=COUNTS,
+        dead_lettered=COUNTS,
+        records_per_second=SECONDS,
+        input_bytes_per_second=SECONDS,
+        arrived_records=st.one_of(st.none(), COUNTS),
+        task_seconds=st.one_of(st.none(), SECONDS),
+    ),
+    partitions=st.lists(
+        st.builds(
+            PartitionStatus,
+            topic=st.just("clicks"),
+            partition=st.integers(0, 9),
+            checkpoint=COUNTS,
+            end_offset=COUNTS,
+            lag_records=COUNTS,
+            lag_seconds=SECONDS,
+            overdue_seconds=SECONDS,
+            blocked=st.sampled_from([None, None, "BadRecordsOverLimit", "DataLoss", "SomethingNew"]),
+        ),
+        max_size=4,
+    ).map(tuple),
+    workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
+)
+REPORTS = st.one_of(st.none(), st.builds(Report, STATUSES, TIMES))
+TROUBLES = st.one_of(st.none(), st.builds(Trouble, st.sampled_from(Reason), st.text(max_size=20)))
+
+
+def driver(revision: str) -> st.SearchStrategy[Driver]:
+    return st.builds(
+        Driver,
+        revision=st.just(revision),
+        digest=st.sampled_from([digest_of(group("good")), "other"]),
+        image=st.just("good"),
+        replicas=st.integers(0, 1),
+        pods=st.integers(0, 2),
+        restarts=st.integers(0, 5),
+        terminating=st.booleans(),
+        trouble=TROUBLES,
+        report=REPORTS,
+    )
+
+
+ROLLOUTS = st.builds(
+    RolloutStatus,
+    stage=st.sampled_from(Stage),
+    since=st.one_of(st.none(), TIMES),
+    active=MAYBE_REVISION,
+    target=MAYBE_REVISION,
+    previous=MAYBE_REVISION,
+    rejected=st.one_of(
+        st.none(),
+        st.builds(
+            Rejected,
+            digest=st.sampled_from([digest_of(group("good")), digest_of(group("bad"))]),
+            reason=st.sampled_from(Reason),
+            message=st.just("why"),
+            generation=st.just(1),
+        ),
+    ),
+)
+
+
+@st.composite
+def observations(draw: st.DrawFn) -> Observed:
+    spec = draw(st.one_of(st.none(), GROUPS))
+    drivers = {revision: draw(driver(revision)) for revision in draw(st.sets(st.sampled_from(REVISIONS)))}
+    reports = [d.report for d in drivers.values() if d.report]
+    return Observed(
+        now=draw(TIMES),
+        name="clicks",
+        namespace="logs",
+        uid="u",
+        generation=draw(st.integers(1, 9)),
+        deleting=draw(st.booleans()),
+        finalizer=draw(st.booleans()),
+        spec=spec,
+        fault="" if spec else "not valid",
+        status=GroupStatus(rollout=draw(ROLLOUTS)),
+        records=tuple(Record(i, made, "good", START) for i, made in enumerate(draw(st.lists(GROUPS, max_size=3)))),
+        drivers=drivers,
+        samples=tuple(sorted(filter(None, map(measured, reports)), key=lambda s: s.time)),
+    )
+
+
+@settings(max_examples=150)
+@given(observations())
+def test_no_observation_is_too_odd(observed: Observed) -> None:
+    actions = decide(observed, SITE)
+    told = report(observed, course(observed))
+
+    assert decide(observed, SITE) == actions
+    assert GroupStatus.model_validate_json(told.model_dump_json(by_alias=True)) == told
+
+
+@settings(max_examples=50)
+@given(observations())
+def test_deleting_comes_before_everything(observed: Observed) -> None:
+    stage = course(observed).rollout.stage
+
+    assert not observed.deleting or stage in {Stage.DELETING, Stage.DELETED}
+
+
+@given(st.sampled_from(Stage), st.frozensets(st.sampled_from(rollout.Event)))
+def test_what_happens_is_in_the_table(stage: Stage, events: frozenset[rollout.Event]) -> None:
+    event = rollout.happening(stage, events)
+
+    assert event is None or (event in events and event in rollout.TABLE[stage])

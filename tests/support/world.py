@@ -1,0 +1,324 @@
+"""A model of a cluster with one group: carries out the operator's actions, and lets drivers live by the contract.
+
+Drivers of an image whose name begins with ``broken`` crash, ``slow`` never get ready, ``bad`` stop at bad records,
+``deaf`` do not hear what they are told, ``failing`` fail all their commits; any other works.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from landfall.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall.spec import ConsumerGroup, parse_group
+from landfall_operator.actions import (
+    Action,
+    Announce,
+    Apply,
+    AskExecutors,
+    AskOpen,
+    AskYield,
+    Delete,
+    EnsureToken,
+    HoldBack,
+    Intend,
+    LetGo,
+    Remember,
+    ScaleDriver,
+)
+from landfall_operator.conditions import Reason
+from landfall_operator.course import course
+from landfall_operator.decide import decide
+from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
+from landfall_operator.observe import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.pods import Site
+from landfall_operator.report import report
+from landfall_operator.status import GroupStatus, Stage
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SITE = Site(image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"})
+TICK = timedelta(seconds=15)
+_WORDS = (AskExecutors, AskYield, AskOpen)
+
+
+def group(image: str | None = "good", **spec: Any) -> ConsumerGroup:
+    """A group with some fields set."""
+    made = {
+        "source": {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["clicks"]}},
+        "output": {"url": "s3://logs/parsed"},
+        **({"image": image} if image else {}),
+        **spec,
+    }
+    metadata = {"name": "clicks", "namespace": "logs"}
+    return parse_group(
+        {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": metadata, "spec": made}
+    )
+
+
+@dataclass
+class Pod:
+    """The pod of a driver."""
+
+    started: datetime
+    phase: Phase = Phase.STARTING
+    restarts: int = 0
+    ends: datetime | None = None
+    executors: int = 1
+
+
+@dataclass
+class Deployed:
+    """A Deployment of a driver."""
+
+    revision: str
+    digest: str
+    image: str
+    replicas: int
+    executors: int = 1
+    terminating: bool = False
+    pod: Pod | None = None
+
+    def behaves(self, how: str) -> bool:
+        return self.image.startswith(how)
+
+
+@dataclass
+class World:
+    """One group, its objects, its drivers and its lane."""
+
+    group: ConsumerGroup | None
+    site: Site = SITE
+    now: datetime = START
+    generation: int = 1
+    fault: str = ""
+    deleting: bool = False
+    finalizer: bool = False
+    status: GroupStatus = field(default_factory=GroupStatus)
+    records: list[Record] = field(default_factory=list)
+    hashes: dict[str, str] = field(default_factory=dict)
+    drivers: dict[str, Deployed] = field(default_factory=dict)
+    holder: str | None = None
+    yielded: bool = True
+    events: list[str] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+
+    # ------------------------------------------------------------------------------------------------ the user
+
+    def edit(self, changed: ConsumerGroup | None, fault: str = "") -> None:
+        """Apply another spec; None with a fault is one that is not valid."""
+        self.group, self.fault = changed, fault
+        self.generation += 1
+
+    # -------------------------------------------------------------------------------------------- the operator
+
+    def observe(self) -> Observed:
+        drivers = {name: self._driver(deployed) for name, deployed in self.drivers.items()}
+        reports = [d.report for d in drivers.values() if d.report]
+        return Observed(
+            now=self.now,
+            name="clicks",
+            namespace="logs",
+            uid="u",
+            generation=self.generation,
+            deleting=self.deleting,
+            finalizer=self.finalizer,
+            spec=self.group,
+            fault=self.fault,
+            status=self.status,
+            records=tuple(self.records),
+            drivers=drivers,
+            hashes=dict(self.hashes),
+            samples=tuple(sample for told in reports if (sample := measured(told))),
+        )
+
+    def reconcile(self) -> tuple[Action, ...]:
+        """One pass."""
+        seen = self.observe()
+        actions = decide(seen, self.site)
+        self.status = report(seen, course(seen))
+        for action in actions:
+            self.carry_out(action)
+        if not self.stages or self.stages[-1] is not self.status.rollout.stage:
+            self.stages.append(self.status.rollout.stage)
+        return actions
+
+    def settle(self, most: int = 30) -> None:
+        """Passes at one moment until there is nothing to do, or only to say the same again to who does not hear it."""
+        before: tuple[Action, ...] | None = None
+        for _ in range(most):
+            actions = self.reconcile()
+            if not actions or (actions == before and all(isinstance(action, _WORDS) for action in actions)):
+                return
+            before = actions
+        raise AssertionError(f"still at it after {most} passes: {self.reconcile()}")
+
+    def run(self, time: timedelta, tick: timedelta = TICK) -> None:
+        """Let time go by."""
+        end = self.now + time
+        while self.now < end:
+            self.settle()
+            self.now += tick
+            self.live()
+        self.settle()
+
+    def carry_out(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
+        """As the edge would."""
+        match action:
+            case Intend(rollout, plan):
+                self.status = self.status.model_copy(update={"rollout": rollout, "plan": plan})
+            case Announce(_, reason, message):
+                self.events.append(f"{reason}: {message}")
+            case HoldBack():
+                self.finalizer = True
+            case LetGo():
+                self.finalizer = False
+            case Remember(manifest):
+                data = manifest["data"]
+                remembered = parse_group(data["group"])
+                self.records.append(Record(manifest["revision"], remembered, data["image"], self.now))
+            case EnsureToken(name):
+                self.hashes[f"Secret/{name}"] = "made"
+            case Apply(manifest) if manifest["kind"] == "Deployment":
+                self._deploy(manifest)
+            case Apply(manifest):
+                self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][HASH_ANNOTATION]
+            case ScaleDriver(name, replicas):
+                self._named(name).replicas = replicas
+            case Delete("Deployment", name):
+                self._named(name).terminating = True
+            case Delete("ConfigMap", name):
+                del self.hashes[f"ConfigMap/{name}"]
+            case Delete():
+                self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
+            case AskExecutors() | AskYield() | AskOpen():
+                self._tell(action)
+        self._shut()
+
+    def _deploy(self, manifest: dict[str, Any]) -> None:
+        revision = manifest["metadata"]["labels"][REVISION_LABEL]
+        digest = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]
+        image = manifest["spec"]["template"]["spec"]["containers"][0]["image"]
+        old = self.drivers.get(revision)
+        assert old is None or not old.terminating, "applied onto what is going away"
+        pod = old.pod if old else None
+        if pod:
+            pod.ends = pod.ends or self.now + TICK
+        self.drivers[revision] = Deployed(revision, digest, image, manifest["spec"]["replicas"], pod=pod)
+
+    def _tell(self, action: AskExecutors | AskYield | AskOpen) -> None:
+        deployed = self.drivers[action.revision]
+        if deployed.pod is None or deployed.behaves("deaf"):
+            return
+        match action:
+            case AskExecutors(_, wanted):
+                deployed.pod.executors = wanted
+            case AskYield():
+                deployed.pod.phase, self.yielded = Phase.YIELDED, True
+            case AskOpen():
+                self._open(deployed)
+
+    # --------------------------------------------------------------------------------------------- the cluster
+
+    def live(self) -> None:
+        """Kubelet and drivers do what is theirs."""
+        for deployed in list(self.drivers.values()):
+            if deployed.pod and deployed.pod.ends and deployed.pod.ends <= self.now:
+                self._release(deployed)
+                deployed.pod = None
+            if deployed.terminating and not deployed.pod:
+                del self.drivers[deployed.revision]
+            elif deployed.replicas and not deployed.pod and not deployed.terminating:
+                deployed.pod = Pod(self.now, executors=deployed.executors)
+            elif deployed.pod and not deployed.pod.ends:
+                self._lives(deployed, deployed.pod)
+
+    def _shut(self) -> None:
+        for deployed in self.drivers.values():
+            if deployed.pod and (deployed.terminating or not deployed.replicas) and not deployed.pod.ends:
+                slow = deployed.behaves("deaf")
+                deployed.pod.ends = self.now + (timedelta(hours=1) if slow else TICK)
+
+    def _lives(self, deployed: Deployed, pod: Pod) -> None:
+        if deployed.behaves("broken"):
+            pod.restarts += 1
+        elif pod.phase is Phase.STARTING and not deployed.behaves("slow"):
+            pod.phase = Phase.STANDBY
+        if pod.phase is Phase.STANDBY and (self.yielded or self.holder in {None, deployed.revision}):
+            self._open(deployed)
+        if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
+            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, and started again
+
+    def _open(self, deployed: Deployed) -> None:
+        assert deployed.pod
+        deployed.pod.phase, self.holder, self.yielded = Phase.RUNNING, deployed.revision, False
+
+    def _release(self, deployed: Deployed) -> None:
+        if self.holder == deployed.revision:
+            self.yielded = True
+
+    def _driver(self, deployed: Deployed) -> Driver:
+        pod = deployed.pod
+        crashing = pod is not None and deployed.behaves("broken")
+        return Driver(
+            revision=deployed.revision,
+            digest=deployed.digest,
+            image=deployed.image,
+            replicas=deployed.replicas,
+            pods=1 if pod else 0,
+            restarts=pod.restarts if pod else 0,
+            terminating=deployed.terminating,
+            trouble=Trouble(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
+            report=self._report(deployed, pod) if pod and pod.phase is not Phase.STARTING else None,
+        )
+
+    def _report(self, deployed: Deployed, pod: Pod) -> Report:
+        runs = pod.phase is Phase.RUNNING
+        partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
+        if runs and deployed.behaves("bad"):
+            partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0, blocked="BadRecordsOverLimit", message="bad")
+        failures = 9 if runs and deployed.behaves("failing") else 0
+        last = Failure(self.now.isoformat(), "EncodeFailed", "cannot encode") if failures else None
+        seconds = int((self.now - pod.started).total_seconds())
+        return Report(
+            Status(
+                version="0",
+                group="clicks",
+                namespace="logs",
+                generation=1,
+                epoch=1,
+                lane="0",
+                phase=pod.phase,
+                time=self.now.isoformat(),
+                started=pod.started.isoformat(),
+                lag_records=2,
+                lag_seconds=3.0,
+                overdue_seconds=0.0,
+                rounds=0,
+                commits=CommitStatus(5, failures, failures, self.now.isoformat(), last, 0),
+                rates=Rates(100, 100, 100, 0, 1.0, 1.0, arrived_records=10 * seconds, task_seconds=0.1 * seconds),
+                partitions=(partition,),
+                revision=deployed.revision,
+                workers=Workers(pod.executors, pod.executors, pod.executors),
+            ),
+            self.now,
+        )
+
+    # ------------------------------------------------------------------------------------------------- looking
+
+    def _named(self, name: str) -> Deployed:
+        return next(d for d in self.drivers.values() if f"clicks-{d.revision}" == name)
+
+    @property
+    def landing(self) -> list[str]:
+        """Images of drivers that land."""
+        return [d.image for d in self.drivers.values() if d.pod and d.pod.phase is Phase.RUNNING]
+
+    @property
+    def images(self) -> list[str]:
+        """Images of all drivers there are."""
+        return sorted(d.image for d in self.drivers.values())
+
+
+def kinds(actions: Iterable[Action]) -> list[str]:
+    """What sort of actions these are, for short assertions."""
+    return [type(action).__name__ for action in actions]

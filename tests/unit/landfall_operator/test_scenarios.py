@@ -1,0 +1,235 @@
+"""Whole stories of a group, played on a model of a cluster."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from landfall_operator.status import Stage
+from tests.support.world import SITE, World, group
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def world() -> World:
+    """A group that has been landing for a while."""
+    made = World(group("good", replicas=2))
+    made.run(5 * MINUTE)
+    made.stages.clear()
+    made.events.clear()
+    return made
+
+
+def test_a_new_group_starts_and_lands() -> None:
+    world = World(group("good"))
+
+    world.run(2 * MINUTE)
+
+    assert (world.landing, world.status.phase, world.finalizer) == (["good"], "Running", True)
+    assert world.stages == [Stage.OPENING, Stage.WATCHING, Stage.SETTLED]
+
+
+def test_executors_are_told_to_the_running_driver(world: World) -> None:
+    pod = next(iter(world.drivers.values())).pod
+
+    world.edit(group("good", replicas=5))
+    world.run(MINUTE)
+
+    assert next(iter(world.drivers.values())).pod is pod
+    assert pod
+    assert pod.executors == 5
+    assert world.status.plan
+    assert (world.status.plan.change, world.status.plan.fields) == ("Live", ("replicas",))
+
+
+def test_a_new_image_is_warmed_up_before_the_old_one_yields(world: World) -> None:
+    world.edit(group("better"))
+    world.run(5 * MINUTE)
+
+    assert world.stages == [Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING]
+    assert (world.landing, world.images) == (["better"], ["better"])
+
+
+def test_a_generation_is_settled_when_its_window_is_over(world: World) -> None:
+    world.edit(group("better"))
+    world.run(3 * 60 * MINUTE)
+
+    assert (world.stages[-1], world.status.rollout.previous, world.status.phase) == (Stage.SETTLED, None, "Running")
+    assert [outcome.outcome for outcome in world.status.history] == ["Active", "Superseded"]
+
+
+def test_recreate_stops_the_old_one_first(world: World) -> None:
+    world.edit(group("better", upgrade={"strategy": "Recreate"}))
+    world.run(5 * MINUTE)
+
+    assert world.stages == [Stage.DRAINING, Stage.OPENING, Stage.WATCHING]
+    assert world.images == ["better"]
+
+
+@pytest.mark.parametrize("image", ["broken", "slow"])
+def test_a_generation_that_never_stands_by_never_stops_the_old_one(world: World, image: str) -> None:
+    world.edit(group(image))
+    world.run(15 * MINUTE)
+
+    assert world.stages == [Stage.WARMING, Stage.SETTLED]
+    assert (world.landing, world.images, world.status.phase) == (["good"], ["good"], "Stalled")
+    assert world.status.reason == "RolledBack"
+
+
+@pytest.mark.parametrize("image", ["bad", "failing"])
+def test_a_generation_that_fails_is_taken_back_once(world: World, image: str) -> None:
+    world.edit(group(image))
+    world.run(20 * MINUTE)
+
+    assert world.stages == [
+        Stage.WARMING,
+        Stage.YIELDING,
+        Stage.OPENING,
+        Stage.WARMING,
+        Stage.YIELDING,
+        Stage.OPENING,
+        Stage.WATCHING,
+        Stage.SETTLED,
+    ]
+    assert (world.landing, world.status.reason) == (["good"], "RolledBack")
+
+
+def test_another_spec_after_a_rollback_gets_its_own_try(world: World) -> None:
+    world.edit(group("bad"))
+    world.run(20 * MINUTE)
+
+    world.edit(group("better"))
+    world.run(10 * MINUTE)
+
+    assert (world.landing, world.status.phase, world.status.rollout.rejected) == (["better"], "Running", None)
+
+
+def test_rolling_back_by_hand_is_applying_the_old_spec(world: World) -> None:
+    old = world.group
+    world.edit(group("better"))
+    world.run(10 * MINUTE)
+
+    world.edit(old)
+    world.run(10 * MINUTE)
+
+    assert world.landing == ["good"]
+
+
+def test_a_change_is_withdrawn_before_it_is_done(world: World) -> None:
+    old = world.group
+    world.edit(group("slow"))
+    world.run(MINUTE)
+
+    world.edit(old)
+    world.run(MINUTE)
+
+    assert world.stages == [Stage.WARMING, Stage.SETTLED]
+    assert world.images == ["good"]
+
+
+def test_a_broken_first_spec_is_replaced_by_a_good_one() -> None:
+    world = World(group("broken"))
+    world.run(5 * MINUTE)
+
+    world.edit(group("good"))
+    world.run(5 * MINUTE)
+
+    assert (world.landing, world.images) == (["good"], ["good"])
+
+
+def test_a_driver_that_does_not_hear_is_fenced_in_time() -> None:
+    world = World(group("deaf"))
+    world.run(2 * MINUTE)
+    world.edit(group("better"))
+
+    world.run(9 * MINUTE)
+    assert world.landing == ["deaf"]
+
+    world.run(5 * MINUTE)
+    assert world.holder == next(r for r, d in world.drivers.items() if d.image == "better")
+
+
+def test_an_invalid_spec_keeps_the_last_valid_one_running(world: World) -> None:
+    world.edit(None, fault="spec.replica: unknown field, did you mean replicas?")
+    world.run(5 * MINUTE)
+
+    invalid = {c.type: c for c in world.status.conditions}["SpecValid"]
+    assert (world.landing, invalid.status, invalid.reason) == (["good"], "False", "SpecInvalid")
+    assert "did you mean replicas" in invalid.message
+
+
+def test_a_restart_happens_in_place(world: World) -> None:
+    revision = world.status.rollout.active
+
+    world.edit(group("good", replicas=2, uploadPolicy={"maxAge": "1m"}))
+    world.run(5 * MINUTE)
+
+    assert (world.status.rollout.active, world.stages, world.landing) == (revision, [Stage.SETTLED], ["good"])
+    assert world.status.plan
+    assert world.status.plan.change == "Restart"
+
+
+def test_suspending_drains_and_resuming_goes_on(world: World) -> None:
+    world.edit(group("good", state="Suspended"))
+    world.run(2 * MINUTE)
+    assert (world.landing, world.status.phase, world.yielded) == ([], "Suspended", True)
+
+    world.edit(group("good"))
+    world.run(2 * MINUTE)
+    assert (world.landing, world.status.phase) == (["good"], "Running")
+
+
+def test_a_spec_changed_while_suspended_is_what_resumes(world: World) -> None:
+    world.edit(group("good", state="Suspended"))
+    world.run(2 * MINUTE)
+    world.edit(group("better", state="Suspended"))
+    world.run(MINUTE)
+
+    world.edit(group("better"))
+    world.run(2 * MINUTE)
+
+    assert (world.landing, world.images) == (["better"], ["better"])
+
+
+def test_deleting_drains_first(world: World) -> None:
+    world.deleting = True
+    world.settle()
+    assert world.finalizer
+
+    world.run(2 * MINUTE)
+    assert (world.finalizer, world.landing, world.yielded) == (False, [], True)
+
+
+def test_a_driver_that_was_deleted_by_hand_comes_back(world: World) -> None:
+    world.drivers.clear()
+    world.run(2 * MINUTE)
+
+    assert world.landing == ["good"]
+
+
+def test_an_operator_of_another_release_restarts_nobody() -> None:
+    world = World(group(None))
+    world.run(2 * MINUTE)
+    pod = next(iter(world.drivers.values())).pod
+
+    world.site = replace(SITE, image="landfall:2")
+    world.run(2 * MINUTE)
+
+    assert next(iter(world.drivers.values())).pod is pod
+    assert world.images == ["landfall:1"]
+
+
+def test_every_step_is_told_once(world: World) -> None:
+    world.edit(group("better"))
+    world.run(3 * 60 * MINUTE)
+
+    active, previous = world.status.rollout.active, "g1-"
+    assert world.events[0].startswith(f"Warming: warming {active} up while {previous}")
+    assert [event.partition(":")[0] for event in world.events] == [
+        "Warming",
+        "Yielding",
+        "Opening",
+        "Watching",
+        "Settled",
+    ]
