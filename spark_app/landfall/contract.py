@@ -78,7 +78,7 @@ class ExitCode(IntEnum):
     STALLED = 4
     """A person is needed; the message says for what."""
     UNAVAILABLE = 5
-    """The store or the source did not answer in time; starting again may help."""
+    """The store or the source did not answer in time, or Spark died; starting again may help."""
     FAULT = 6
     """A check found what must not be."""
 

@@ -56,6 +56,13 @@ def successor_lands_more(scene: Scene, context: SparkContext, topic: str) -> Non
     assert scene.faults() == []
 
 
+def next_one_finds_nothing_to_do(scene: Scene, context: SparkContext) -> None:
+    """Except to give up what a fenced driver's tasks began to upload after all."""
+    assert land(scene.group(), context).code is ExitCode.OK
+    assert scene.audit() == EXACT
+    assert scene.faults() == []
+
+
 @pytest.mark.parametrize(("step", "done"), STEPS)
 def test_a_kill_loses_and_repeats_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, step: str, done: tuple[int, int]
@@ -81,7 +88,7 @@ def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
 
     assert frozen.end() == ExitCode.FENCED, frozen.said
     assert scene.bucket.stamps() == before
-    assert scene.faults() == []
+    next_one_finds_nothing_to_do(scene, context)
 
 
 def test_a_kill_while_tasks_upload_leaves_nothing(
@@ -117,7 +124,37 @@ def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
 
     assert frozen.end() == ExitCode.FENCED, frozen.said
     assert scene.bucket.stamps() == before
-    assert scene.faults() == []
+    next_one_finds_nothing_to_do(scene, context)
+
+
+def test_a_task_whose_worker_is_killed_is_run_again(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    driver = processes.struck(scene.document(), gate=gate)
+    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+
+    for worker in driver.workers():
+        worker.kill()
+    gate.touch()
+
+    assert driver.end() == ExitCode.OK, driver.said
+    assert scene.audit() == EXACT
+    next_one_finds_nothing_to_do(scene, context)
+
+
+def test_a_driver_whose_jvm_dies_ends_and_says_so(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
+) -> None:
+    driver = processes.struck(scene.document(), gate=tmp_path / "never")
+    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+
+    driver.jvm().kill()
+
+    assert driver.end() == ExitCode.UNAVAILABLE, driver.said
+    assert "unavailable  why=spark is gone: " in driver.said
+    assert "Traceback" not in driver.said
+    successor_lands_more(scene, context, topic)
 
 
 def test_a_kill_takes_spark_with_it(scene: Scene, topic: str, processes: Processes) -> None:

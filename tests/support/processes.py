@@ -57,6 +57,16 @@ class Process:
         """Processes of this run that are there: the driver, its JVM, its Python workers."""
         return [process for process in psutil.process_iter() if self._started(process)]
 
+    def jvm(self) -> psutil.Process:
+        """Its Spark."""
+        (jvm,) = (process for process in self.left() if process.name() == "java")
+        return jvm
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python workers that run its tasks; not their daemon, which makes new ones."""
+        (daemon,) = (process for process in self.jvm().children() if "pyspark.daemon" in process.cmdline())
+        return daemon.children()
+
     def _started(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
             return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark

@@ -132,6 +132,7 @@ class Driver:
             return ExitCode.STALLED
         except Retry as error:
             self.phase, self.tally.message = Phase.STOPPED, str(error)
+            log.error("unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
             self._give_up_flights()

@@ -17,7 +17,7 @@ from landfall.app.http import Board, serve
 from landfall.app.observer import Observer
 from landfall.app.report import picture
 from landfall.app.runner import Runner
-from landfall.app.spark import SparkRunner, spark_context
+from landfall.app.spark import SparkRunner, end, spark_context
 from landfall.app.tally import Tally
 from landfall.contract import LANE, ExitCode, Status
 from landfall.errors import Reason, Retry, Stalled
@@ -74,7 +74,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     try:
         return drive(group, store, SparkRunner(context), options, progress)
     finally:
-        context.stop()
+        end(context)
 
 
 def drive(

@@ -65,6 +65,7 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     settings = {**CONF, **(LOCAL_CONF if local else {}), "spark.driver.extraJavaOptions": java}
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # whatever it logs, it raises as well
     with _stderr_as_events():
         return SparkContext.getOrCreate(conf)
 
@@ -109,6 +110,14 @@ class Greeting:
                 self.lines.append(line.strip())
 
 
+def end(context: "SparkContext") -> None:
+    """End Spark, also one whose JVM has died."""
+    try:
+        context.stop()
+    except Exception as error:  # noqa: BLE001  # py4j lets many kinds of error through, and there is nothing left to do
+        log.warning("spark did not end well", extra={"why": _first_line(error)})
+
+
 class SparkRunner:
     """A Spark job per round, a Spark task per bin, no shuffle, nothing cached."""
 
@@ -118,15 +127,21 @@ class SparkRunner:
 
     @property
     def slots(self) -> int:
-        """Cores of all executors that are there now."""
-        return max(1, self._context.defaultParallelism)
+        """Cores of all executors that are there now.
+
+        Raises:
+            Retry: Spark is gone, and stays so in this process.
+        """
+        try:
+            return max(1, self._context.defaultParallelism)
+        except Exception as error:  # py4j lets many kinds of error through
+            raise Retry(f"spark is gone: {_first_line(error)}") from error
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """Run the bins; a job that fails as a whole fails every slice of it for now."""
-        self._context.setLocalProperty("spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins")
-        job = self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch))
         try:
-            return job.collect()
+            self._context.setLocalProperty("spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins")
+            return self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch)).collect()
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
             return _all_failed(bins, Retry(f"spark job failed: {_first_line(error)}"))
 
