@@ -91,6 +91,17 @@ def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
     next_one_finds_nothing_to_do(scene, context)
 
 
+def test_a_kill_while_rolling_forward_is_rolled_forward(
+    scene: Scene, topic: str, processes: Processes, context: SparkContext
+) -> None:
+    for step, done in (("after create COMMIT", (1, 0)), ("after complete 2", (1, 2))):
+        killed = processes.struck(scene.document(), f"KILL {step}")
+        assert killed.end() == -signal.SIGKILL, killed.said
+        assert commits_and_objects(scene) == done
+
+    successor_lands_more(scene, context, topic)
+
+
 def test_a_kill_while_tasks_upload_leaves_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Whole drivers on real Kafka, real S3 and local Spark: what comes in, however it comes in, is landed exactly once."""
 
+import json
 import time
 from collections import Counter
 from operator import itemgetter
@@ -13,7 +14,9 @@ from pyspark import SparkContext
 from landfall.app.driver import Driver
 from landfall.contract import ExitCode
 from landfall.errors import Reason
-from landfall.store import Created, Store
+from landfall.spec import ConsumerGroup
+from landfall.store import Created
+from landfall.store.s3 import S3Store
 from landfall.store.urls import open_store
 from tests.support.audit import EXACT, audit, data_keys, events, in_bucket, in_kafka, kafka_messages, parquet_rows
 from tests.support.broken import CompletesFirst
@@ -55,6 +58,22 @@ def test_aborted_transactions_are_invisible(scene: Scene, context: SparkContext)
 
     totals = scene.state().totals
     assert (totals.landed, totals.invisible) == (250, 305)  # aborted records, and a marker for each transaction
+    assert exact(scene)
+
+
+def test_an_open_transaction_holds_back_what_comes_after_it(scene: Scene, context: SparkContext) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(100)))
+    transaction = scene.kafka.transaction()
+    scene.kafka.send(transaction, topic, events(range(100, 200)))
+    scene.kafka.flush(transaction)
+    scene.kafka.produce(topic, events(range(200, 300)))
+
+    held = land(scene.group(), context)
+    assert (held.code, held.now.lag_records, held.now.rates.landed_records) == (ExitCode.OK, 0, 100)
+    transaction.commit_transaction()
+
+    assert land(scene.group(), context).code is ExitCode.OK
     assert exact(scene)
 
 
@@ -212,11 +231,11 @@ class Killed(BaseException):
     """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
 
 
-class DiesBeforeCommit:
-    """A store whose driver is dead from the moment it would write a COMMIT."""
+class DiesAtCommit:
+    """A store whose driver is dead from the moment it would write a COMMIT, or has written it."""
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._dead = store, False
+    def __init__(self, group: ConsumerGroup, *, written: bool) -> None:
+        self._store, self._written, self._dead = open_store(group.spec.output), written, False
 
     def __getattr__(self, name: str) -> Any:
         if self._dead:
@@ -224,9 +243,17 @@ class DiesBeforeCommit:
         return getattr(self._store, name)
 
     def create(self, key: str, body: bytes) -> Created:
-        self._dead |= b'"COMMIT"' in body
-        created: Created = self.__getattr__("create")(key, body)
-        return created
+        self._dead = b'"COMMIT"' in body
+        if self._dead and not self._written:
+            raise Killed
+        return self._store.create(key, body)
+
+
+def die_at_commit(group: ConsumerGroup, context: SparkContext, *, written: bool, kind: type[Driver] = Driver) -> None:
+    store = DiesAtCommit(group, written=written)
+    killed = Landing(group, context, store, kind)  # type: ignore[arg-type]  # the rest is __getattr__'s
+    with pytest.raises(Killed):
+        killed.start().end()
 
 
 @pytest.mark.parametrize(("kind", "holds"), [(Driver, True), (CompletesFirst, False)])
@@ -237,9 +264,7 @@ def test_a_driver_that_completes_first_would_be_found_out(
     topic = scene.topic()
     scene.kafka.produce(topic, events(range(1000)))
     finely = scene.group(uploadPolicy={"maxBytes": "100k", "maxAge": "1s"})
-    killed = Landing(finely, context, DiesBeforeCommit(open_store(finely.spec.output)), kind)  # type: ignore[arg-type]  # the rest is __getattr__'s
-    with pytest.raises(Killed):
-        killed.start().end()
+    die_at_commit(finely, context, written=False, kind=kind)
     scene.kafka.produce(topic, events(range(1000, 1300)))
 
     assert land(scene.group(), context).code is ExitCode.OK
@@ -247,6 +272,52 @@ def test_a_driver_that_completes_first_would_be_found_out(
     found = scene.audit()
     assert found.missing == {}
     assert (len(found.too_many) == 0, scene.faults() == []) == (holds, holds)
+
+
+# ------------------------------------------------------------------------------- decided uploads that somebody aborted
+
+
+def lose_an_upload(scene: Scene, context: SparkContext) -> str:
+    """Die with 1,000 records decided and none visible; then a lifecycle rule takes one upload. Returns the topic."""
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(1000)))
+    die_at_commit(scene.group(), context, written=True)
+    client, name = scene.bucket.server.client, scene.bucket.name
+    taken = client.list_multipart_uploads(Bucket=name)["Uploads"][1]
+    client.abort_multipart_upload(Bucket=name, Key=taken["Key"], UploadId=taken["UploadId"])
+    return topic
+
+
+def recover(scene: Scene, context: SparkContext) -> Landing:
+    """Land all there is, with a store that believes in a loss at once."""
+    group = scene.group()
+    impatient = S3Store(scene.bucket.name, "", group.spec.output.s3, pauses=(0.1,))
+    recovering = Landing(group, context, impatient).start()
+    recovering.end()
+    return recovering
+
+
+def test_a_decided_upload_that_is_lost_is_landed_again(scene: Scene, context: SparkContext) -> None:
+    topic = lose_an_upload(scene, context)
+    scene.kafka.produce(topic, events(range(1000, 1200)))
+
+    assert recover(scene, context).code is ExitCode.OK
+
+    slots = scene.bucket.keys("_landfall/scene/0/")
+    types = [json.loads(scene.bucket.read(slot))["type"] for slot in slots]
+    assert types == ["OPEN", "ADD", "COMMIT", "OPEN", "REPAIR", "COMMIT", "YIELD"]
+    assert exact(scene)
+
+
+def test_a_decided_upload_that_is_lost_and_expired_is_told(scene: Scene, context: SparkContext) -> None:
+    topic = lose_an_upload(scene, context)
+    scene.kafka.expire_before(topic, 0, 10)
+
+    stalled = recover(scene, context)
+
+    assert stalled.code is ExitCode.STALLED
+    assert stalled.now.message.startswith(f"ObjectLost: {topic}/0[0, 1000): ['{topic}/dt=2026-01-")
+    assert f"cannot be made again: {topic}/0: offsets [0, 1000) are not all there" in stalled.now.message
 
 
 # ------------------------------------------------------------------------------------------------ what records hold

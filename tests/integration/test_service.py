@@ -7,6 +7,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from pyspark import SparkContext
 
+from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
 from landfall import cli
@@ -24,7 +26,7 @@ from landfall.lane import claim
 from landfall.store.urls import open_store
 from tests.support.audit import EXACT, events
 from tests.support.kafka import Broker
-from tests.support.landing import Landing, Scene, land, wait_for
+from tests.support.landing import Landing, Scene, land, landing, wait_for
 from tests.support.processes import Process, Processes
 from tests.support.s3 import S3Server
 
@@ -109,7 +111,32 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(scene: Scene,
     assert refused.value.reason is Reason.OUTPUT_OCCUPIED
 
 
-# --------------------------------------------------------------------------------------------- a store that is away
+# ------------------------------------------------------------------------------------ a source, a store that is away
+
+
+def test_a_broker_that_is_away_is_shown_and_waited_for(
+    own_server: Callable[[Kind], Server], scene: Scene, context: SparkContext
+) -> None:
+    if os.environ.get(KAFKA.existing):
+        pytest.skip(f"{KAFKA.existing} names a broker that is not ours to stop")
+    server = own_server(KAFKA)
+    scene = replace(scene, kafka=Broker(server.up().address or ""))
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(300)))
+
+    with landing(scene.group(), context) as driver:
+        driver.wait_until_landed()
+        server.down(at_once=True)
+        away = driver.wait_until(lambda s: s.commits.failures, "the failure is shown")
+        assert away.phase == "Running"
+        assert away.commits.last_failure
+        assert away.commits.last_failure.reason == "SourceUnavailable"
+        server.up()
+        scene.kafka.produce(topic, events(range(300, 500)))
+        driver.wait_until(lambda s: s.rates.landed_records == 500 and not s.commits.unapplied, "landed on")
+
+    assert scene.audit() == EXACT
+    assert scene.faults() == []
 
 
 class TestAnOutage:
