@@ -14,6 +14,7 @@ lag is not known, commits fail, an upgrade is under way, or executors that were 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -145,35 +146,49 @@ def scale(
 
 def load(samples: Sequence[Sample]) -> Load | None:
     """Rates over the last ``RATE_WINDOW`` of the present driver; None with fewer than two samples of it."""
-    latest = samples[-1]
-    start = latest.time - RATE_WINDOW
-    window = [s for s in samples if s.driver == latest.driver and s.time >= start]
-    seconds = (latest.time - window[0].time).total_seconds()
+    own = _own(samples)
+    return _load(own, len(own) - 1)
+
+
+def _load(own: Sequence[Sample], at: int) -> Load | None:
+    """As it was when the sample ``at`` was taken; all of one driver."""
+    latest = own[at]
+    first = own[bisect_left(own, latest.time - RATE_WINDOW, key=_time)]
+    seconds = (latest.time - first.time).total_seconds()
     if seconds <= 0:
         return None
-    landed, busy = latest.landed - window[0].landed, latest.task_seconds - window[0].task_seconds
     late = min(1.0, latest.overdue_seconds / latest.lag_seconds) if latest.lag_seconds > 0 else 0.0
     return Load(
-        arriving=max(0, latest.arrived - window[0].arrived) / seconds,
-        landing=max(0, landed) / seconds,
-        speed=_speed(samples) if landed <= 0 or busy <= 0 else landed / busy,
+        arriving=max(0, latest.arrived - first.arrived) / seconds,
+        landing=max(0, latest.landed - first.landed) / seconds,
+        speed=_speed((first, latest), (own[0], latest)) or _ratio(latest.landed, latest.task_seconds),
         backlog=latest.lag_records * late,
         overdue=timedelta(seconds=latest.overdue_seconds),
     )
 
 
-def _speed(samples: Sequence[Sample]) -> float | None:
-    """From everything the present driver did in all the samples, when the last minutes saw nothing landed."""
-    own = [s for s in samples if s.driver == samples[-1].driver]
-    landed, busy = own[-1].landed - own[0].landed, own[-1].task_seconds - own[0].task_seconds
-    if landed <= 0 or busy <= 0:
-        landed, busy = own[-1].landed, own[-1].task_seconds
-    return landed / busy if landed > 0 and busy > 0 else None
+def _speed(*spans: tuple[Sample, Sample]) -> float | None:
+    """Over the first of these spans of time in which something was landed."""
+    measured = (_ratio(b.landed - a.landed, b.task_seconds - a.task_seconds) for a, b in spans)
+    return next((speed for speed in measured if speed), None)
+
+
+def _ratio(landed: int, seconds: float) -> float | None:
+    return landed / seconds if landed > 0 and seconds > 0 else None
+
+
+def _own(samples: Sequence[Sample]) -> list[Sample]:
+    """Those of the present driver."""
+    return [sample for sample in samples if sample.driver == samples[-1].driver]
+
+
+def _time(sample: Sample) -> datetime:
+    return sample.time
 
 
 def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
     latest = samples[-1]
-    own = [s for s in samples if s.driver == latest.driver]
+    own = _own(samples)
     if now - latest.time > COOLDOWN:
         return ScalingReason.HOLD_LAG_UNKNOWN
     if latest.time - own[0].time < STABILISATION and latest.wanted > 0:
@@ -227,14 +242,12 @@ def _needed(seen: Load, policy: Autoscaling, cores: int, utilisation: float) -> 
 
 def _most_needed(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
     """The largest number that was needed at any time in ``DOWN_WINDOW``; None if that is not known for all of it."""
-    latest = samples[-1]
-    own = [i for i, s in enumerate(samples) if s.driver == latest.driver]
-    if latest.time - samples[own[0]].time < DOWN_WINDOW:
+    own = _own(samples)
+    start = own[-1].time - DOWN_WINDOW
+    if own[0].time > start:
         return None
-    inside = [i for i in own if samples[i].time >= latest.time - DOWN_WINDOW]
-    loads = [load(samples[own[0] : i + 1]) for i in inside]
-    needed = [_needed(seen, policy, cores, UTILISATION) for seen in loads if seen]
-    return max(needed, default=None)
+    loads = [_load(own, at) for at in range(bisect_left(own, start, key=_time), len(own))]
+    return max((_needed(seen, policy, cores, UTILISATION) for seen in loads if seen), default=None)
 
 
 def _changed_since(samples: Sequence[Sample], since: datetime) -> bool:
