@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers ready lock crds fmt check test unit properties behaviour integration bench demo demo-clean clean
+.PHONY: help setup servers ready lock crds fmt check test unit properties behaviour integration sim bench demo demo-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ behaviour: ready ## One suite on every implementation of a protocol
 
 integration: ready ## Real Kafka, S3 and Spark
 	@$(PYTEST) -q $(PARALLEL) tests/integration
+
+sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs
+	@$(BIN)/python -m tests.sim
 
 bench: ready ## Measure speed, memory and requests (ARGS="--help" tells more)
 	@$(BIN)/python -m tests.bench $(ARGS)

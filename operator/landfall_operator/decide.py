@@ -41,7 +41,7 @@ from landfall_operator.identity import digest_of, revision_of
 from landfall_operator.manifests import Owner
 from landfall_operator.merge import Json
 from landfall_operator.observe import Driver, Observed
-from landfall_operator.pods import Site
+from landfall_operator.pods import Site, account_of
 from landfall_operator.status import Stage
 
 HISTORY = 10
@@ -75,7 +75,7 @@ def _intent(observed: Observed, chosen: Course) -> Iterator[Action]:
 def _objects(observed: Observed, chosen: Course, site: Site) -> Iterator[Action]:
     wanted = wanted_drivers(observed, chosen)
     if chosen.group and not observed.deleting:
-        yield from _shared(observed, site)
+        yield from _shared(observed, account_of(chosen.group), site)
     for revision, replicas in wanted.items():
         yield from _driver(observed, chosen, site, revision, replicas)
     for revision, driver in sorted(observed.drivers.items()):
@@ -97,11 +97,11 @@ def wanted_drivers(observed: Observed, chosen: Course) -> Mapping[str, int]:
     return wanted
 
 
-def _shared(observed: Observed, site: Site) -> Iterator[Action]:
+def _shared(observed: Observed, account: str, site: Site) -> Iterator[Action]:
     secret = names.control_name(observed.name)
     if f"Secret/{secret}" not in observed.hashes:
         yield EnsureToken(secret)
-    for manifest in manifests.shared(_owner(observed), site):
+    for manifest in manifests.shared(_owner(observed), account, site):
         yield from _applied(observed, manifest)
 
 

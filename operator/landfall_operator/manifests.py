@@ -35,14 +35,20 @@ class Owner:
     uid: str
 
 
-def shared(owner: Owner, site: Site) -> tuple[Json, ...]:
-    """What all drivers of a group share, in the order to make it in; the Secret with the token is not among it."""
+def shared(owner: Owner, account: str, site: Site) -> tuple[Json, ...]:
+    """What all drivers of a group share, in the order to make it in; the Secret with the token is not among it.
+
+    Args:
+        owner: whose it is.
+        account: the ServiceAccount that drivers run as, which may be the user's own.
+        site: where the operator is.
+    """
     return tuple(
         sealed(manifest)
         for manifest in (
             _service_account(owner),
             _role(owner),
-            _role_binding(owner),
+            _role_binding(owner, account),
             _service(owner),
             _network_policy(owner, site),
             _disruption_budget(owner),
@@ -137,12 +143,12 @@ def _role(owner: Owner) -> Json:
     }
 
 
-def _role_binding(owner: Owner) -> Json:
+def _role_binding(owner: Owner, account: str) -> Json:
     name = names.driver_name(owner.name)
     return {
         **_object(owner, "rbac.authorization.k8s.io/v1", "RoleBinding", name),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": owner.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": owner.namespace}],
     }
 
 

@@ -62,7 +62,7 @@ def driver_template(group: ConsumerGroup, image: str, site: Site) -> Json:
         "metadata": {"annotations": {DIGEST_ANNOTATION: digest_of(group)}},
         "spec": {
             **_common(group, site),
-            "serviceAccountName": driver_name(name),
+            "serviceAccountName": account_of(group),
             "terminationGracePeriodSeconds": int(grace.total_seconds()),
             "containers": [_driver(group, image, site)],
         },
@@ -72,7 +72,10 @@ def driver_template(group: ConsumerGroup, image: str, site: Site) -> Json:
         {"name": "control", "secret": {"secretName": control_name(name), "defaultMode": 0o440}},
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
-    return _labelled(merged(ours, overlay(group.spec.driver, "driver")), labels(name, "driver", revision))
+    # what the driver is told by its environment stays as it is: a REVISION of somebody else's would never get the lane
+    told = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
+    template = merged(merged(ours, overlay(group.spec.driver, "driver")), told)
+    return _labelled(template, labels(name, "driver", revision))
 
 
 def executor_template(group: ConsumerGroup, site: Site) -> Json:
@@ -132,6 +135,11 @@ def executor_memory(group: ConsumerGroup) -> tuple[int, int]:
     given = size.limits.get("memory") or size.requests.get("memory")
     total = quantity(given) if given else HEAP + tasks * (group.spec.tuning.task_memory + PER_TASK)
     return HEAP, max(total - HEAP, LEAST_OVERHEAD)
+
+
+def account_of(group: ConsumerGroup) -> str:
+    """The ServiceAccount of the driver: the user's or the one we make."""
+    return group.spec.driver.service_account_name or driver_name(group.metadata.name)
 
 
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:

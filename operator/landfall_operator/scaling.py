@@ -209,7 +209,7 @@ def _decided(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scal
         return _unmeasured(latest, policy)
     needed = _needed(seen, policy, cores, UTILISATION)
     message = _explained(seen, policy, cores)
-    if _needed(seen, policy, cores, FULL) > latest.wanted:
+    if seen.slots(policy.catch_up, FULL) > latest.wanted * cores:
         return _up(samples, seen, policy, needed, message)
     kept = _most_needed(samples, policy, cores)
     if kept is None or kept >= latest.wanted or _changed_since(samples, now - COOLDOWN):

@@ -67,7 +67,7 @@ class Pod(Model):
     annotations: Labels = Field(default_factory=dict)
     """Annotations."""
     service_account_name: DnsName | None = None
-    """One of your own, as web identities need it; for the driver it must be allowed what the made one is."""
+    """One of your own, as web identities need it; the driver's is given the rights that Spark needs."""
     node_selector: Labels = Field(default_factory=dict)
     """Labels of the nodes to run on."""
     tolerations: tuple[Anything, ...] = ()

@@ -1,0 +1,165 @@
+"""What is applied to a cluster, held against files to read. ``LANDFALL_SNAPSHOTS=write`` writes them anew."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from landfall.cli.group_file import expand
+from landfall.spec import ConsumerGroup, parse_group
+from landfall_operator import manifests
+from landfall_operator.identity import contract, document, revision_of
+from landfall_operator.manifests import Owner
+from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
+from landfall_operator.pods import MIB, account_of, driver_template, executor_memory, executor_template, spark_defaults
+from tests.support.world import SITE, group
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+OWNER = Owner("clicks", "logs", "0f0f")
+FULL: dict[str, Any] = {
+    "source": {
+        "kafka": {
+            "bootstrapServers": "kafka:9092",
+            "topicPattern": "^app",
+            "propertiesSecretRef": {"name": "kafka.auth"},
+        }
+    },
+    "output": {"url": "s3://logs/parsed", "s3": {"credentialsSecretRef": {"name": "s3"}}},
+    "driver": {
+        "labels": {"team": "web", "landfall.dev/group": "mine"},
+        "annotations": {"a": "b"},
+        "serviceAccountName": "own",
+        "priorityClassName": "high",
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "env": [{"name": "TZ", "value": "UTC"}, {"name": "LANDFALL_REVISION", "value": "mine"}],
+        "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "volumeMounts": [{"name": "ca", "mountPath": "/ca", "readOnly": True}],
+        "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
+        "securityContext": {"fsGroup": 1000},
+        "containers": [
+            {"name": "driver", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}},
+            {"name": "proxy", "image": "p"},
+        ],
+    },
+    "executor": {
+        "cores": 2,
+        "imagePullPolicy": "Never",
+        "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "3Gi", "cpu": "2"}},
+        "affinity": {"podAntiAffinity": {}},
+    },
+}
+
+
+class Plain(yaml.SafeDumper):
+    """Writes everything out, and texts of several lines as such."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML's signature
+        return True
+
+
+Plain.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None),
+)
+
+
+def made(spec: ConsumerGroup) -> list[dict[str, Any]]:
+    return [
+        *manifests.shared(OWNER, account_of(spec), SITE),
+        manifests.control_secret(OWNER, "hush"),
+        manifests.controller_revision(OWNER, spec, "good", 1),
+        manifests.config_map(OWNER, spec, "good", 2, SITE),
+        manifests.deployment(OWNER, spec, "good", 1, SITE),
+    ]
+
+
+@pytest.mark.parametrize(("name", "spec"), [("minimal", group()), ("full", group(**FULL))])
+def test_manifests_are_the_reviewed_ones(name: str, spec: ConsumerGroup) -> None:
+    path = SNAPSHOTS / f"{name}.yaml"
+    text = yaml.dump_all(made(spec), Dumper=Plain, sort_keys=True, width=120)
+    if os.environ.get("LANDFALL_SNAPSHOTS") == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    assert text == path.read_text()
+
+
+def test_every_object_is_owned_and_labelled() -> None:
+    for manifest in made(group()):
+        metadata = manifest["metadata"]
+        assert metadata["ownerReferences"][0]["uid"] == "0f0f"
+        assert labels("clicks").items() <= metadata["labels"].items()
+
+
+def test_a_hash_tells_what_was_applied() -> None:
+    one, other = (manifests.config_map(OWNER, group(), "good", n, SITE) for n in (1, 2))
+
+    hashes = [m["metadata"]["annotations"][HASH_ANNOTATION] for m in (one, other)]
+
+    assert hashes[0] != hashes[1]
+    assert manifests.config_map(OWNER, group(), "good", 1, SITE) == one
+
+
+def test_a_live_change_leaves_the_pod_template_alone() -> None:
+    assert driver_template(group(replicas=1), "good", SITE) == driver_template(group(replicas=7), "good", SITE)
+
+
+def test_the_driver_reads_the_same_group_back() -> None:
+    spec = group(**FULL, route={"pattern": "x${y}"})
+    text = manifests.config_map(OWNER, spec, "good", 2, SITE)["data"]["group.json"]
+
+    assert text == contract(spec)
+    assert parse_group(expand(yaml.safe_load(text), {})) == spec
+    assert parse_group(document(spec)) == spec
+
+
+def test_pods_run_as_the_restricted_standard_wants() -> None:
+    pod = driver_template(group(), "good", SITE)["spec"]
+    container = pod["containers"][0]
+
+    assert (pod["securityContext"]["runAsNonRoot"], pod["enableServiceLinks"]) == (True, False)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
+    template = driver_template(group(**FULL), "good", SITE)
+    pod, names = template["spec"], [c["name"] for c in template["spec"]["containers"]]
+    env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+
+    assert names == ["driver", "proxy"]
+    assert (env["TZ"], env["LANDFALL_REVISION"]) == ("UTC", revision_of(group(**FULL)))
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "1", "memory": "1Gi"},
+        "limits": {"memory": "2Gi"},
+    }
+    assert (pod["securityContext"]["fsGroup"], pod["securityContext"]["runAsNonRoot"]) == (1000, True)
+    assert {v["name"] for v in pod["volumes"]} == {"group", "control", "secret-0", "secret-1", "ca"}
+    assert template["metadata"]["labels"]["landfall.dev/group"] == "clicks"
+    assert template["metadata"]["annotations"].keys() == {"a", DIGEST_ANNOTATION}
+
+
+def test_executors_get_their_sizes_by_spark() -> None:
+    spec = group(**FULL)
+    conf = dict(line.split(" ", 1) for line in spark_defaults(spec, "good", 2, SITE).splitlines())
+
+    assert "resources" not in executor_template(spec, SITE)["spec"]["containers"][0]
+    assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("512m", "2560m")
+    assert (conf["spark.kubernetes.executor.request.cores"], conf["spark.executor.cores"]) == ("100m", "2")
+    assert conf["spark.executor.instances"] == "2"
+
+
+def test_executors_have_room_for_what_their_tasks_hold() -> None:
+    heap, overhead = executor_memory(group(executor={"cores": 4}))
+
+    assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 192))
+
+
+def test_the_longest_names_fit() -> None:
+    longest = Owner("x" * 40, "logs", "u")
+    spec = group(generation=2**31 - 1)
+
+    assert max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, "i", 1, SITE)]) <= 63

@@ -1,0 +1,80 @@
+"""The table has a way on from everywhere, and deleting always comes first."""
+
+import pytest
+
+from landfall_operator.rollout import TABLE, Event, advanced, happening
+from landfall_operator.status import RolloutStatus, Stage
+from tests.support.world import START
+
+
+def reachable(stage: Stage) -> set[Stage]:
+    found, ahead = set(), [stage]
+    while ahead:
+        at = ahead.pop()
+        if at not in found:
+            found.add(at)
+            ahead.extend(TABLE[at].values())
+    return found
+
+
+ROWS = [(stage, event) for stage, row in TABLE.items() for event in row]
+
+
+def test_every_stage_has_a_row() -> None:
+    assert set(TABLE) == set(Stage)
+
+
+def test_every_stage_is_reached_from_the_first() -> None:
+    assert reachable(Stage.SETTLED) == set(Stage)
+
+
+@pytest.mark.parametrize("stage", sorted(set(Stage) - {Stage.DELETING, Stage.DELETED}))
+def test_every_stage_settles_or_goes_and_deleting_comes_first(stage: Stage) -> None:
+    assert next(iter(TABLE[stage])) is Event.DELETE
+    assert {Stage.SETTLED, Stage.DELETED} <= reachable(stage)
+
+
+@pytest.mark.parametrize("stage", [Stage.YIELDING, Stage.DRAINING, Stage.SUSPENDING, Stage.DELETING])
+def test_no_stage_waits_for_ever_for_a_driver(stage: Stage) -> None:
+    assert Event.TIMED_OUT in TABLE[stage]
+
+
+def test_every_event_matters_somewhere() -> None:
+    assert {event for _, event in ROWS} == set(Event)
+
+
+def test_the_order_of_a_row_is_the_priority() -> None:
+    everything = frozenset(Event)
+
+    assert happening(Stage.WARMING, everything) is Event.DELETE
+    assert happening(Stage.WARMING, everything - {Event.DELETE, Event.SUSPEND}) is Event.CHANGE_WARM
+    assert happening(Stage.DELETED, everything) is None
+
+
+@pytest.mark.parametrize(("stage", "event"), ROWS)
+def test_every_step_starts_its_own_clock(stage: Stage, event: Event) -> None:
+    before = RolloutStatus(stage=stage, active="g1-a", target="g2-b")
+
+    after = advanced(before, event, "g2-b", START, None)
+
+    assert (after.stage, after.since) == (TABLE[stage][event], START)
+
+
+def test_a_hand_over_remembers_what_to_go_back_to() -> None:
+    before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b")
+
+    after = advanced(before, Event.YIELDED, "g2-b", START, None)
+
+    assert (after.active, after.target, after.previous) == ("g2-b", None, "g1-a")
+
+
+def test_an_unproven_revision_is_nothing_to_go_back_to() -> None:
+    before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g3-c", previous="g1-a")
+
+    assert advanced(before, Event.YIELDED, "g3-c", START, None).previous == "g1-a"
+
+
+def test_going_back_has_nothing_to_go_back_to() -> None:
+    before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g1-a", previous="g1-a")
+
+    assert advanced(before, Event.YIELDED, "g1-a", START, None).previous is None
