@@ -57,8 +57,8 @@ def _tools(group: ConsumerGroup) -> _Tools:
     if not _kept or _kept[0].group != group:
         while _kept:
             _kept.pop().reader.close()
-        _settle()
         _kept.append(_Tools.of(group))
+        _settle()
     return _kept[0]
 
 

@@ -29,11 +29,11 @@ READING: Mapping[str, object] = {
 
 PACE: Mapping[str, object] = {
     # what was fetched beyond the end of a slice is thrown away: little is asked for ahead, but asked for again at once
-    "queued.max.messages.kbytes": 16 * 1024,
+    "queued.max.messages.kbytes": 8 * 1024,
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 10,
     # a message may be larger than any of these but the last
-    "fetch.message.max.bytes": 4 * 2**20,
+    "fetch.message.max.bytes": 2 * 2**20,
     "fetch.max.bytes": 64 * 2**20,
     "receive.message.max.bytes": 256 * 2**20,
     # an unreachable broker is told by our errors; librdkafka would tell it twenty times a second

@@ -1,0 +1,33 @@
+"""What a worker keeps between tasks."""
+
+from landfall.errors import Reason, Stalled
+from landfall.landed import FailedSlice
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.sink import Batch
+from landfall.sink.worker import land_bin
+from landfall.spec import parse_group
+
+PIECES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
+
+
+def test_a_spec_that_cannot_be_used_fails_every_slice_with_its_reason() -> None:
+    group = parse_group(
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "g"},
+            "spec": {
+                "source": {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}},
+                "output": {"url": "file:///nowhere", "format": "Papyrus"},
+            },
+        }
+    )
+
+    results = land_bin(Batch(group, "token"), PIECES)
+
+    assert [result.piece for result in results] == PIECES
+    for result in results:
+        assert isinstance(result, FailedSlice)
+        assert isinstance(result.error, Stalled)
+        assert result.error.reason is Reason.SPEC_INVALID
+        assert "Papyrus" in str(result.error)
