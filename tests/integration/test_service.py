@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pyspark import SparkContext
 
 from dev.servers.kafka import KAFKA
@@ -93,10 +92,8 @@ def test_two_groups_on_one_output_root_are_refused(
     scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     claim(open_store(scene.group("first").spec.output), "default/first")
-    group = tmp_path / "group.yaml"
-    group.write_text(yaml.safe_dump(scene.document("second")))
 
-    code = cli.main(["run", str(group)])
+    code = cli.main(["run", str(scene.file(tmp_path, name="second"))])
 
     told = "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to default/first, not to default/second"
     assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, told)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import yaml
 from pyspark import SparkContext
 
 from landfall.app.driver import Driver, Parts
@@ -87,6 +89,12 @@ class Scene:
 
     def group(self, name: str = "scene", **spec: Any) -> ConsumerGroup:
         return parse_group(self.document(name, **spec))
+
+    def file(self, folder: Path, **spec: Any) -> Path:
+        """The group as a file, which the command line takes."""
+        path = folder / "group.yaml"
+        path.write_text(yaml.safe_dump(self.document(**spec)))
+        return path
 
     # ------------------------------------------------------------------------------------------------- afterwards
 

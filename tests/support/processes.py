@@ -64,8 +64,8 @@ class Process:
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers that run its tasks; not their daemon, which makes new ones."""
-        (daemon,) = (process for process in self.jvm().children() if "pyspark.daemon" in process.cmdline())
-        return daemon.children()
+        python = [process for process in self.left() if "pyspark.daemon" in process.cmdline()]
+        return [process for process in python if process.ppid() in {parent.pid for parent in python}]
 
     def _started(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
