@@ -161,6 +161,7 @@ def test_an_invalid_spec_keeps_the_last_valid_one_running(world: World) -> None:
 
 def test_a_restart_happens_in_place(world: World) -> None:
     revision = world.status.rollout.active
+    pod = next(iter(world.drivers.values())).pod
 
     world.edit(group("good", replicas=2, uploadPolicy={"maxAge": "1m"}))
     world.run(5 * MINUTE)
@@ -168,6 +169,7 @@ def test_a_restart_happens_in_place(world: World) -> None:
     assert (world.status.rollout.active, world.stages, world.landing) == (revision, [Stage.SETTLED], ["good"])
     assert world.status.plan
     assert world.status.plan.change == "Restart"
+    assert next(iter(world.drivers.values())).pod is not pod
 
 
 def test_suspending_drains_and_resuming_goes_on(world: World) -> None:
@@ -211,13 +213,13 @@ def test_a_driver_that_was_deleted_by_hand_comes_back(world: World) -> None:
 def test_an_operator_of_another_release_restarts_nobody() -> None:
     world = World(group(None))
     world.run(2 * MINUTE)
-    pod = next(iter(world.drivers.values())).pod
+    pod, hashes = next(iter(world.drivers.values())).pod, dict(world.hashes)
 
     world.site = replace(SITE, image="landfall:2")
     world.run(2 * MINUTE)
 
     assert next(iter(world.drivers.values())).pod is pod
-    assert world.images == ["landfall:1"]
+    assert (world.images, world.hashes) == (["landfall:1"], hashes)
 
 
 def test_every_step_is_told_once(world: World) -> None:
@@ -233,3 +235,15 @@ def test_every_step_is_told_once(world: World) -> None:
         "Watching",
         "Settled",
     ]
+
+
+def test_a_driver_that_is_still_going_is_not_made_again_before_it_is_gone() -> None:
+    world = World(group("deaf"))
+    world.run(2 * MINUTE)
+    world.edit(group("better"))
+    world.run(15 * MINUTE)
+
+    world.edit(group("deaf", badRecords={"maxRatio": "0.5"}))
+    world.run(90 * MINUTE)
+
+    assert world.landing == ["deaf"]
