@@ -51,8 +51,8 @@ check: setup ## Format, lint, types, import contracts, dependencies
 test: ready check ## Everything: check, then all tests
 	@$(PYTEST) $(PARALLEL) tests
 
-unit: setup ## Tests of single modules (seconds)
-	@$(PYTEST) -q tests/unit
+unit: setup ## Tests of single modules, without the slow ones (seconds)
+	@$(PYTEST) -q $(PARALLEL) -m "not slow" tests/unit
 
 properties: setup ## Laws, tried on random input
 	@$(PYTEST) -q $(PARALLEL) tests/properties

@@ -43,6 +43,7 @@ def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
     return Outputs(BUDGET, 0, begin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least_part_bytes", [1, 50_000, 10**9])
 @pytest.mark.parametrize("block_bytes", [1_000, 10**9])
 def test_1000_output_partitions_stay_within_the_budget(block_bytes: int, least_part_bytes: int) -> None:

@@ -318,6 +318,7 @@ def test_the_same_range_gives_the_same_bytes_however_it_was_chunked(output: dict
     assert len(bodies[0]) == 4
 
 
+@pytest.mark.slow
 def test_parts_are_of_the_stores_size() -> None:
     store = MemoryStore()
     rows, piece = many(60_000, 1), Slice(TP, OffsetRange(100, 60_100))
@@ -350,6 +351,7 @@ def over_budget(chunk: int) -> tuple[LandedSlice, dict[str, bytes]]:
     return result, content(result, store)
 
 
+@pytest.mark.slow
 def test_over_its_budget_a_task_starts_new_objects_that_hold_every_row_once() -> None:
     result, bodies = over_budget(10_000)
 

@@ -20,6 +20,8 @@ from landfall.app.tally import Tally
 from landfall.contract import Phase, Status
 
 STUCK = timedelta(minutes=2)
+SHUTDOWN_SECONDS = 0.1
+"""How long ``shutdown`` may have to wait."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status       progress, as JSON\n/metrics      for Prometheus\n"
@@ -76,7 +78,7 @@ def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True).start()
     return server
 
 
