@@ -125,10 +125,12 @@ def _counts(observed: Observed, rollout: RolloutStatus) -> ConsumerGroup | None:
     refused = observed.spec is None or (rollout.rejected is not None and _asked(observed) == rollout.rejected.digest)
     if not refused:
         return observed.spec
-    record = observed.record(rollout.target or rollout.active)
-    if record is None:
-        return observed.spec
-    return _with_live(record.group, observed.spec) if observed.spec else record.group
+    revision = rollout.target or rollout.active
+    record = observed.record(revision)
+    if observed.spec and record:
+        return _with_live(record.group, observed.spec)
+    last_valid = observed.contracts.get(revision) if revision else None
+    return observed.spec or last_valid or (record.group if record else None)
 
 
 def _with_live(group: ConsumerGroup, asked: ConsumerGroup) -> ConsumerGroup:

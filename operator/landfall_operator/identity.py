@@ -7,14 +7,11 @@ from the defaults: a release that adds a field, or an operator that is upgraded,
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from landfall.spec import ConsumerGroup
+from landfall.spec import ConsumerGroup, parse_group
 from landfall_operator.classify import Change, leaves, weight
-
-_VARIABLE = re.compile(r"\$\{")
 
 
 def revision_of(group: ConsumerGroup) -> str:
@@ -37,6 +34,15 @@ def contract(group: ConsumerGroup) -> str:
     return json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def contract_read(text: str) -> ConsumerGroup:
+    """The resource in a contract.
+
+    Raises:
+        Stalled: SPEC_INVALID, this release no longer reads it.
+    """
+    return parse_group(_unescaped(json.loads(text)))
+
+
 def manifest_hash(manifest: Mapping[str, Any]) -> str:
     """Of an object as we would apply it."""
     return _hash(manifest)[:16]
@@ -53,11 +59,20 @@ def _hash(value: object) -> str:
 
 
 def _escaped(value: Any) -> Any:
+    return _texts(value, lambda text: text.replace("${", "$${"))
+
+
+def _unescaped(value: Any) -> Any:
+    return _texts(value, lambda text: text.replace("$${", "${"))
+
+
+def _texts(value: Any, changed: Callable[[str], str]) -> Any:
+    """The same document with every text in it changed."""
     match value:
         case str():
-            return _VARIABLE.sub("$${", value)
+            return changed(value)
         case dict():
-            return {key: _escaped(item) for key, item in value.items()}
+            return {key: _texts(item, changed) for key, item in value.items()}
         case list():
-            return [_escaped(item) for item in value]
+            return [_texts(item, changed) for item in value]
     return value

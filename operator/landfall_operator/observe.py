@@ -143,6 +143,7 @@ class Observed:
         status: what the operator wrote last.
         records: specs that were to be run, oldest first.
         drivers: Deployments of drivers by revision.
+        contracts: what the ConfigMap of a revision holds, by revision: the last valid spec, with its live settings.
         hashes: of every other object the group owns, by ``Kind/name``, as it was applied.
         samples: measurements of the last half an hour, oldest first.
     """
@@ -159,6 +160,7 @@ class Observed:
     status: GroupStatus = field(default_factory=GroupStatus)
     records: tuple[Record, ...] = ()
     drivers: Mapping[str, Driver] = field(default_factory=dict)
+    contracts: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
 

@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from landfall.contract import ExitCode, Status
-from landfall.spec import parse_group
+from landfall.spec import ConsumerGroup, parse_group
 from landfall_operator.conditions import Reason
+from landfall_operator.identity import contract_read
 from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
 from landfall_operator.observe import Driver, Record, Report, Trouble
 from landfall_operator.texts import shortened
@@ -84,6 +85,15 @@ def record_of(revision: Json) -> Record:
         image=revision["data"]["image"],
         made=datetime.fromisoformat(revision["metadata"]["creationTimestamp"]),
     )
+
+
+def contract_of(config_map: Json) -> ConsumerGroup:
+    """The spec that a revision's driver reads.
+
+    Raises:
+        Stalled: SPEC_INVALID, this release no longer reads it.
+    """
+    return contract_read(config_map["data"]["group.json"])
 
 
 def hashes_of(objects: Iterable[Json]) -> dict[str, str]:

@@ -50,6 +50,7 @@ def take(world: World, step: tuple[str, Any]) -> None:
         case ("lose", _):
             world.drivers.clear()
             world.hashes.clear()
+            world.contracts.clear()
         case ("wait", time):
             world.run(time)
     world.settle()

@@ -32,6 +32,7 @@ from landfall_operator.decide import decide
 from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
 from landfall_operator.observe import Driver, Observed, Record, Report, Trouble, measured
 from landfall_operator.pods import Site
+from landfall_operator.reading import contract_of
 from landfall_operator.report import report
 from landfall_operator.status import GroupStatus, Stage
 
@@ -95,6 +96,7 @@ class World:
     finalizer: bool = False
     status: GroupStatus = field(default_factory=GroupStatus)
     records: list[Record] = field(default_factory=list)
+    contracts: dict[str, ConsumerGroup] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     drivers: dict[str, Deployed] = field(default_factory=dict)
     holder: str | None = None
@@ -127,6 +129,7 @@ class World:
             status=self.status,
             records=tuple(self.records),
             drivers=drivers,
+            contracts=dict(self.contracts),
             hashes=dict(self.hashes),
             samples=tuple(sample for told in reports if (sample := measured(told))),
         )
@@ -182,12 +185,15 @@ class World:
                 self._deploy(manifest)
             case Apply(manifest):
                 self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][HASH_ANNOTATION]
+                if manifest["kind"] == "ConfigMap":
+                    self.contracts[manifest["metadata"]["labels"][REVISION_LABEL]] = contract_of(manifest)
             case ScaleDriver(name, replicas):
                 self._named(name).replicas = replicas
             case Delete("Deployment", name):
                 self._named(name).terminating = True
             case Delete("ConfigMap", name):
                 del self.hashes[f"ConfigMap/{name}"]
+                del self.contracts[name.removeprefix("clicks-")]
             case Delete():
                 self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
             case AskExecutors() | AskYield() | AskOpen():

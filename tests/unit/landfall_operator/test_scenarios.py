@@ -159,6 +159,16 @@ def test_an_invalid_spec_keeps_the_last_valid_one_running(world: World) -> None:
     assert "did you mean replicas" in invalid.message
 
 
+def test_an_invalid_spec_keeps_what_was_asked_for_last(world: World) -> None:
+    world.edit(group("good", replicas=4, state="Suspended"))
+    world.run(2 * MINUTE)
+
+    world.edit(None, fault="not valid")
+    world.run(5 * MINUTE)
+
+    assert (world.landing, world.status.rollout.stage) == ([], Stage.SUSPENDED)
+
+
 def test_a_restart_happens_in_place(world: World) -> None:
     revision = world.status.rollout.active
     pod = next(iter(world.drivers.values())).pod
