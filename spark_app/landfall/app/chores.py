@@ -13,10 +13,14 @@ from landfall.landed import LandedSlice, SliceResult
 from landfall.offsets import TopicPartition
 from landfall.source import Log
 from landfall.store import Store, Upload
+from landfall.store.probe import PREFIX as PROBES
 
 log = logging.getLogger(__name__)
 
 SWEEP_INTERVAL = timedelta(hours=1)
+
+PROBE_AGE = timedelta(hours=1)
+"""What a driver that died while it probed the store left behind; a younger one may be a driver that is starting now."""
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -61,6 +65,7 @@ class Chores:
         """
         self._swept = now
         _quietly("sweep", partial(sweep, self._store, ours, (), now))
+        _quietly("sweep of probes", partial(sweep, self._store, _is_probe, (), now - PROBE_AGE))
 
     def sweep_if_due(
         self, ours: Callable[[str], bool], decided: Collection[str], now: datetime, age: timedelta
@@ -73,6 +78,10 @@ class Chores:
     def finish(self) -> None:
         """Wait for what is under way."""
         self._pool.shutdown(wait=True)
+
+
+def _is_probe(key: str) -> bool:
+    return key.startswith(PROBES)
 
 
 def _quietly(what: str, do: Callable[[], object]) -> None:

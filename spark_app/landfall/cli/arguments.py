@@ -20,7 +20,7 @@ exit codes:
   2  the command line or the group file is wrong; the message names the field
   3  fenced: another driver took over, this one wrote nothing more
   4  stalled: a person is needed, the message says for what
-  5  the store or Kafka could not be reached; trying again may help
+  5  the store, Kafka or Spark is not there; trying again may help
   6  a check found a fault
 """
 

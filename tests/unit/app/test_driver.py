@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -14,7 +15,7 @@ from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.store.faults import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
-from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -289,3 +290,23 @@ def test_a_topic_named_in_the_spec_that_is_not_there_is_told_and_the_others_land
     assert one.run() is ExitCode.STALLED
     assert one.tally.message == "TopicMissing: typo: there is no such topic"
     assert landed_offsets(store) == written_offsets(log)
+
+
+def test_what_dead_drivers_left_is_swept_and_nothing_else() -> None:
+    at = [NOW - timedelta(days=2)]
+    store, log = MemoryStore(clock=lambda: at[0]), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    for key in (
+        "a/all/1_0_00000000000000000010.txt",
+        "_landfall/_probe/x/object",
+        "b/all/1_0_00000000000000000000.txt",
+    ):
+        store.begin(key, "dead")
+    at[0] = NOW + timedelta(days=1)
+    store.begin("_landfall/_probe/y/object", "starting")
+
+    assert driver(group(), store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
+    assert [upload.key for upload in store.open_uploads("")] == [
+        "_landfall/_probe/y/object",
+        "b/all/1_0_00000000000000000000.txt",
+    ]
