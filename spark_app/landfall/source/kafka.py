@@ -20,7 +20,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
-from landfall.source.faults import denied, meaning
+from landfall.source.faults import Trouble, meaning, metadata
 from landfall.source.properties import PACE, READING, connected, kafka_properties
 from landfall.spec import ConsumerGroup, Kafka
 
@@ -42,8 +42,8 @@ class KafkaLog:
         """
         self._seconds = answer_timeout.total_seconds()
         self._kafka = group.spec.source.kafka
-        self._trouble: KafkaError | None = None
-        properties: dict[str, Any] = {**PACE, **kafka_properties(group), "error_cb": self._note}
+        self._trouble = Trouble()
+        properties: dict[str, Any] = {**PACE, **kafka_properties(group), "error_cb": self._trouble.note}
         self._admin = connected(AdminClient, properties)
         self._mirror = connected(Consumer, {**properties, **READING})
         self._looking = Lock()
@@ -54,7 +54,7 @@ class KafkaLog:
     def topics(self) -> tuple[Topic, ...]:
         """The topics the group lands; those named in the spec that do not exist are left out."""
         try:
-            known = self._admin.list_topics(timeout=self._seconds).topics
+            known = metadata(self._admin, self._trouble, self._seconds).topics
             names = sorted(name for name in known if wanted(self._kafka, name))
             futures = (
                 self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds) if names else {}
@@ -138,7 +138,7 @@ class KafkaLog:
     def _know(self, topics: set[str]) -> None:
         # a client that does not know a topic yet may take a second to ask for its leaders by itself
         if not topics <= self._known:
-            self._looker.list_topics(timeout=self._seconds)
+            metadata(self._looker, self._trouble, self._seconds)
             self._known = topics
 
     def _look(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:
@@ -157,14 +157,12 @@ class KafkaLog:
             times.update({tp: when for tp, message in first.items() if (when := _time(message))})
         return times
 
-    def _note(self, error: KafkaError) -> None:
-        self._trouble = error
-
     def _meaning(self, error: KafkaException, what: str) -> LandfallError:
         """What an error means; behind a time-out may stand a refusal that only the callback was told."""
+        fault = meaning(error, what)
         self._admin.poll(0)
-        trouble, self._trouble = self._trouble, None
-        return meaning(trouble if trouble is not None and denied(trouble) else error, what)
+        refusal = self._trouble.refusal
+        return meaning(refusal, what) if refusal is not None and isinstance(fault, Retry) else fault
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         fault = meaning(error, "offset mirror")

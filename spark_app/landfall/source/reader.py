@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as KafkaPosition
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import Records
-from landfall.source.faults import denied, meaning
+from landfall.source.faults import Trouble, meaning, metadata
 from landfall.source.messages import Messages, chunks
 from landfall.source.properties import PACE, READING, connected
 
@@ -46,7 +46,7 @@ class KafkaReader:
         self._timeout = read_timeout.total_seconds()
         self._consumer: Consumer | None = None
         self._known: set[str] = set()
-        self._trouble: KafkaError | None = None
+        self._trouble = Trouble()
         self._busy = False
         self._last: Slice | None = None
 
@@ -98,18 +98,15 @@ class KafkaReader:
 
     def _open(self) -> Consumer:
         if self._consumer is None:
-            self._known, self._trouble = set(), None
-            self._consumer = connected(Consumer, {**self._properties, "error_cb": self._note})
+            self._known, self._trouble = set(), Trouble()
+            self._consumer = connected(Consumer, {**self._properties, "error_cb": self._trouble.note})
         return self._consumer
 
     def _know(self, consumer: Consumer, topic: str) -> None:
         # a client that does not know a topic yet may take a second to ask for its leaders by itself
         if topic not in self._known:
-            consumer.list_topics(topic, min(self._timeout, _METADATA_SECONDS))
+            metadata(consumer, self._trouble, min(self._timeout, _METADATA_SECONDS), topic)
             self._known.add(topic)
-
-    def _note(self, error: KafkaError) -> None:
-        self._trouble = error
 
     def _messages(self, consumer: Consumer, piece: Slice) -> Iterator[Messages]:
         """The slice's messages as the client hands them out, checked, until the range is read to its end."""
@@ -118,23 +115,24 @@ class KafkaReader:
         while not seen.finished:
             answer = _consume(consumer, seen.most())
             if answer:
-                self._trouble = None
+                self._trouble.clear()
                 deadline = time.monotonic() + self._timeout
                 yield seen.admit(answer)
-            elif self._trouble is not None and denied(self._trouble):
-                raise meaning(self._trouble, str(piece))
+            elif self._trouble.refusal is not None:
+                raise meaning(self._trouble.refusal, str(piece))
             elif time.monotonic() > deadline:
                 raise self._standstill(consumer, seen)
 
     def _standstill(self, consumer: Consumer, seen: "_Seen") -> LandfallError:
-        tp = seen.piece.topic_partition
-        found = consumer.list_topics(tp.topic, min(self._timeout, _METADATA_SECONDS)).topics[tp.topic]
+        tp, trouble = seen.piece.topic_partition, self._trouble.last
+        seconds = min(self._timeout, _METADATA_SECONDS)
+        found = metadata(consumer, self._trouble, seconds, tp.topic).topics[tp.topic]
         if found.error is not None:
             return meaning(found.error, str(seen.piece))
         if tp.partition not in found.partitions:
             return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic has {len(found.partitions)} Kafka partitions")
         end = f", where its log ends at {seen.log_end}" if seen.log_end is not None else ""
-        hint = f": {self._trouble.str()}" if self._trouble is not None else ""
+        hint = f": {trouble.str()}" if trouble is not None else ""
         return Retry(f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}")
 
 

@@ -1,0 +1,173 @@
+"""A Kafka behind SASL and TLS, reached by plain Kafka properties and secret files, and what is said when it refuses."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+
+from dev.servers.server import Server
+from landfall.errors import Reason, Stalled
+from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.source import Watermarks
+from landfall.source.kafka import KafkaLog
+from landfall.source.properties import kafka_properties
+from landfall.source.reader import KafkaReader
+from landfall.spec import ConsumerGroup, parse_group
+from tests.support.kafka import Broker
+from tests.support.secured import PASSWORD, SECURED_KAFKA, USER
+
+pytestmark = pytest.mark.xdist_group("secured")
+
+SOON_SECONDS = 8
+WRONG = "hunter2-was-wrong"
+PLAIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+TOPIC = "orders"
+TP = TopicPartition(TOPIC, 0)
+
+
+@pytest.fixture(scope="module")
+def ca(broker: Broker) -> str:
+    """Path of the certificate to trust."""
+    return str(broker.client["ssl.ca.location"])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """With a hundred records in ``TOPIC``."""
+    server = Server(SECURED_KAFKA, tmp_path_factory.mktemp("secured"))
+    try:
+        address = server.up().address
+        trusted = {"ssl.ca.location": f"{server.home}/ca.pem"}
+        broker = Broker(f"{address}", {"log_level": 2, **PLAIN, **trusted, **credentials(PASSWORD)})
+        broker.create_topic(TOPIC)
+        broker.produce(TOPIC, [b"%d" % n for n in range(100)])
+        yield broker
+    finally:
+        server.down(at_once=True)
+
+
+@pytest.fixture
+def group(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ConsumerGroup]:
+    """Makes a group of plain properties and of secret files: ``group({"client.id": "x"}, {"sasl.password": "y"})``."""
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+    (tmp_path / "kafka-auth").mkdir()
+
+    def of(properties: Mapping[str, str], secret: Mapping[str, str]) -> ConsumerGroup:
+        for name, text in secret.items():
+            (tmp_path / "kafka-auth" / name).write_text(text)
+        kafka = {
+            "bootstrapServers": broker.bootstrap,
+            "topics": [TOPIC],
+            "properties": properties,
+            "propertiesSecretRef": {"name": "kafka-auth"},
+        }
+        return parse_group(
+            {
+                "apiVersion": "landfall.dev/v1alpha1",
+                "kind": "ConsumerGroup",
+                "metadata": {"name": f"secured-{uuid4().hex[:8]}"},
+                "spec": {"source": {"kafka": kafka}, "output": {"url": "file:///nowhere"}},
+            }
+        )
+
+    return of
+
+
+def credentials(password: str) -> dict[str, str]:
+    return {"sasl.username": USER, "sasl.password": password}
+
+
+def lines(properties: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def read(group: ConsumerGroup) -> list[bytes]:
+    reader = KafkaReader(kafka_properties(group), timedelta(seconds=60))
+    try:
+        chunks = reader.read(Slice(TP, OffsetRange(10, 90)))
+        return [value for records in chunks for value in records.values.to_pylist()]
+    finally:
+        reader.close()
+
+
+def ask(group: ConsumerGroup) -> object:
+    log = KafkaLog(group)
+    try:
+        return [topic.name for topic in log.topics()], log.watermarks([TP])
+    finally:
+        log.close()
+
+
+def mirrored(broker: Broker, group: ConsumerGroup) -> int:
+    log = KafkaLog(group)
+    log.mirror({TP: 42})
+    log.close()
+    anybody = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group.kafka_group_id, **broker.client})
+    (committed,) = anybody.committed([Position(TOPIC, 0)], 10)
+    anybody.close()
+    return int(committed.offset)
+
+
+def test_a_file_per_secret_property_opens_the_broker(
+    broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    secret = {"sasl.username": f"{USER}\n", "sasl.password": f"{PASSWORD}\n"}
+    ours = group({**PLAIN, "ssl.ca.location": ca}, secret)
+
+    assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})
+    assert read(ours) == [b"%d" % n for n in range(10, 90)]
+    assert mirrored(broker, ours) == 42
+
+
+def test_lines_of_a_properties_file_open_the_broker(
+    broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    ours = group({}, {"properties": lines({**PLAIN, "ssl.ca.location": ca, **credentials(PASSWORD)})})
+
+    assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})
+    assert read(ours) == [b"%d" % n for n in range(10, 90)]
+    assert mirrored(broker, ours) == 42
+
+
+def test_the_certificate_itself_may_be_a_secret_file(ca: str, group: Callable[..., ConsumerGroup]) -> None:
+    ours = group(PLAIN, {"ssl.ca.pem": Path(ca).read_text(), **credentials(PASSWORD)})
+
+    assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})
+
+
+@pytest.mark.parametrize("attempt", [ask, read])
+def test_a_wrong_password_is_said_soon_and_never_shown(
+    attempt: Callable[[ConsumerGroup], object],
+    ca: str,
+    group: Callable[..., ConsumerGroup],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ours = group({**PLAIN, "ssl.ca.location": ca}, credentials(WRONG))
+
+    began = time.monotonic()
+    with pytest.raises(Stalled, match=r"(?i)authentication") as stalled:
+        attempt(ours)
+
+    assert stalled.value.reason is Reason.SOURCE_DENIED
+    assert time.monotonic() - began < SOON_SECONDS
+    assert WRONG not in "".join([str(stalled.value), caplog.text, *capfd.readouterr()])
+
+
+@pytest.mark.parametrize("attempt", [ask, read])
+def test_a_certificate_that_nobody_vouches_for_is_named_as_the_trouble(
+    attempt: Callable[[ConsumerGroup], object], group: Callable[..., ConsumerGroup]
+) -> None:
+    ours = group(PLAIN, credentials(PASSWORD))
+
+    began = time.monotonic()
+    with pytest.raises(Stalled, match="certificate") as stalled:
+        attempt(ours)
+
+    assert stalled.value.reason is Reason.SOURCE_DENIED
+    assert time.monotonic() - began < SOON_SECONDS

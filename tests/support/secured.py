@@ -1,0 +1,61 @@
+"""A broker that lets nobody in without a password, and nobody listen: SASL_SSL with a certificate of its own CA."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dev.servers import cache
+from dev.servers.kafka import KAFKA
+from dev.servers.server import HOST, Kind
+
+USER, PASSWORD = "lander", "open-sesame-7"
+_ADMIN = "admin-of-the-broker"
+
+_PROPERTIES = """\
+listeners=SASL_SSL://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=SASL_SSL://{host}:{port}
+listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+security.inter.broker.protocol=SASL_SSL
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="admin" password="{admin}" user_admin="{admin}" user_{user}="{password}";
+ssl.keystore.type=PKCS12
+ssl.keystore.location={home}/server.p12
+ssl.keystore.password={admin}
+ssl.truststore.type=PEM
+ssl.truststore.location={home}/ca.pem
+"""
+
+
+def _certify(home: Path) -> None:
+    """A CA in ``ca.pem``, and in ``server.p12`` a certificate that it signed for this host."""
+    tool = cache.tool("keytool", "a secured Kafka", "openjdk-17-jre-headless")
+    keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", _ADMIN]
+    make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
+    cache.run([*make, "-alias", "ca", "-dname", "CN=Landfall's tests", "-ext", "bc:c=ca:true"])
+    cache.run([*make, "-alias", "server", "-dname", "CN=broker", "-signer", "ca", "-ext", f"san=ip:{HOST}"])
+    cache.run([tool, "-exportcert", "-rfc", *keys, "-alias", "ca", "-file", f"{home}/ca.pem"])
+    cache.run([tool, "-delete", *keys, "-alias", "ca"])
+
+
+def _command(programs: Path, home: Path, ports: tuple[int, ...]) -> tuple[list[str], str]:
+    argv, properties = KAFKA.command(programs, home, ports)
+    _certify(home)
+    port, controller_port = ports
+    with Path(properties).open("a") as file:  # what stands later wins
+        file.write(
+            _PROPERTIES.format(
+                host=HOST,
+                port=port,
+                controller_port=controller_port,
+                home=home,
+                admin=_ADMIN,
+                user=USER,
+                password=PASSWORD,
+            )
+        )
+    return argv, properties
+
+
+SECURED_KAFKA: Kind = replace(KAFKA, existing="LANDFALL_SECURED_KAFKA", command=_command)
+"""Its home has the CA's certificate in ``ca.pem``."""
