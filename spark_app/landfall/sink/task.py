@@ -71,11 +71,14 @@ class Memory:
 
     @classmethod
     def of(cls, batch: Batch, uploads: Uploads) -> "Memory":
-        """A quarter of the task's memory for parts under way; an eighth for the chunk at hand and what allocators keep."""
+        """Half of the task's memory for buffers, a quarter for parts under way: the rest is found where nobody counts.
+
+        That is the chunk at hand and what allocators keep; ``tests/bench/memory.py`` measures whether it is enough.
+        """
         spec = batch.group.spec
         in_flight = spec.tuning.task_memory // 4
         part = max(uploads.least_part_bytes, min(spec.output.s3.part_bytes, in_flight // 2))
-        buffers = spec.tuning.task_memory * 5 // 8
+        buffers = spec.tuning.task_memory // 2
         return cls(buffers, in_flight, part, uploads.least_part_bytes)
 
 
