@@ -18,7 +18,17 @@ from landfall.spec import ConsumerGroup
 from landfall.store import Created
 from landfall.store.s3 import S3Store
 from landfall.store.urls import open_store
-from tests.support.audit import EXACT, audit, data_keys, events, in_bucket, in_kafka, kafka_messages, parquet_rows
+from tests.support.audit import (
+    EXACT,
+    audit,
+    data_keys,
+    events,
+    in_bucket,
+    in_kafka,
+    kafka_messages,
+    landed_lines,
+    parquet_rows,
+)
 from tests.support.broken import CompletesFirst
 from tests.support.kafka import Message
 from tests.support.landing import Landing, Scene, land, landing, wait_for
@@ -216,6 +226,39 @@ def test_empty_topics_are_nothing_to_do(scene: Scene, context: SparkContext) -> 
 
     assert (empty.code, [p.lag_records for p in empty.now.partitions]) == (ExitCode.OK, [0, 0, 0])
     assert (data_keys(scene.bucket), scene.state().totals.commits, scene.faults()) == ([], 0, [])
+
+
+def rows_by_ledger(scene: Scene) -> dict[str, int]:
+    """How many rows the COMMITs say each object has."""
+    slots = [json.loads(scene.bucket.read(key)) for key in scene.bucket.keys("_landfall/scene/0/")]
+    pieces = [piece for slot in slots if slot["type"] == "COMMIT" for piece in slot["slices"]]
+    return {landed["upload"]["key"]: landed["rows"] for piece in pieces for landed in piece["objects"]}
+
+
+def test_every_json_object_has_the_rows_the_ledger_counts(scene: Scene, context: SparkContext) -> None:
+    topic = scene.topic(partitions=2)
+    scene.kafka.produce(topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)])
+    assert land(scene.group(), context).code is ExitCode.OK
+
+    assert Counter(key for key, _ in landed_lines(scene.bucket)) == rows_by_ledger(scene)
+
+
+def test_every_sequence_file_has_the_rows_the_ledger_counts(
+    scene: Scene, context: SparkContext, tmp_path: Path
+) -> None:
+    topic = scene.topic(partitions=2)
+    scene.kafka.produce(topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)])
+    route = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "output": {"format": "SequenceFile"}}
+    assert land(scene.group(**route), context).code is ExitCode.OK
+
+    counted = {}
+    for key in data_keys(scene.bucket):
+        fetched = tmp_path / "fetched.seq"
+        fetched.write_bytes(scene.bucket.read(key))
+        counted[key] = context.sequenceFile(fetched.as_uri()).count()
+
+    assert sum(counted.values()) == 2000
+    assert counted == rows_by_ledger(scene)
 
 
 def dead_letters(scene: Scene) -> list[tuple[object, ...]]:
