@@ -78,7 +78,7 @@ class Driver:
         writer: the right to append, from ``LaneWriter.open``.
         parts: store, log, runner, clock.
         tally: what is counted and reported on the way.
-        report: called with the tally after every pass.
+        report: called with this driver after every pass.
         until_caught_up: stop when everything the log held at the first look is landed and visible.
     """
 
@@ -96,7 +96,7 @@ class Driver:
         spec = self.group.spec
         self.policy = Policy.of(spec.upload_policy)
         self._sizes = Sizes()
-        self._inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
         self._chores = Chores(self.parts.store, self.parts.observer.log)
         self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
@@ -224,7 +224,7 @@ class Driver:
 
     def _start_rounds(self, now: datetime) -> None:
         tuning = self.group.spec.tuning
-        while len(self.flights) < tuning.max_rounds and self._unapplied() < tuning.max_unapplied:
+        while len(self.flights) < tuning.max_rounds and self.unapplied < tuning.max_unapplied:
             busy = self.flying() | self._setbacks.waiting(now) | self.standing().keys()
             capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.alone)
             backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
@@ -237,7 +237,7 @@ class Driver:
         batch = Batch(self.group, self.parts.name())
         results = self._pool.submit(self.parts.runner.run, batch, todo.bins)
         self.flights[batch.token] = Flight(batch, todo, now, results)
-        results.add_done_callback(lambda _: self._inbox.put(batch.token))
+        results.add_done_callback(lambda _: self._inbox.put(None))
 
     def _land_finished(self, now: datetime) -> None:
         for token, flight in list(self.flights.items()):
@@ -312,10 +312,6 @@ class Driver:
     def standing(self) -> Mapping[TopicPartition, Stalled]:
         """Topic partitions that stand still until a person acts."""
         return {**self._gated, **self.blocked}
-
-    def _unapplied(self) -> int:
-        self._applier.lost()
-        return self._applier.unapplied
 
     @property
     def unapplied(self) -> int:
