@@ -1,7 +1,7 @@
 """What Prometheus scrapes, made from one picture at a time.
 
 Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a key or a message. Past
-``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for ages). ``docs/operations.md`` lists every name.
+``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for ages). ``docs/metrics.md`` lists every name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

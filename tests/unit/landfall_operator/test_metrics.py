@@ -1,0 +1,97 @@
+"""What the operator tells Prometheus, and that docs/metrics.md tells of all of it."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from landfall.app.metrics import StatusCollector
+from landfall.app.tally import Tally
+from landfall_operator.course import course
+from landfall_operator.metrics import GROUP_FAMILIES, Metrics, Picture, Standing
+from landfall_operator.report import report
+from landfall_operator.status import GroupStatus
+from tests.support.world import START, World, group
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+OF_PYTHON = ("process_", "python_")
+
+
+@pytest.fixture(scope="module")
+def running() -> World:
+    world = World(group("good", autoscaling={"minReplicas": 1, "maxReplicas": 4}))
+    world.run(timedelta(minutes=10))
+    return world
+
+
+def metrics(*statuses: GroupStatus) -> Metrics:
+    pictures = [Picture("logs", f"g{i}", status, START, answers=True, restarts=2) for i, status in enumerate(statuses)]
+    return Metrics(lambda: pictures, lambda: Standing(leads=True, groups=len(pictures), oldest_pass=1.5))
+
+
+def scraped(made: Metrics) -> dict[tuple[str, ...], float]:
+    """Values by name and label values but for the namespace."""
+    return {
+        (sample.name, *(value for label, value in sorted(sample.labels.items()) if label != "namespace")): sample.value
+        for family in text_string_to_metric_families(generate_latest(made.registry).decode())
+        for sample in family.samples
+    }
+
+
+def test_a_running_group_is_shown_by_its_numbers(running: World) -> None:
+    shown = scraped(metrics(report(running.observe(), course(running.observe()))))
+
+    assert shown["landfall_group_phase", "g0", "Running"] == 1
+    assert shown["landfall_group_phase", "g0", "Stalled"] == 0
+    assert shown["landfall_group_condition", "Ready", "g0"] == 1
+    assert shown["landfall_group_commits_total", "g0"] == 5
+    assert shown["landfall_group_lag_records", "g0"] == 2
+    assert shown["landfall_group_driver_restarts", "g0"] == 2
+    assert shown["landfall_operator_groups",] == 1
+
+
+def test_a_group_that_nothing_is_known_of_has_a_phase_and_no_numbers() -> None:
+    shown = scraped(metrics(GroupStatus()))
+
+    names = {name for name, *_ in shown if name.startswith("landfall_group")}
+    assert names == {
+        "landfall_group_info",
+        "landfall_group_phase",
+        "landfall_group_phase_start_timestamp_seconds",
+        "landfall_group_driver_up",
+        "landfall_group_driver_restarts",
+    }
+
+
+def test_every_group_is_there_once(running: World) -> None:
+    status = report(running.observe(), course(running.observe()))
+
+    shown = scraped(metrics(status, status))
+
+    assert {key[1] for key in shown if key[0] == "landfall_group_lag_records"} == {"g0", "g1"}
+
+
+def test_the_page_lists_every_name_and_no_other(running: World) -> None:
+    status = running.observe().drivers.popitem()[1].report
+    assert status
+    drivers = StatusCollector(lambda: (status.status, Tally(START))).collect()
+    families = [*metrics().registry.collect(), *drivers]
+
+    listed = set(re.findall(r"`(landfall_[a-z_]+[a-z])`", PAGE.read_text()))
+
+    told = {name for family in families for name in exposed(family)}
+    assert listed == told | {as_scraped(name) for name in GROUP_FAMILIES}
+
+
+def exposed(family: Metric) -> Iterator[str]:
+    """How a family is called where it is scraped; Python's own are known elsewhere."""
+    if not family.name.startswith(OF_PYTHON):
+        yield {"counter": f"{family.name}_total", "info": f"{family.name}_info"}.get(family.type, family.name)
+
+
+def as_scraped(declared: str) -> str:
+    return f"{declared}_total" if GROUP_FAMILIES[declared][0].__name__.startswith("Counter") else declared
