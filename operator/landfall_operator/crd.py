@@ -13,7 +13,7 @@ import yaml
 
 from landfall.spec import GroupSpec
 from landfall_operator.status import GroupStatus
-from landfall_operator.structural import Schema, structural, without_defaults
+from landfall_operator.structural import Schema, explained, rule, structural, without_defaults
 
 GROUP = "landfall.dev"
 VERSION = "v1alpha1"
@@ -57,11 +57,15 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "spec.decode.timestamp": (
         ("(self.unit == 'Custom') == has(self.format)", "unit Custom needs a format, and only Custom has one"),
+        (
+            "self.separator == '' || !('' in self.field.split(self.separator))",
+            "field must not have an empty step; separator: '' takes it as one name",
+        ),
     ),
     "spec.output": (
         (
-            "has(self.store) || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
-            "url is neither s3://BUCKET/PREFIX nor file:///FOLDER, and no store of your own is named",
+            "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
+            "url must be s3://BUCKET/PREFIX or file:///FOLDER where no store of your own is named",
         ),
     ),
     "spec.output.url": (
@@ -71,7 +75,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("!has(self.kmsKeyId) || self.type != 'AES256'", "kmsKeyId goes with type aws:kms or aws:kms:dsse"),
     ),
     "spec.autoscaling": (
-        ("self.minReplicas <= self.maxReplicas", "minReplicas is over maxReplicas"),
+        ("self.minReplicas <= self.maxReplicas", "minReplicas must not be over maxReplicas"),
     ),
 }  # fmt: skip
 """CEL rules and what a user is told, by the field they stand at."""
@@ -80,12 +84,26 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.kafka.bootstrapServers": {"maxLength": 4096},
     "spec.source.kafka.topics": {"maxItems": 1000, "x-kubernetes-list-type": "set"},
     "spec.source.kafka.topicPattern": {"maxLength": 4096},
+    "spec.decode.timestamp.field": {"maxLength": 1024},
+    "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.output.url": {"maxLength": 2048},
     "spec.decode.columns": {"maxItems": 2000, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
     "status.conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    **{
+        f"spec.{pod}.{field}": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+        for pod in ("driver", "executor")
+        for field, key in (
+            ("env", "name"),
+            ("volumes", "name"),
+            ("volumeMounts", "mountPath"),
+            ("containers", "name"),
+            ("initContainers", "name"),
+            ("imagePullSecrets", "name"),
+        )
+    },
 }
 """Bounds, which the cost of rules is reckoned by, and how lists are merged."""
 
@@ -149,7 +167,8 @@ def schema() -> Schema:
         at(root, path).update(more)
     for path, rules in RULES.items():
         node = at(root, path)
-        node["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in rules]
+        node["x-kubernetes-validations"] = node.get("x-kubernetes-validations", []) + [rule(*each) for each in rules]
+    root["properties"]["spec"] = explained(root["properties"]["spec"])
     return root
 
 

@@ -61,11 +61,11 @@ class FailureStatus(Model):
     """The last thing that went wrong."""
 
     time: datetime
-    """When."""
+    """When it happened."""
     reason: str
-    """What, in one word."""
+    """What it was, in one word."""
     message: str
-    """What, in a sentence."""
+    """What it was, in a sentence."""
 
 
 class CommitsStatus(Model):
@@ -78,7 +78,7 @@ class CommitsStatus(Model):
     consecutive_failures: Count
     """Since the last commit."""
     last_time: datetime | None = None
-    """Of the last commit."""
+    """When the last commit was made."""
     last_failure: FailureStatus | None = None
     """What went wrong last."""
 
@@ -105,7 +105,7 @@ class AutoscalingStatus(Model):
     """What the autoscaler thinks."""
 
     desired: Count
-    """Executors."""
+    """How many executors it asks for."""
     reason: str
     """Why, in one word."""
     message: str
@@ -120,7 +120,7 @@ class PlanStatus(Model):
     fields: tuple[str, ...]
     """What changed."""
     observed_generation: Count
-    """Of which metadata.generation."""
+    """The metadata.generation this is about."""
 
 
 class Stage(StrEnum):
@@ -142,9 +142,9 @@ class Rejected(Model):
     """A spec that was taken back, and is not tried again until it is changed."""
 
     digest: str
-    """Of the spec."""
+    """What the spec is known by."""
     reason: Reason
-    """Why."""
+    """Why it was taken back, in one word."""
     message: str
     """Why, in a sentence."""
     generation: Count
@@ -157,7 +157,7 @@ class RolloutStatus(Model):
     stage: Stage = Stage.SETTLED
     """How far it is."""
     since: datetime | None = None
-    """Since when it is there."""
+    """Since when it is at this stage."""
     active: str | None = None
     """The revision that lands."""
     target: str | None = None
@@ -176,7 +176,7 @@ class Outcome(Model):
     generation: Count
     """Its label in file names."""
     image: str
-    """Of its driver and executors."""
+    """Image of its driver and executors."""
     since: datetime
     """When it was made."""
     outcome: Literal["Active", "Pending", "Superseded", "RolledBack"]
@@ -195,7 +195,7 @@ class Condition(Model):
     message: str = ""
     """Why, in a sentence."""
     observed_generation: Count
-    """Of which metadata.generation."""
+    """The metadata.generation this is about."""
     last_transition_time: datetime
     """When its status last changed."""
 
@@ -212,27 +212,27 @@ class GroupStatus(Model):
     active_generation: Count | None = None
     """The generation that lands."""
     image: str | None = None
-    """Of the driver that lands."""
+    """Image of the driver that lands."""
     topics: str | None = None
-    """What is landed, for people."""
+    """Topics that are landed, or their pattern."""
     replicas: Count = 0
-    """Executors at work; of the scale subresource."""
+    """Executors at work; the scale subresource tells it."""
     selector: str = ""
-    """Of pods of executors; of the scale subresource."""
+    """Labels of the executors' pods; the scale subresource tells it."""
     executors: ExecutorsStatus | None = None
-    """Executors of the driver."""
+    """How many executors there are and should be."""
     lag: LagStatus | None = None
     """How far the group is behind."""
     commits: CommitsStatus | None = None
     """Commits of the group."""
     rate: RateStatus | None = None
-    """Speed."""
+    """How fast records arrive and are landed."""
     autoscaling: AutoscalingStatus | None = None
     """What the autoscaler thinks."""
     plan: PlanStatus | None = None
     """What the last change of the spec amounts to."""
     rollout: RolloutStatus = RolloutStatus()
-    """What the operator is in the middle of."""
+    """What the operator is in the middle of; its own log of intent."""
     history: tuple[Outcome, ...] = ()
     """Revisions that were run, newest first."""
     conditions: tuple[Condition, ...] = ()

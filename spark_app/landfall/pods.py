@@ -63,9 +63,9 @@ class Pod(Model):
     """A pod of the group. What is written here is merged into what Landfall needs; lists are merged by name."""
 
     labels: Labels = Field(default_factory=dict)
-    """More labels."""
+    """Labels, beside ours."""
     annotations: Labels = Field(default_factory=dict)
-    """Annotations."""
+    """Annotations, beside ours."""
     service_account_name: DnsName | None = None
     """One of your own, as web identities need it; the driver's is given the rights that Spark needs."""
     node_selector: Labels = Field(default_factory=dict)
@@ -83,17 +83,17 @@ class Pod(Model):
     image_pull_secrets: tuple[Named, ...] = ()
     """Secrets of the image's registry."""
     security_context: Anything | None = None
-    """Of the pod; without one, it runs as Kubernetes' ``restricted`` standard wants."""
+    """Security of the pod; without one, it runs as Kubernetes' ``restricted`` standard wants."""
     env: tuple[Named, ...] = ()
-    """More environment variables."""
+    """Environment variables, beside ours; one with the name of ours wins."""
     volumes: tuple[Named, ...] = ()
-    """More volumes."""
+    """Volumes, beside ours."""
     volume_mounts: tuple[Mount, ...] = ()
     """Where volumes are seen."""
     resources: Resources = Resources()
-    """Of the container."""
+    """What the container asks for and may use."""
     containers: tuple[Named, ...] = ()
-    """More containers; one with the name of ours is merged into it."""
+    """Containers, beside ours; one with the name of ours is merged into it."""
     init_containers: tuple[Named, ...] = ()
     """Containers that run first."""
 

@@ -120,16 +120,16 @@ class Kafka(Model):
     topics: Annotated[tuple[TopicName, ...], AfterValidator(_distinct)] = ()
     """Names of the topics to land; either this or ``topicPattern``."""
     topic_pattern: Pattern | None = None
-    """Regular expression that names of topics begin with; new topics are found within ``discoveryInterval``."""
+    """Regular expression that matches the whole names of topics; new ones are found within ``discoveryInterval``."""
     exclude: Pattern | None = None
-    """Regular expression found in names of topics that are left out."""
+    """Regular expression that matches the whole names of topics that are left out."""
     starting_offsets: StartingOffsets = "Earliest"
     """Where topic partitions begin that the ledger does not know yet: Earliest, Latest, ``{timestamp: TIME}`` or
     ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``."""
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
-    """When offsets expired before they were landed: wait for a person, or skip them and record the hole in the ledger."""
+    """When offsets expired before they were landed: Stall waits for a person, SkipAndRecord leaves a hole and says so in the ledger."""
     group_id: str | None = None
-    """Kafka group id of the offset mirror, for other tools to see; ``<namespace>.<name>`` when left out. Cannot be changed."""
+    """Kafka group id of the offset mirror, for other tools to see; ``<namespace>.<name>`` when left out."""
     properties: dict[str, Setting] = Field(default_factory=dict)
     """Plain librdkafka properties, such as ``security.protocol``."""
     properties_secret_ref: SecretRef | None = None
@@ -187,17 +187,17 @@ class Timestamp(Model):
     """The payload field that dates a record."""
 
     field: Name
-    """Its name; dots part a nested path."""
+    """Name of the field; dots part a nested path, as in ``meta.ts``."""
     separator: str = "."
     """What parts a nested path; empty for a field name that holds dots."""
     unit: TimeUnit = TimeUnit.AUTO
-    """How the field tells the time. Auto: the size of a number tells its unit, text is read as ISO-8601."""
+    """How the field tells the time. Auto: the size of a number tells its unit, text is read as ISO-8601. Custom: by ``format``."""
     format: TimeFormat | None = None
-    """With unit Custom: strptime directives."""
+    """With unit Custom: strptime directives, as in ``%d/%b/%Y:%H:%M:%S``."""
     timezone: TimeZone = "UTC"
-    """Of times written without one."""
+    """IANA time zone of times that are written without one."""
     missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
-    """What becomes of a record without the field."""
+    """What becomes of a record without the field: it is a dead letter, or dated by Kafka, or 1970."""
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -237,9 +237,9 @@ class Column(Model):
     """One typed column."""
 
     name: Name
-    """As readers see it."""
+    """Name of the column, as readers see it."""
     type: ColumnType
-    """Timestamp is milliseconds since 1970 in UTC, Json is anything as text."""
+    """Its type. Timestamp is milliseconds since 1970 in UTC, Json is anything as text."""
     field: str | None = None
     """Payload field, dots part a nested path; the column's own name when left out."""
     nullable: bool = True
@@ -255,11 +255,11 @@ class Decode(Model):
     """How to read payloads: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or your own ``package.module:Name``."""
 
     format: Name = "Raw"
-    """``Raw``, ``Json``, ``Delimited``, ``Regex``, or your own ``package.module:Name``."""
+    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or your own ``package.module:Name``."""
     timestamp: Timestamp | None = None
     """The payload field that dates a record; without one, the Kafka timestamp does."""
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever it takes."""
+    """Of the decoder. Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever it takes."""
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns; they are never inferred from data."""
 
@@ -268,7 +268,7 @@ class TransformStep(Model):
     """A step of your own between decoding and routing."""
 
     use: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
-    """Where it is found: ``package.module:Name``."""
+    """Where it is found on the Python path, as in ``shop.steps:Anonymise``."""
     options: dict[str, Settings] = Field(default_factory=dict)
     """Whatever it takes."""
 
@@ -289,9 +289,9 @@ class Sse(Model):
     """Server-side encryption of S3 objects."""
 
     type: Literal["AES256", "aws:kms", "aws:kms:dsse"]
-    """Which kind."""
+    """Kind of encryption."""
     kms_key_id: str | None = None
-    """Of the key; the bucket's own when left out."""
+    """Id of the KMS key; the bucket's own when left out."""
 
     @model_validator(mode="after")
     def _key_is_for_kms(self) -> "Sse":
@@ -304,32 +304,32 @@ class AssumeRole(Model):
     """A role to take before talking to S3."""
 
     role_arn: str
-    """Its ARN."""
+    """ARN of the role."""
     session_name: str = "landfall"
     """What the session is called in audit logs."""
     external_id: str | None = None
-    """If the role asks for one."""
+    """External id, if the role asks for one."""
 
 
 class S3(Model):
     """How to reach an S3 bucket; without credentials here, boto3's default chain is used."""
 
     endpoint: Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")] | None = None
-    """Of a store that is not AWS, as in ``https://s3.example.com``."""
+    """Address of a store that is not AWS."""
     region: str | None = None
     """AWS region of the bucket."""
     path_style: bool = False
     """Put the bucket into the path of requests, as many S3 clones need it."""
     profile: str | None = None
-    """Of boto3's configuration files."""
+    """Profile in boto3's configuration files."""
     credentials_secret_ref: SecretRef | None = None
-    """With the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and ``AWS_SESSION_TOKEN`` if there is one."""
+    """Secret with the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and ``AWS_SESSION_TOKEN`` if there is one."""
     assume_role: AssumeRole | None = None
     """A role to take before talking to S3."""
     sse: Sse | None = None
     """Encryption that each object asks for; the bucket's own when left out."""
     part_bytes: Annotated[Bytes, Field(ge=5 * 2**20, le=5 * 2**30)] = 16 * 2**20
-    """Size of the parts of a multipart upload, from 5Mi to 5Gi."""
+    """Size of the parts of a multipart upload."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
     """Tries of one request before the store counts as away."""
     connect_timeout: Duration = timedelta(seconds=5)
@@ -352,17 +352,17 @@ class Output(Model):
     """Where objects go and what they look like: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own."""
 
     url: Annotated[str, matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER")]
-    """Root of everything that is landed, and of the ledger: ``s3://bucket/prefix``. Cannot be changed."""
+    """Root of everything that is landed, and of the ledger, as in ``s3://logs/parsed``."""
     store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
     """A store of your own, which reads ``url`` as it likes; without one, that is ``s3://bucket/prefix`` or ``file:///folder``."""
     format: Name = "Json"
-    """``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own ``package.module:Name``."""
+    """Format of objects: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own ``package.module:Name``."""
     codec: Codec | None = None
     """Compression; the format's usual one when left out."""
     options: dict[str, Setting] = Field(default_factory=dict)
-    """Of the format."""
+    """Options of the format."""
     s3: S3 = S3()
-    """How to reach an S3 bucket."""
+    """How to reach an S3 bucket; without credentials here, boto3's default chain is used."""
 
     @model_validator(mode="after")
     def _we_know_the_store(self) -> "Output":
@@ -380,11 +380,11 @@ class Override(Model):
     """An upload policy of its own for some topics."""
 
     topics: Pattern
-    """Regular expression that names of topics begin with."""
+    """Regular expression that matches the whole names of topics."""
     max_bytes: Bytes | None = None
-    """Instead of the group's."""
+    """Instead of the group's ``maxBytes``."""
     max_age: Duration | None = None
-    """Instead of the group's."""
+    """Instead of the group's ``maxAge``."""
 
 
 class UploadPolicy(Model):
@@ -402,9 +402,9 @@ class BadRecords(Model):
     """What becomes of a record that cannot be decoded, routed or encoded."""
 
     policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
-    """Land it with its error as a dead letter, or stop its topic partition at once."""
+    """DeadLetter lands it with its error beside the others, Fail stops its topic partition at once."""
     max_ratio: Ratio = 0.001
-    """Of a topic partition's records in one batch; over it, that topic partition stops before anything is committed."""
+    """Share of a topic partition's records in one batch; over it, that topic partition stops before anything is committed."""
 
 
 class Autoscaling(Model):
@@ -462,7 +462,7 @@ class Tuning(Model):
     read_timeout: Duration = timedelta(seconds=60)
     """A reader that makes no progress for this long gives its slice up."""
     orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
-    """Uploads older than this that no commit names are aborted."""
+    """Age at which uploads that no commit names are aborted."""
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Ledger records between two snapshots."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
@@ -477,15 +477,15 @@ class GroupSpec(Model):
     generation: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Label in file names; raise it for an incompatible change."""
     image: Name | None = None
-    """Of driver and executors; the operator's own release when left out."""
+    """Image of driver and executors; that of the operator's own release when left out."""
     state: Literal["Running", "Suspended"] = "Running"
     """Suspended drains, hands the lane over and stops; Running goes on where it stopped."""
     replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
-    """Executors; not read where ``autoscaling`` is given."""
+    """Executors; ``kubectl scale``, HPA and KEDA write it. Not read where ``autoscaling`` is given."""
     source: Source
     """Which topics to land, from where on."""
     decode: Decode = Decode()
-    """How to read payloads."""
+    """How to read payloads, and what dates a record."""
     transforms: tuple[TransformStep, ...] = ()
     """Steps of your own between decoding and routing, in order."""
     route: Route = Route()
@@ -493,7 +493,7 @@ class GroupSpec(Model):
     output: Output
     """Where objects go and what they look like."""
     upload_policy: UploadPolicy = UploadPolicy()
-    """When an unlanded range is due."""
+    """When records are due to be landed: when enough bytes have gathered or the oldest is old enough, whichever comes first."""
     bad_records: BadRecords = BadRecords()
     """What becomes of a record that cannot be decoded, routed or encoded."""
     autoscaling: Autoscaling | None = None
@@ -501,9 +501,9 @@ class GroupSpec(Model):
     upgrade: Upgrade = Upgrade()
     """How one generation hands over to the next."""
     driver: DriverPod = DriverPod()
-    """The driver's pod."""
+    """The driver's pod; its container is called ``driver``."""
     executor: ExecutorPod = ExecutorPod()
-    """Pods of executors."""
+    """Pods of executors; their container is called ``executor``."""
     tuning: Tuning = Tuning()
     """Knobs with good defaults."""
 

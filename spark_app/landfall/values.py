@@ -133,7 +133,7 @@ def _scalar_or_list(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Text of this form; the pattern is also in the JSON schema, so it is one that Go's RE2 reads as well."""
+    """Text of this form; both are also in the JSON schema, so the pattern is one that Go's RE2 reads as well."""
 
     pattern: str
     described: str
@@ -143,8 +143,8 @@ class Matching:
         return AfterValidator(self._check).__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Tell the pattern."""
-        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+        """Tell the pattern, and what a person is told instead of it."""
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$", "described": self.described}
 
     def _check(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text):
@@ -161,7 +161,7 @@ Name = Annotated[str, Field(min_length=1)]
 DnsName = Annotated[
     str, matching(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)")
 ]
-Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "quantity"})]
+Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "bytes"})]
 Duration = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 TimeZone = Annotated[str, AfterValidator(_zone)]

@@ -10,7 +10,7 @@ import yaml
 
 from landfall.spec import GroupSpec
 from landfall_operator.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
-from landfall_operator.structural import DURATION, NOT_ZERO, QUANTITY, RATIO
+from landfall_operator.structural import BYTES, DURATION, NOT_ZERO, RATIO, explained
 
 FILE = Path(__file__).resolve().parents[3] / "crds" / "consumergroups.landfall.dev.yaml"
 Node = dict[str, Any]
@@ -62,10 +62,45 @@ def test_every_field_is_explained() -> None:
 
 
 def test_every_pattern_is_one_that_go_can_read() -> None:
-    patterns = [node["pattern"] for _, node in nodes(schema()) if "pattern" in node]
+    rules = [rule["rule"] for _, node in nodes(schema()) for rule in node.get("x-kubernetes-validations", ())]
+    patterns = [pattern for rule in rules for pattern in re.findall(r"matches\(r?'([^']*)'\)", rule)]
 
+    assert len(patterns) > 50
     assert [p for p in patterns if re.search(r"\(\?[=!<P]|\\[1-9]", p)] == []
     assert all(re.compile(p) for p in patterns)
+
+
+def test_a_wrong_form_is_told_in_a_sentence() -> None:
+    patterns = [path for path, node in nodes(schema()) if "pattern" in node]
+
+    assert patterns == ["spec.source.kafka.startingOffsets"]  # no rule can stand where there is no type
+
+
+def test_descriptions_tell_rules_bounds_and_defaults() -> None:
+    told = {path: field(f"spec.{path}")["description"] for path in ("output.s3.partBytes", "replicas", "autoscaling")}
+
+    assert told == {
+        "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above zero, such as 256Mi, 1G or "
+        "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: 16Mi.",
+        "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where `autoscaling` is given. 0 to 1000. Default: 1.",
+        "autoscaling": "Lets the operator decide how many executors there are. minReplicas must not be over maxReplicas.",
+    }
+
+
+def test_a_bound_on_one_side_is_told() -> None:
+    nodes = {"a": {"type": "integer", "minimum": 2}, "b": {"type": "integer", "maximum": 3}}
+
+    made = explained({"type": "object", "properties": nodes})
+
+    assert [node["description"] for node in made["properties"].values()] == ["At least 2.", "At most 3."]
+
+
+def test_an_empty_mapping_is_only_a_default_if_that_fills_fields() -> None:
+    assert [path for path, node in nodes(schema()) if node.get("default") == {} and not filled(node)] == []
+
+
+def filled(node: Node) -> bool:
+    return any("default" in child for child in node["properties"].values())
 
 
 @pytest.mark.parametrize("path", [*RULES, *EXTRAS])
@@ -132,7 +167,7 @@ def test_starting_offsets_are_words_or_mappings() -> None:
 @pytest.mark.parametrize(
     ("pattern", "good", "bad"),
     [
-        (QUANTITY, ["256Mi", "1.5G", "1e9", "7", "500m"], ["256MB", "-1", "", "1 Gi"]),
+        (BYTES, ["256Mi", "1.5G", "1e9", "7"], ["256MB", "-1", "", "1 Gi", "500m"]),
         (DURATION, ["90s", "5m", "1h30m", "500ms", "1.5h"], ["5", "5 m", "", "PT5M"]),
         (RATIO, ["0", "0.001", "1", "1.0"], ["1.1", "2", ".5", "1 %"]),
         (NOT_ZERO, ["0.5s", "10m"], ["0s", "0.0m"]),
