@@ -1,0 +1,67 @@
+"""What the chart carries agrees with the code; that it renders and installs is tested with Helm."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from landfall import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts/landfall"
+
+
+def test_the_chart_carries_the_definition_as_it_is() -> None:
+    ours, charts = (folder / "consumergroups.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files"))
+
+    assert charts.read_text() == ours.read_text(), "run `make crds`"
+
+
+def test_the_chart_is_of_this_release() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_schema_knows_exactly_the_values_there_are() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    known = set(_known(schema)) - {"global"}
+
+    assert set(_given(values, known)) == known
+
+
+def _known(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, node in schema.get("properties", {}).items():
+        yield f"{path}{name}"
+        if node.get("additionalProperties") is False:
+            yield from _known(node, f"{path}{name}.")
+
+
+def _given(values: dict[str, Any], known: set[str], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        here = f"{path}{name}"
+        yield here
+        if isinstance(value, dict) and any(key.startswith(f"{here}.") for key in known):
+            yield from _given(value, known, f"{here}.")
+
+
+def test_the_schema_refuses_what_it_does_not_know() -> None:
+    open_nodes = [
+        path for path, node in _nodes(json.loads((CHART / "values.schema.json").read_text())) if _is_open(node)
+    ]
+
+    assert open_nodes == []
+
+
+def _nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from _nodes(child, f"{path}.{name}")
+
+
+def _is_open(node: dict[str, Any]) -> bool:
+    return "properties" in node and node.get("additionalProperties") is not False
