@@ -6,7 +6,7 @@ fresh. Numbers are rounded to two digits, so that a status is only written when 
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.contract import Status
 from landfall.spec import ConsumerGroup
@@ -64,7 +64,7 @@ def report(observed: Observed, chosen: Course) -> GroupStatus:
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
         executors=ExecutorsStatus(wanted=chosen.scaling.desired, ready=workers.registered if workers else 0),
-        lag=_lag(observed, told) if told else observed.status.lag,
+        lag=_lag(observed, told) if told else _remembered(observed),
         commits=_commits(told.status) if told else observed.status.commits,
         rate=_rate(observed),
         autoscaling=_autoscaling(chosen),
@@ -102,18 +102,17 @@ def summary(rollout: RolloutStatus, judged: tuple[Condition, ...]) -> tuple[Phas
 
 
 def _lag(observed: Observed, told: Report) -> LagStatus:
-    status, age = told.status, observed.now - told.received
+    status = told.status
     worst = sorted(status.partitions, key=lambda p: (p.overdue_seconds, p.lag_seconds, p.lag_records), reverse=True)
     seconds, records = rough(status.lag_seconds), rough(status.lag_records)
-    stale = age > FRESH
     return LagStatus(
         records=records,
         seconds=seconds,
         overdue_seconds=rough(status.overdue_seconds),
         records_text=count_text(records),
-        seconds_text=aged(time_text(seconds), age) if stale else time_text(seconds),
+        seconds_text=_seconds_text(seconds, observed.now - told.received),
         time=told.received,
-        eta_seconds=None if stale else _eta(observed, status),
+        eta_seconds=_eta(observed, status) if observed.now - told.received <= FRESH else None,
         worst=tuple(
             Worst(
                 topic=p.topic,
@@ -128,6 +127,19 @@ def _lag(observed: Observed, told: Report) -> LagStatus:
         ),
         blocked=sum(1 for p in status.partitions if p.blocked),
     )
+
+
+def _remembered(observed: Observed) -> LagStatus | None:
+    """The last numbers of a driver that is gone, or that a new operator has not heard yet, with their age."""
+    lag = observed.status.lag
+    if lag is None:
+        return None
+    text = _seconds_text(lag.seconds, observed.now - lag.time)
+    return lag.model_copy(update={"seconds_text": text, "eta_seconds": None})
+
+
+def _seconds_text(seconds: int, age: timedelta) -> str:
+    return aged(time_text(seconds), age) if age > FRESH else time_text(seconds)
 
 
 def _eta(observed: Observed, status: Status) -> int | None:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from landfall_operator.status import Rejected, RolloutStatus, Stage
+from landfall_operator.status import Rejected, RolloutStatus, Stage, whole_seconds
 
 
 class Event(StrEnum):
@@ -117,7 +117,9 @@ def advanced(
         rejected: the spec at fault, for events that take one back.
     """
     stage = TABLE[rollout.stage][event]
-    return rollout.model_copy(update={"stage": stage, "since": now, **_roles(rollout, event, wanted, rejected)})
+    return rollout.model_copy(
+        update={"stage": stage, "since": whole_seconds(now), **_roles(rollout, event, wanted, rejected)}
+    )
 
 
 def _roles(

@@ -9,12 +9,20 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from landfall.pods import Model
 from landfall_operator.conditions import ConditionType, Phase, Reason
 
 Count = Annotated[int, Field(ge=0)]
+
+
+def whole_seconds(moment: datetime) -> datetime:
+    """As Kubernetes writes times; people read no microseconds."""
+    return moment.replace(microsecond=0)
+
+
+Moment = Annotated[datetime, AfterValidator(whole_seconds)]
 
 
 class Worst(Model):
@@ -47,7 +55,7 @@ class LagStatus(Model):
     """The records, for people."""
     seconds_text: str
     """The seconds, for people; the age of the numbers is added when they are old."""
-    time: datetime
+    time: Moment
     """When the driver told these numbers."""
     eta_seconds: Count | None = None
     """In how long a backlog is worked off at the present speed; left out when it grows or there is none."""
@@ -60,7 +68,7 @@ class LagStatus(Model):
 class FailureStatus(Model):
     """The last thing that went wrong."""
 
-    time: datetime
+    time: Moment
     """When it happened."""
     reason: str
     """What it was, in one word."""
@@ -77,7 +85,7 @@ class CommitsStatus(Model):
     """Of the present driver, since it started."""
     consecutive_failures: Count
     """Since the last commit."""
-    last_time: datetime | None = None
+    last_time: Moment | None = None
     """When the last commit was made."""
     last_failure: FailureStatus | None = None
     """What went wrong last."""
@@ -156,7 +164,7 @@ class RolloutStatus(Model):
 
     stage: Stage = Stage.SETTLED
     """How far it is."""
-    since: datetime | None = None
+    since: Moment | None = None
     """Since when it is at this stage."""
     active: str | None = None
     """The revision that lands."""
@@ -177,7 +185,7 @@ class Outcome(Model):
     """Its label in file names."""
     image: str
     """Image of its driver and executors."""
-    since: datetime
+    since: Moment
     """When it was made."""
     outcome: Literal["Active", "Pending", "Superseded", "RolledBack"]
     """What became of it."""
@@ -196,7 +204,7 @@ class Condition(Model):
     """Why, in a sentence."""
     observed_generation: Count
     """The metadata.generation this is about."""
-    last_transition_time: datetime
+    last_transition_time: Moment
     """When its status last changed."""
 
 

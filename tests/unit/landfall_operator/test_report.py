@@ -59,6 +59,22 @@ def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: Observed) 
     assert condition(status, ConditionType.COMMITS_HEALTHY).status == "Unknown"
 
 
+def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Observed) -> None:
+    before = told(running)
+    gone = replace(running, now=running.now + FRESH + timedelta(minutes=4), status=before, drivers={})
+
+    status = told(gone)
+
+    assert before.lag
+    assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
+
+
+def test_times_are_whole_seconds(running: Observed) -> None:
+    status = told(replace(running, now=running.now + timedelta(microseconds=1)))
+
+    assert {c.last_transition_time.microsecond for c in status.conditions} == {0}
+
+
 def test_the_same_numbers_again_are_not_worth_writing(running: Observed) -> None:
     before = told(running)
     running = replace(running, status=before)
