@@ -1,5 +1,6 @@
 """Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and its test, are needed."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -7,12 +8,14 @@ from itertools import chain
 from landfall import ledger
 from landfall.app.driver import Driver, Flight
 from landfall.app.verdict import judge
+from landfall.errors import Retry
+from landfall.offsets import TopicPartition
 
 
 class CompletesFirst(Driver):
     """Objects become visible before the ledger says so."""
 
-    def _land(self, flight: Flight, now: datetime) -> None:  # noqa: ARG002  # its parent's shape
+    def _land(self, flight: Flight, _: Mapping[TopicPartition, Retry], __: datetime) -> None:
         verdict = judge(flight.round.slices, flight.results.result(), 1.0)
         for landed in chain.from_iterable(s.objects for s in verdict.commit):
             self.parts.store.complete(landed.upload)

@@ -65,6 +65,9 @@ class TwinLog:
             raise self.error
         return tuple(Topic(name, self.ids[name], len(marks)) for name, marks in sorted(self.partitions.items()))
 
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+        return {topic.name: topic.topic_id for topic in self.topics() if topic.name in names}
+
     def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
         if self.error:
             raise self.error

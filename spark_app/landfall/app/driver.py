@@ -14,7 +14,7 @@ stops everything at once, Stalled stops a topic partition or, if it concerns the
 
 import logging
 import queue
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -103,6 +103,7 @@ class Driver:
         self._setbacks = Setbacks()
         self._gated: Mapping[TopicPartition, Stalled] = {}
         self._absent: tuple[Stalled, ...] = ()
+        self._leaving: tuple[TopicPartition, ...] = ()
         self._targets: dict[TopicPartition, int] | None = None
         self._stop_by: datetime | None = None
         self._stop_reason = ""
@@ -168,7 +169,7 @@ class Driver:
                 uploads=self.parts.store,
             )
             try:
-                self._applier.apply(commit, repair(lost, commit, self.writer, make))
+                self._applier.apply(commit, repair(lost, commit, self.writer, make, self._strangers))
             except Retry as error:
                 self._failed("Repair", error)
 
@@ -196,9 +197,12 @@ class Driver:
         self._absent = membership.absent(kafka, observer.topics, self.writer.state)
         self.tally.message = _told_all(self._absent)
         changes = membership.changes(self.writer.state, observer.topics)
-        if changes.leave:
+        # what is under way belongs to the old topic: it ends before the new one takes its place in the ledger
+        self._leaving = changes.leave if self.flights or self.unapplied else ()
+        if changes.leave and not self._leaving:
             self._append(partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated"))
-        self._enter(changes.enter)
+            self._targets = None  # the new one's ends are others
+        self._enter(tuple(tp for tp in changes.enter if tp not in self._leaving))
         gates = membership.gates(self.writer.state, kafka, observer.watermarks, observer.last_ends)
         for piece in gates.holes:
             if piece.topic_partition not in self.flying():
@@ -214,7 +218,7 @@ class Driver:
             return
         observer, kafka = self.parts.observer, self.group.spec.source.kafka
         time = membership.starting_time(kafka)
-        founding = not self.writer.state.members
+        founding = not (self.writer.state.members or self.writer.state.retired)
         at_time = observer.log.offsets_at(entering, time) if time and founding else {}
         starts = membership.first_offsets(kafka, entering, observer.watermarks, at_time, founding=founding)
         ids = {topic.name: topic.topic_id for topic in observer.topics}
@@ -224,7 +228,7 @@ class Driver:
 
     def _start_rounds(self, now: datetime) -> None:
         tuning = self.group.spec.tuning
-        while len(self.flights) < tuning.max_rounds and self.unapplied < tuning.max_unapplied:
+        while not self._leaving and len(self.flights) < tuning.max_rounds and self.unapplied < tuning.max_unapplied:
             busy = self.flying() | self._setbacks.waiting(now) | self.standing().keys()
             capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.alone)
             backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
@@ -240,13 +244,26 @@ class Driver:
         results.add_done_callback(lambda _: self._inbox.put(None))
 
     def _land_finished(self, now: datetime) -> None:
-        for token, flight in list(self.flights.items()):
-            if flight.results.done():
-                self._land(flight, now)
-                del self.flights[token]
+        done = [flight for flight in self.flights.values() if flight.results.done()]
+        try:
+            strangers = self._strangers({tp for flight in done for tp in flight.round.topic_partitions})
+        except Retry as error:  # the log's word is needed: what came back waits for it
+            self._failed("SourceUnavailable", error)
+            return
+        if strangers:
+            self.parts.observer.look_anew()
+        for flight in done:
+            self._land(flight, strangers, now)
+            del self.flights[flight.batch.token]
 
-    def _land(self, flight: Flight, now: datetime) -> None:
-        verdict = judge(flight.round.slices, flight.results.result(), self.group.spec.bad_records.max_ratio)
+    def _strangers(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
+        """Which of these were read from a topic that is not the one in the ledger; asked after reading, before COMMIT."""
+        topic_ids = self.parts.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
+        return membership.strangers(self.writer.state, tps, topic_ids)
+
+    def _land(self, flight: Flight, strangers: Mapping[TopicPartition, Retry], now: datetime) -> None:
+        max_ratio = self.group.spec.bad_records.max_ratio
+        verdict = judge(flight.round.slices, flight.results.result(), max_ratio, strangers)
         if verdict.commit:
             commit = partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
             state = self._append(commit)
@@ -332,7 +349,7 @@ class Driver:
     @property
     def caught_up(self) -> bool:
         """Whether all that was there at the first look, and may go on, is landed and visible."""
-        if self._targets is None or self.flights or self._applier.unapplied:
+        if self._targets is None or self.flights or self._applier.unapplied or self._leaving:
             return False
         checkpoint, standing = self.writer.state.checkpoint, self.standing()
         return all(tp in standing or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in self._targets.items())

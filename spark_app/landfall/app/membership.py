@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
@@ -69,6 +69,27 @@ def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
         f"{tp}: topic id was {was}, is {topic.topic_id}: deleted and created again after offset {state.checkpoint[tp]}; "
         f"raise spec.generation above {state.generation} to land it from its start"
     )
+
+
+def strangers(
+    state: State, tps: Collection[TopicPartition], topic_ids: Mapping[str, str]
+) -> dict[TopicPartition, Retry]:
+    """Topic partitions whose topic is not, or not for certain, the one in the ledger.
+
+    Ids never come back: if a topic has the ledger's id after a range was read, the range is of that topic.
+
+    Args:
+        state: of the ledger.
+        tps: whose ranges were read.
+        topic_ids: of their topics, asked for after that; a topic that is gone has none.
+    """
+    found: dict[TopicPartition, Retry] = {}
+    for tp in tps:
+        member, now = state.members.get(tp), topic_ids.get(tp.topic)
+        if member is None or member.topic_id != now:
+            was, became = member.topic_id if member else "unknown", f"is {now}" if now else "it is gone"
+            found[tp] = Retry(f"{tp}: not landed, the topic was deleted or recreated meanwhile: id was {was}, {became}")
+    return found
 
 
 def first_offsets(

@@ -43,6 +43,10 @@ class Observer:
         self.watermarks = self.log.watermarks(named)
         self.last_ends.update({tp: marks.end for tp, marks in self.watermarks.items()})
 
+    def look_anew(self) -> None:
+        """Let the next look discover topics, however recent the last discovery is."""
+        self._discovered = None
+
     def note(self, checkpoint: Checkpoint, now: datetime) -> None:
         """Date what is unlanded; what was there before this driver is dated by Kafka's timestamps, once."""
         strangers = {

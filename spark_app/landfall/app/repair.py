@@ -5,7 +5,7 @@ record names their new uploads before anybody completes them. If Kafka has the r
 other rows of it, a person must decide: ``Stalled`` with the exact range, never silence.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 from landfall import layout, ledger
@@ -13,15 +13,26 @@ from landfall.app.runner import Runner
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import FailedSlice, LandedObject, LandedSlice
 from landfall.lane import LaneWriter
+from landfall.offsets import TopicPartition
 from landfall.sink import Batch
 from landfall.spec import ConsumerGroup
 from landfall.store import Uploads
 
 Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]
+Strangers = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
 
 
-def repair(lost: Collection[LandedObject], commit: int, writer: LaneWriter, remake: Remake) -> tuple[LandedObject, ...]:
+def repair(
+    lost: Collection[LandedObject], commit: int, writer: LaneWriter, remake: Remake, strangers: Strangers
+) -> tuple[LandedObject, ...]:
     """Append the REPAIR for lost objects of a COMMIT and return them with their new uploads.
+
+    Args:
+        lost: the objects, as the COMMIT names them.
+        commit: its slot.
+        writer: the right to append.
+        remake: lands a slice again and returns those of its objects that have the given keys.
+        strangers: which topic partitions' topics are not those in the ledger, asked after the ranges were read again.
 
     Raises:
         Stalled: OBJECT_LOST, the range cannot be landed again as it was.
@@ -34,6 +45,8 @@ def repair(lost: Collection[LandedObject], commit: int, writer: LaneWriter, rema
         raise ledger.broken(commit, "should be the COMMIT of lost objects")
     slices = [s for s in record.slices if any(o.upload.key in keys for o in s.objects)]
     repaired = tuple(chain.from_iterable(remake(s, keys) for s in slices))
+    for error in strangers({s.piece.topic_partition for s in slices}).values():
+        raise Stalled(Reason.OBJECT_LOST, f"{sorted(keys)} cannot be made again: {error}")
     writer.append(lambda header: ledger.Repair(header=header, commit=commit, objects=repaired))
     return repaired
 

@@ -7,6 +7,7 @@ leaves the round before COMMIT with everything it uploaded, while the others go 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.landed import FailedSlice, LandedSlice, SliceResult
@@ -29,13 +30,19 @@ class Verdict:
     failed: Mapping[TopicPartition, LandfallError]
 
 
-def judge(planned: Iterable[Slice], results: Sequence[SliceResult], max_ratio: float) -> Verdict:
+def judge(
+    planned: Iterable[Slice],
+    results: Sequence[SliceResult],
+    max_ratio: float,
+    strangers: Mapping[TopicPartition, LandfallError] = MappingProxyType({}),
+) -> Verdict:
     """Hold the results against the plan.
 
     Args:
         planned: the round's slices.
         results: what the tasks returned, in any order.
         max_ratio: of dead-lettered records among a topic partition's records of this round.
+        strangers: topic partitions that must leave the round whatever came back, and why.
     """
     wanted: dict[TopicPartition, list[Slice]] = defaultdict(list)
     for piece in planned:
@@ -44,7 +51,7 @@ def judge(planned: Iterable[Slice], results: Sequence[SliceResult], max_ratio: f
     for result in results:
         answers[result.piece.topic_partition].append(result)
 
-    faults = {tp: _fault(tp, pieces, answers[tp], max_ratio) for tp, pieces in wanted.items()}
+    faults = {tp: strangers.get(tp) or _fault(tp, pieces, answers[tp], max_ratio) for tp, pieces in wanted.items()}
     failed = {tp: fault for tp, fault in faults.items() if fault}
     landed = [result for result in results if isinstance(result, LandedSlice)]
     commit = sorted((r for r in landed if not faults.get(r.piece.topic_partition, True)), key=lambda r: r.piece)

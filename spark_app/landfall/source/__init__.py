@@ -37,6 +37,10 @@ class Log(Protocol):
         """The topics this group lands, by list or pattern less the excluded ones, sorted by name."""
         ...
 
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+        """The id that each of these topics has now; a topic that is gone is left out."""
+        ...
+
     def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
         """Log start and end of each; a topic partition that is gone is left out."""
         ...

@@ -6,7 +6,7 @@ records. Committed offsets of the Kafka group are written for others to look at;
 
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -55,18 +55,17 @@ class KafkaLog:
         """The topics the group lands; those named in the spec that do not exist are left out."""
         try:
             known = metadata(self._admin, self._trouble, self._seconds).topics
-            names = sorted(name for name in known if wanted(self._kafka, name))
-            futures = (
-                self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds) if names else {}
-            )
         except KafkaException as error:
             raise self._meaning(error, "topics") from error
-        described = self._present({name: futures[name] for name in names})
         return tuple(
             Topic(name, str(found.topic_id), len(found.partitions))
-            for name, found in described.items()
+            for name, found in self._described(name for name in known if wanted(self._kafka, name)).items()
             if not found.is_internal
         )
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+        """The id that each of these topics has now; a topic that is gone is left out."""
+        return {name: str(found.topic_id) for name, found in self._described(names).items()}
 
     def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
         """Log start and last stable offset of each, asked for in two calls; those that are gone are left out."""
@@ -109,6 +108,16 @@ class KafkaLog:
         """Leave the broker."""
         self._mirror.close()
         self._looker.close()
+
+    def _described(self, topics: Iterable[str]) -> Mapping[str, Any]:
+        names = sorted(topics)
+        if not names:
+            return {}
+        try:
+            futures = self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds)
+        except KafkaException as error:
+            raise self._meaning(error, "topics") from error
+        return self._present({name: futures[name] for name in names})
 
     def _offsets(self, tps: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         if not tps:

@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from threading import Event
 
@@ -112,6 +112,95 @@ def test_a_recreated_topic_stands_still_until_a_new_generation() -> None:
 
     assert driver(group(generation=2), store, log, TwinRunner(store), writer="w3").run() is ExitCode.OK
     assert set(landed_offsets(store).values()) == {2}
+
+
+def recreate(log: TwinLog, topic: str, end: int) -> None:
+    """Delete a topic, create it again, and write into it."""
+    log.ids[topic] += "-again"
+    log.write(topic, end)
+
+
+def after_next_round(runner: TwinRunner, happens: Callable[[], object]) -> None:
+    """Let something happen while the next round runs, after its tasks read the log."""
+    run = runner.run
+
+    def and_then(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        runner.run = run  # type: ignore[method-assign]
+        results = run(batch, bins)
+        happens()
+        return results
+
+    runner.run = and_then  # type: ignore[method-assign]
+
+
+def test_what_was_read_of_a_topic_recreated_meanwhile_is_not_committed() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10).write("b", 10)
+    runner = TwinRunner(store)
+    after_next_round(runner, lambda: recreate(log, "a", 30))
+
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.STALLED
+    assert one.standing()[A0].reason is Reason.TOPIC_RECREATED
+    assert landed_offsets(store) == written_offsets(TwinLog().write("b", 10))
+    assert list(store.open_uploads("")) == []
+    assert driver(group(generation=2), store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_new_generation_lets_the_old_topics_rounds_end_before_it_lands_the_new_one() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    log.write("a", 20).write("b", 10)
+    runner = TwinRunner(store)
+    after_next_round(runner, lambda: recreate(log, "a", 15))
+
+    assert driver(group(generation=2), store, log, runner, writer="w2").run() is ExitCode.OK
+    landed = written_offsets(TwinLog().write("a", 10)) + written_offsets(log)
+    assert landed_offsets(store) == landed
+
+
+def test_a_recreated_topic_starts_at_its_start_whatever_the_spec_says() -> None:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "startingOffsets": "Latest"}
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(source={"kafka": kafka}), store, log, TwinRunner(store)).run()
+    recreate(log, "a", 7)
+
+    one = driver(group(source={"kafka": kafka}, generation=2), store, log, TwinRunner(store), writer="w2")
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_what_came_back_waits_for_a_source_that_is_away() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    runner = TwinRunner(store)
+    one = driver(group(), store, log, runner)
+    after_next_round(runner, lambda: setattr(log, "error", Retry("broker away")))
+
+    def back_after_three_failures(_: object) -> None:
+        if one.tally.failures > 3:
+            log.error = None
+
+    one.report = back_after_three_failures
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert len(runner.rounds) == 1
+
+
+def test_a_lost_upload_of_a_topic_recreated_since_stalls() -> None:
+    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    runner = TwinRunner(store)
+    one = driver(group(), store, log, runner)
+    after_next_round(
+        runner, lambda: after_next_round(runner, lambda: recreate(log, "a", 30))
+    )  # the second is the repair's
+
+    assert one.run() is ExitCode.STALLED
+    assert one.tally.message.startswith("ObjectLost")
+    assert "a/0: not landed, the topic was deleted or recreated meanwhile" in one.tally.message
+    assert landed_offsets(store) == {}
 
 
 def test_a_driver_is_fenced_by_the_next_one() -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from landfall.app.membership import changes, first_offsets, gates
+from landfall.app.membership import changes, first_offsets, gates, strangers
 from landfall.errors import Reason
 from landfall.ledger import Holding, Member, State
 from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
@@ -44,6 +44,19 @@ def test_a_new_generation_lands_a_recreated_topic_from_its_start() -> None:
     found = changes(state(a0=(5, "old", 1), generation=2), [Topic("a", "new", 1)])
 
     assert (found.enter, found.leave, found.recreated) == ((A0,), (A0,), {})
+
+
+def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
+    of = state(a0=(5, "id", 1), b0=(5, "id", 1), c0=(5, "id", 1))
+    b0, c0, d0 = (TopicPartition(name, 0) for name in "bcd")
+
+    found = strangers(of, [A0, b0, c0, d0], {"a": "id", "b": "another", "d": "id"})
+
+    assert {tp: str(error).split(": ", 2)[2] for tp, error in found.items()} == {
+        b0: "id was id, is another",
+        c0: "id was id, it is gone",
+        d0: "id was unknown, is id",
+    }
 
 
 def test_latest_counts_only_for_what_is_there_when_the_ledger_begins() -> None:
