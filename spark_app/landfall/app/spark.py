@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,19 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     settings = {**CONF, **(LOCAL_CONF if local else {}), "spark.driver.extraJavaOptions": java}
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # whatever it logs, it raises as well
+    quiet_py4j()
     with _stderr_as_events():
         return SparkContext.getOrCreate(conf)
+
+
+def quiet_py4j() -> None:
+    """Drop what py4j logs: it raises all of it as well. Some it logs through the root logger, with a trace."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_py4j)
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 @contextmanager
