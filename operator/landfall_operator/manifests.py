@@ -23,7 +23,14 @@ from landfall_operator.pods import (
     spark_defaults,
 )
 
-_ALL = ["create", "get", "list", "watch", "patch", "update", "delete", "deletecollection"]
+DRIVER_RULES = (
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"],
+        "verbs": ["create", "get", "list", "watch", "patch", "update", "delete", "deletecollection"],
+    },
+)
+"""What a driver may do; the operator must be allowed all of it: see ``landfall_operator.rights``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +140,7 @@ def _role(owner: Owner) -> Json:
     """What Spark does in client mode: executors, and what comes with them."""
     return {
         **_object(owner, "rbac.authorization.k8s.io/v1", "Role", names.driver_name(owner.name)),
-        "rules": [
-            {
-                "apiGroups": [""],
-                "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"],
-                "verbs": _ALL,
-            }
-        ],
+        "rules": list(DRIVER_RULES),
     }
 
 
