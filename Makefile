@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3
+SCRIPTS := dev/kafka dev/s3 dev/cluster
 PYTEST := $(BIN)/pytest
 # Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
 WORKERS ?= 2
@@ -50,6 +50,7 @@ check: setup ## Format, lint, types, import contracts, dependencies
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
 test: ready check ## Everything: check, then all tests
+	@dev/cluster build --control-plane
 	@$(PYTEST) $(PARALLEL) tests
 
 unit: setup ## Tests of single modules, without the slow ones (seconds)
@@ -61,7 +62,8 @@ properties: setup ## Laws, tried on random input
 behaviour: ready ## One suite on every implementation of a protocol
 	@$(PYTEST) -q $(PARALLEL) tests/behaviour
 
-integration: ready ## Real Kafka, S3 and Spark
+integration: ready ## Real Kafka, S3, Spark and Kubernetes API
+	@dev/cluster build --control-plane
 	@$(PYTEST) -q $(PARALLEL) tests/integration
 
 sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs
@@ -77,5 +79,5 @@ demo-clean: ## Stop the demo's servers and forget its data
 	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
-	@dev/kafka down; dev/s3 down
+	@dev/kafka down; dev/s3 down; dev/cluster down
 	@rm -rf .venv .state .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -1,4 +1,5 @@
-"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server`` to break.
+"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server`` to break; ``control_plane``
+and ``namespace`` of a Kubernetes without nodes, where nothing but the tests ever says what became of a pod.
 
 One of each per test session, shared by all workers, started by the first test that needs it, in a state folder of the
 session's own. The process that began the session stops them; what a killed session left running, the next one stops.
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from dev.kube.cluster import ControlPlane
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Kind, Server
+from tests.support.cluster import Cluster
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket, S3Server
 
@@ -39,6 +42,8 @@ def _stop(state: Path) -> None:
     for kind in (KAFKA, S3):
         if (state / kind.name).exists():
             Server(kind, state).down(at_once=True)
+    if ControlPlane(state).home.exists():
+        ControlPlane(state).down()
     shutil.rmtree(state, ignore_errors=True)
 
 
@@ -68,6 +73,22 @@ def s3() -> S3Server:
 def bucket(s3: S3Server) -> Bucket:
     """A fresh bucket."""
     return s3.create_bucket()
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Cluster:
+    """The session's API server, with what keeps and collects its objects."""
+    kubeconfig = ControlPlane(Path(os.environ[SESSION])).up().kubeconfig
+    assert kubeconfig
+    return Cluster(Path(kubeconfig))
+
+
+@pytest.fixture
+def namespace(control_plane: Cluster) -> Iterator[str]:
+    """A fresh namespace there."""
+    name = control_plane.create_namespace()
+    yield name
+    control_plane.delete_namespace(name)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from dev.servers import cache
-from dev.servers.server import HOST, Kind, answers
+from dev.servers.ports import answers
+from dev.servers.server import HOST, Kind
 
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
@@ -65,7 +66,7 @@ S3 = Kind(
     ports=1,
     build=_build,
     command=_command,
-    ready=lambda _log, ports: answers(ports[0]),
+    ready=lambda _log, ports: answers(HOST, ports[0]),
     address=lambda port: f"http://{HOST}:{port}",
     env=_env,
     patience=30,

@@ -7,7 +7,6 @@ holds the home's lock until the server answers: two callers at once start it onc
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -19,11 +18,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dev.servers.cache import Missing, locked
+from dev.servers.ports import chosen, write
 
 HOST = "127.0.0.1"
 STATE = Path(__file__).resolve().parents[2] / ".state"
-# Under the range that systems hand to outgoing connections, so a stopped server finds its port free again.
-PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +127,7 @@ class Server:
         return Status(self.kind.name, True, address, pid, str(self.home / "log"), self.kind.env(address))  # noqa: FBT003
 
     def _ports(self, *, keep: bool) -> tuple[int, ...]:
-        """The remembered ports; unless they must be kept, new ones are chosen where somebody else took them."""
-        memory = self.home / "ports.json"
-        ports = tuple(json.loads(memory.read_text())) if memory.exists() else ()
-        if keep or (ports and _all_free_soon(ports)):
-            return ports
-        ports = tuple(port for port in random.sample(PORTS, 200) if _free(port))[: self.kind.ports]
-        _write(memory, json.dumps(ports))
-        return ports
+        return chosen(self.home / "ports.json", self.kind.ports, HOST, keep=keep)
 
     def _start(self, programs: Path, ports: tuple[int, ...]) -> int:
         argv, marker = self.kind.command(programs, self.home, ports)
@@ -149,7 +140,7 @@ class Server:
             )
         while marker not in _command_line(process.pid) and process.poll() is None:
             time.sleep(0.002)  # the command line appears a moment after the process
-        _write(self.home / "pid", json.dumps({"pid": process.pid, "marker": marker}))
+        write(self.home / "pid", json.dumps({"pid": process.pid, "marker": marker}))
         return process.pid
 
     def _wait_until_ready(self, ports: tuple[int, ...]) -> None:
@@ -194,34 +185,3 @@ def _command_line(pid: int) -> str:
     return subprocess.run(
         ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
-
-
-def _all_free_soon(ports: tuple[int, ...]) -> bool:
-    """Whether all are free within a moment: a killed process has lost its command line before it has closed its ports."""
-    deadline = time.monotonic() + 3
-    while not (free := all(map(_free, ports))) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return free
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            probe.bind((HOST, port))
-            return True
-    return False
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file's content in one step, so a crash leaves the old or the new."""
-    scratch = path.with_suffix(".new")
-    scratch.write_text(text)
-    scratch.replace(path)
-
-
-def answers(port: int) -> bool:
-    """Whether something accepts connections."""
-    with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
-        return True
-    return False

@@ -1,0 +1,118 @@
+"""Who may talk to the API server and how: tokens, kubeconfigs, and a client just big enough to start a cluster with."""
+
+import base64
+import csv
+import io
+import json
+import secrets
+import ssl
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+from dev.servers.ports import write
+
+USERS: Mapping[str, tuple[str, str]] = {
+    "admin": ("landfall-admin", "system:masters"),
+    "controller-manager": ("system:kube-controller-manager", ""),
+    "scheduler": ("system:kube-scheduler", ""),
+    "proxy": ("system:kube-proxy", ""),
+    "dns": ("system:coredns", ""),
+    "node": ("system:node:node", "system:nodes"),
+}
+"""Name and group of each user, by what its kubeconfig is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """To the API server of one home."""
+
+    home: Path
+    server: str
+
+    def write(self) -> None:
+        """Have a token for each user, and each user's kubeconfig."""
+        tokens = self._tokens()
+        authority = base64.b64encode((self.home / "pki" / "ca.crt").read_bytes()).decode()
+        for user, token in tokens.items():
+            document = {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {"name": "landfall", "cluster": {"server": self.server, "certificate-authority-data": authority}}
+                ],
+                "users": [{"name": user, "user": {"token": token}}],
+                "contexts": [
+                    {"name": "landfall", "context": {"cluster": "landfall", "user": user, "namespace": "default"}}
+                ],
+                "current-context": "landfall",
+            }
+            write(self.kubeconfig(user), json.dumps(document, indent=1) + "\n", mode=0o600)
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        """The file a client of this user needs. It is JSON, hence YAML."""
+        return self.home / f"{user}.kubeconfig"
+
+    @property
+    def tokens(self) -> Path:
+        """The API server's list of tokens."""
+        return self.home / "pki" / "tokens.csv"
+
+    def ready(self) -> bool:
+        """Whether the API server answers and says it is ready."""
+        try:
+            self.call("GET", "/readyz")
+        except OSError:
+            return False
+        return True
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object."""
+        try:
+            self.call("GET", path)
+        except HTTPError as error:
+            if error.code == 404:
+                return False
+            raise
+        return True
+
+    def apply(self, path: str, manifest: Mapping[str, Any]) -> None:
+        """Have an object as the manifest says."""
+        query = "?fieldManager=landfall-dev&force=true"
+        self.call("PATCH", path + query, manifest, {"Content-Type": "application/apply-patch+yaml"})
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """One request as the administrator.
+
+        Raises:
+            HTTPError: refused.
+            OSError: no answer.
+        """
+        token = self._tokens()["admin"]
+        trust = ssl.create_default_context(cafile=str(self.home / "pki" / "ca.crt"))
+        # the user's proxies know nothing of this machine's inside
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
+        )
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(  # noqa: S310  # always https
+            self.server + path, data, {"Authorization": f"Bearer {token}", **(headers or {})}, method=method
+        )
+        with opener.open(request, timeout=10) as answer:
+            return bytes(answer.read())
+
+    def _tokens(self) -> dict[str, str]:
+        """By user; made once."""
+        if not self.tokens.exists():
+            rows = io.StringIO()
+            writer = csv.writer(rows, lineterminator="\n")
+            for user, (name, group) in USERS.items():
+                writer.writerow([secrets.token_urlsafe(24), name, user, *([group] if group else [])])
+            write(self.tokens, rows.getvalue(), mode=0o600)
+        with self.tokens.open(newline="") as file:
+            return {row[2]: row[0] for row in csv.reader(file)}
