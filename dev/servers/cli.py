@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dev.servers.cache import Missing
-from dev.servers.server import STATE, Kind, Server, Status
+from dev.servers.server import HOST, STATE, Kind, Server, Status
 
 COMMANDS = """\
   up      start it unless it runs, and print its address
@@ -23,7 +23,7 @@ NOT_RUNNING = 3  # as init scripts' `status` says it
 def main(kind: Kind) -> int:
     """Do what the command line says; exit code 1 when something is missing, 3 when ``status`` finds nothing running."""
     chosen = _arguments(kind)
-    server = Server(kind, chosen.state)
+    server = Server(kind, chosen.state, chosen.host)
     try:
         return _do(chosen.command, server, as_json=chosen.json)
     except Missing as missing:
@@ -62,10 +62,11 @@ def _arguments(kind: Kind) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"dev/{kind.name}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"A real {kind.name} server on this machine, loopback only.\n\n{COMMANDS}",
+        description=f"A real {kind.name} server on this machine.\n\n{COMMANDS}",
         epilog=f"With {kind.existing} set, that server is used and none is started.",
     )
     parser.add_argument("command", choices=("up", "down", "status", "env", "build"), help="see above")
     parser.add_argument("--state", type=Path, default=STATE, help="folder of its data, pid and log (default: .state)")
+    parser.add_argument("--host", default=HOST, help="address of this machine to listen on (default: loopback)")
     parser.add_argument("--json", action="store_true", help="print address, pid, log and environment as JSON")
     return parser.parse_args()

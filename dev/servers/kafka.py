@@ -79,8 +79,8 @@ def _jvm(java: str, programs: Path, log_level: str) -> list[str]:
     return [java, *fast_start, "-cp", f"{programs}/lib/*", f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"]
 
 
-def _properties(data: Path, ports: tuple[int, ...]) -> str:
-    return PROPERTIES.format(host=HOST, port=ports[0], controller_port=ports[1], data=data)
+def _properties(data: Path, host: str, ports: tuple[int, ...]) -> str:
+    return PROPERTIES.format(host=host, port=ports[0], controller_port=ports[1], data=data)
 
 
 def _build_into(folder: Path) -> None:
@@ -90,7 +90,7 @@ def _build_into(folder: Path) -> None:
     (folder / "pom.xml").write_text(POM)
     output = f"-DoutputDirectory={folder}/lib"
     cache.run([mvn, "-q", "-B", "-C", "-ntp", "-f", f"{folder}/pom.xml", COPY_JARS, output, "-DincludeScope=runtime"])
-    (folder / "format.properties").write_text(_properties(folder / "formatted", (1, 2)))
+    (folder / "format.properties").write_text(_properties(folder / "formatted", HOST, (1, 2)))
     storage_tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", f"{folder}/format.properties"]
     cache.run([*_jvm(java, folder, "warn"), *storage_tool])
 
@@ -100,18 +100,18 @@ def _build() -> Path:
     return cache.built(f"kafka-{VERSION}", POM + COPY_JARS + CLUSTER_ID, _build_into, announcement)
 
 
-def _command(programs: Path, home: Path, ports: tuple[int, ...]) -> tuple[list[str], str]:
+def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
     data, properties = home / "data", home / "server.properties"
     if not (data / "meta.properties").exists():
         shutil.rmtree(data, ignore_errors=True)
         shutil.copytree(programs / "formatted", home / "data.new", dirs_exist_ok=True)
         (home / "data.new").rename(data)
-    properties.write_text(_properties(data, ports))
+    properties.write_text(_properties(data, host, ports))
     return [*_jvm(_java(), programs, "info"), "kafka.Kafka", str(properties)], str(properties)
 
 
-def _ready(log: Path, ports: tuple[int, ...]) -> bool:
-    del ports  # the port opens before the broker may be asked
+def _ready(log: Path, host: str, port: int) -> bool:
+    del host, port  # the port opens before the broker may be asked
     return b"Kafka Server started" in log.read_bytes()[:4_000_000]
 
 
@@ -122,6 +122,6 @@ KAFKA = Kind(
     build=_build,
     command=_command,
     ready=_ready,
-    address=lambda port: f"{HOST}:{port}",
+    address=lambda host, port: f"{host}:{port}",
     env=lambda address: {"LANDFALL_KAFKA": address},
 )

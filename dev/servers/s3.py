@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import HOST, Kind
+from dev.servers.server import Kind
 
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
@@ -27,10 +27,10 @@ def _build() -> Path:
     return cache.built(f"versitygw-{VERSION}", MODULE, _build_into, announcement)
 
 
-def _command(programs: Path, home: Path, ports: tuple[int, ...]) -> tuple[list[str], str]:
+def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
     data = home / "data"
     data.mkdir(exist_ok=True)
-    argv = [str(programs / "versitygw"), "--port", f"{HOST}:{ports[0]}", "--region", REGION]
+    argv = [str(programs / "versitygw"), "--port", f"{host}:{ports[0]}", "--region", REGION]
     argv += ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "posix"]
     if not _keeps_attributes(data):
         argv += ["--sidecar", str(home / "attributes")]
@@ -66,8 +66,8 @@ S3 = Kind(
     ports=1,
     build=_build,
     command=_command,
-    ready=lambda _log, ports: answers(HOST, ports[0]),
-    address=lambda port: f"http://{HOST}:{port}",
+    ready=lambda _log, host, port: answers(host, port),
+    address=lambda host, port: f"http://{host}:{port}",
     env=_env,
     patience=30,
 )

@@ -33,10 +33,10 @@ class Kind:
         existing: environment variable that names a server to use instead of starting one.
         ports: how many it listens on.
         build: makes its programs ready, and returns their folder.
-        command: writes its configuration into a home, and returns the command line and the argument in it that no other
-            process has.
-        ready: whether it answers, given its log and its ports.
-        address: what a client connects to.
+        command: writes its configuration into a home, given its programs, home, host and ports, and returns the command
+            line and the argument in it that no other process has.
+        ready: whether it answers, given its log, host and first port.
+        address: what a client connects to, given its host and first port.
         env: what a client's environment needs, given the address.
         patience: seconds it may take to answer.
     """
@@ -45,9 +45,9 @@ class Kind:
     existing: str
     ports: int
     build: Callable[[], Path]
-    command: Callable[[Path, Path, tuple[int, ...]], tuple[list[str], str]]
-    ready: Callable[[Path, tuple[int, ...]], bool]
-    address: Callable[[int], str]
+    command: Callable[[Path, Path, str, tuple[int, ...]], tuple[list[str], str]]
+    ready: Callable[[Path, str, int], bool]
+    address: Callable[[str, int], str]
     env: Callable[[str], Mapping[str, str]]
     patience: float = 90
 
@@ -66,10 +66,11 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of this kind whose home is under this state folder."""
+    """A server of this kind whose home is under this state folder, listening on this address of the machine."""
 
     kind: Kind
     state: Path = STATE
+    host: str = HOST
 
     @property
     def home(self) -> Path:
@@ -123,14 +124,14 @@ class Server:
         return Status(self.kind.name, running=True, address=address, env={self.kind.existing: address})
 
     def _running(self, pid: int, ports: tuple[int, ...]) -> Status:
-        address = self.kind.address(ports[0])
+        address = self.kind.address(self.host, ports[0])
         return Status(self.kind.name, True, address, pid, str(self.home / "log"), self.kind.env(address))  # noqa: FBT003
 
     def _ports(self, *, keep: bool) -> tuple[int, ...]:
-        return chosen(self.home / "ports.json", self.kind.ports, HOST, keep=keep)
+        return chosen(self.home / "ports.json", self.kind.ports, self.host, keep=keep)
 
     def _start(self, programs: Path, ports: tuple[int, ...]) -> int:
-        argv, marker = self.kind.command(programs, self.home, ports)
+        argv, marker = self.kind.command(programs, self.home, self.host, ports)
         log = self.home / "log"
         if log.exists():
             log.replace(self.home / "log.previous")
@@ -146,7 +147,7 @@ class Server:
     def _wait_until_ready(self, ports: tuple[int, ...]) -> None:
         deadline = time.monotonic() + self.kind.patience
         log = self.home / "log"
-        while not self.kind.ready(log, ports):
+        while not self.kind.ready(log, self.host, ports[0]):
             alive = self._pid() is not None
             if not alive or time.monotonic() > deadline:
                 what = "takes too long to start" if alive else "stopped while starting"

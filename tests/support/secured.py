@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.kafka import KAFKA
-from dev.servers.server import HOST, Kind
+from dev.servers.server import Kind
 
 USER, PASSWORD = "lander", "open-sesame-7"
 _ADMIN = "admin-of-the-broker"
@@ -27,25 +27,25 @@ ssl.truststore.location={home}/ca.pem
 """
 
 
-def _certify(home: Path) -> None:
+def _certify(home: Path, host: str) -> None:
     """A CA in ``ca.pem``, and in ``server.p12`` a certificate that it signed for this host."""
     tool = cache.tool("keytool", "a secured Kafka", "openjdk-17-jre-headless")
     keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", _ADMIN]
     make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
     cache.run([*make, "-alias", "ca", "-dname", "CN=Landfall's tests", "-ext", "bc:c=ca:true"])
-    cache.run([*make, "-alias", "server", "-dname", "CN=broker", "-signer", "ca", "-ext", f"san=ip:{HOST}"])
+    cache.run([*make, "-alias", "server", "-dname", "CN=broker", "-signer", "ca", "-ext", f"san=ip:{host}"])
     cache.run([tool, "-exportcert", "-rfc", *keys, "-alias", "ca", "-file", f"{home}/ca.pem"])
     cache.run([tool, "-delete", *keys, "-alias", "ca"])
 
 
-def _command(programs: Path, home: Path, ports: tuple[int, ...]) -> tuple[list[str], str]:
-    argv, properties = KAFKA.command(programs, home, ports)
-    _certify(home)
+def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
+    argv, properties = KAFKA.command(programs, home, host, ports)
+    _certify(home, host)
     port, controller_port = ports
     with Path(properties).open("a") as file:  # what stands later wins
         file.write(
             _PROPERTIES.format(
-                host=HOST,
+                host=host,
                 port=port,
                 controller_port=controller_port,
                 home=home,
