@@ -3,13 +3,13 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/cluster
+SCRIPTS := dev/kafka dev/s3 dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers ready lock crds fmt check test unit properties behaviour integration sim bench demo demo-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim bench demo demo-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 
 servers: ## Fetch and build what dev/kafka and dev/s3 run (once per machine)
 	@dev/kafka build && dev/s3 build
+
+tools: ## Build what only tests need: Kubernetes' control plane, promtool (once per machine)
+	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
 
 ready:
 	@$(MAKE) -s -j2 setup servers
@@ -49,8 +52,7 @@ check: setup ## Format, lint, types, import contracts, dependencies
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
-test: ready check ## Everything: check, then all tests
-	@dev/cluster build --control-plane
+test: ready tools check ## Everything: check, then all tests
 	@$(PYTEST) $(PARALLEL) tests
 
 unit: setup ## Tests of single modules, without the slow ones (seconds)
@@ -62,8 +64,7 @@ properties: setup ## Laws, tried on random input
 behaviour: ready ## One suite on every implementation of a protocol
 	@$(PYTEST) -q $(PARALLEL) tests/behaviour
 
-integration: ready ## Real Kafka, S3, Spark and Kubernetes API
-	@dev/cluster build --control-plane
+integration: ready tools ## Real Kafka, S3, Spark and Kubernetes API
 	@$(PYTEST) -q $(PARALLEL) tests/integration
 
 sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs

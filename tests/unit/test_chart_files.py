@@ -1,6 +1,7 @@
 """What the chart carries agrees with the code; that it renders and installs is tested with Helm."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,33 @@ def _nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str
 
 def _is_open(node: dict[str, Any]) -> bool:
     return "properties" in node and node.get("additionalProperties") is not False
+
+
+def test_every_alert_is_explained_where_its_link_leads() -> None:
+    groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
+    links = {rule["alert"]: rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]}
+    page = (ROOT / "docs/operations.md").read_text()
+    sections = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
+
+    assert links == {alert: f"docs/operations.md#{alert.lower()}" for alert in links}
+    assert set(links) == {section for section in sections if section.startswith("Landfall")}
+    assert set(links) == set(re.findall(r"^\| (Landfall\w+) \|", page, re.MULTILINE))
+
+
+METRICS = set(re.findall(r"`(landfall_\w+)`", (ROOT / "docs/metrics.md").read_text()))
+"""A test of the operator's holds that page to the code."""
+
+
+def metrics_in(text: str) -> set[str]:
+    """Names of metrics, with a histogram's own name for its parts."""
+    names = set(re.findall(r"\b(?:landfall|process|python)_\w+", text))
+    return {name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+
+
+def test_alerts_look_at_metrics_that_exist() -> None:
+    groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
+
+    used = {name for group in groups for rule in group["rules"] for name in metrics_in(rule["expr"])}
+
+    assert used
+    assert used - METRICS == set()
