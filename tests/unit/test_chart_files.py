@@ -50,6 +50,18 @@ def _given(values: dict[str, Any], known: set[str], path: str = "") -> Iterator[
             yield from _given(value, known, f"{here}.")
 
 
+def test_the_page_lists_every_value() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = set(_known(schema)) - {"global"}
+    leaves = {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
+
+    listed = re.findall(
+        r"^\| `([\w.]+)` \|", (ROOT / "docs/install.md").read_text().partition("## Values")[2], re.MULTILINE
+    )
+
+    assert sorted(listed) == sorted(leaves)
+
+
 def test_the_schema_refuses_what_it_does_not_know() -> None:
     open_nodes = [
         path for path, node in _nodes(json.loads((CHART / "values.schema.json").read_text())) if _is_open(node)
@@ -96,3 +108,20 @@ def test_alerts_look_at_metrics_that_exist() -> None:
 
     assert used
     assert used - METRICS == set()
+
+
+def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+    dashboard = json.loads((CHART / "files/dashboard.json").read_text())
+
+    used = metrics_in(json.dumps([panel.get("targets") for panel in dashboard["panels"]]))
+
+    assert len(used) > 30
+    assert {name for name in used - METRICS if not name.startswith("process_")} == set()
+
+
+def test_no_two_panels_of_the_dashboard_overlap() -> None:
+    places = [panel["gridPos"] for panel in json.loads((CHART / "files/dashboard.json").read_text())["panels"]]
+    cells = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
+
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) == 23

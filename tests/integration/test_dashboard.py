@@ -1,0 +1,138 @@
+"""Every panel of the dashboard shows something, given what operator and driver really expose: played by promtool.
+
+What both expose is made into series that grow (counters) or stay (gauges). A panel whose query finds nothing among them, by a
+name, a label or a join that does not fit, makes ``absent(query)`` an alert, and no alert may fire.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from dev.tools import promtool
+from landfall.app.metrics import StatusCollector
+from landfall.app.tally import Tally
+from landfall_operator.course import course
+from landfall_operator.metrics import Metrics, Picture, Standing
+from landfall_operator.report import report
+from landfall_operator.status import RateStatus
+from tests.support.world import START, World, group
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
+CHOSEN = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Name and expression of every query, with variables filled in."""
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", []):
+            expression = target["expr"]
+            for variable, value in CHOSEN.items():
+                expression = expression.replace(variable, value)
+            yield f"panel {panel['id']} {panel['title']}, query {target['refId']}", expression
+
+
+def operator(world: World) -> CollectorRegistry:
+    """What an operator exposes that has done a bit of everything."""
+    seen = world.observe()
+    status = report(seen, course(seen)).model_copy(update={"rate": RateStatus(arriving=20, landing=30)})
+    picture = Picture("logs", "clicks", status, START, answers=True, restarts=1)
+    made = Metrics(lambda: [picture], lambda: Standing(leads=True, groups=1, oldest_pass=1.5))
+    made.passes.labels("done").inc()
+    made.actions.labels("Apply").inc()
+    made.api_requests.labels("patch", "ConsumerGroup", "200").inc()
+    made.api_seconds.labels("patch").observe(0.01)
+    made.driver_requests.labels("/status", "ok").inc()
+    made.announcements.labels("Normal").inc()
+    made.troubles.labels("logs", "clicks", "CrashLoop").inc()
+    return made.registry
+
+
+def driver(world: World) -> CollectorRegistry:
+    """What a driver exposes that has landed, failed and found bad records."""
+    told = world.observe().drivers.popitem()[1].report
+    assert told
+    tally = Tally(
+        START,
+        commits=3,
+        objects=9,
+        landed_by_topic={"clicks": 100},
+        bytes_by_topic={"clicks": 1000},
+        dead_lettered_by_topic={"clicks": 1},
+        failures_by_reason={"StoreUnavailable": 1},
+    )
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(lambda: (told.status, tally)))
+    return registry
+
+
+@pytest.fixture(scope="module")
+def series() -> list[dict[str, str]]:
+    world = World(group("good"))
+    world.run(timedelta(minutes=30))
+    return [
+        *_series(operator(world), {"instance": "10.0.0.1:8080", "pod": "operator-0"}),
+        *_series(driver(world), {"instance": "10.0.0.2:8080", "pod": "driver-0"}),
+    ]
+
+
+def _series(registry: CollectorRegistry, target: dict[str, str]) -> Iterator[dict[str, str]]:
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        grows = family.type in {"counter", "histogram"}
+        for sample in family.samples:
+            yield {"series": _selector(sample, target), "values": f"{sample.value}+{1 if grows else 0}x60"}
+
+
+def _selector(sample: Sample, target: dict[str, str]) -> str:
+    labels = ", ".join(f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **target}.items())
+    return f"{sample.name}{{{labels}}}"
+
+
+@pytest.mark.timeout(600)  # it may have to build promtool
+def test_no_panel_is_empty(series: list[dict[str, str]], tmp_path: Path) -> None:
+    assert played(queries(), series, tmp_path) == ""
+    print(found[-3000:])
+    assert found == ""
+
+
+@pytest.mark.timeout(600)
+def test_a_panel_that_asks_for_what_is_not_there_is_found(series: list[dict[str, str]], tmp_path: Path) -> None:
+    misspelt = [
+        ("misspelt", 'max by (group) (landfall_group_lag{namespace=~".*"})'),
+        ("fine", "landfall_group_lag_records"),
+    ]
+
+    complaint = played(misspelt, series, tmp_path)
+
+    assert "misspelt" in complaint
+    assert "fine" not in complaint
+
+
+def played(asked: Iterable[tuple[str, str]], series: list[dict[str, str]], folder: Path) -> str:
+    """What promtool says of queries that find nothing; empty if all find something."""
+    rules = [{"alert": name, "expr": f"absent({expression})"} for name, expression in asked]
+    assert rules
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": series,
+            "alert_rule_test": [{"alertname": rule["alert"], "eval_time": "40m"} for rule in rules],
+        }
+    ]
+    _write(folder / "rules.yaml", {"groups": [{"name": "panels", "rules": rules}]})
+    _write(folder / "tests.yaml", {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
+    argv = [promtool.program(), "test", "rules", folder / "tests.yaml"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(yaml.safe_dump(content, width=1000))
