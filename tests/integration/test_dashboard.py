@@ -99,8 +99,6 @@ def _selector(sample: Sample, target: dict[str, str]) -> str:
 @pytest.mark.timeout(600)  # it may have to build promtool
 def test_no_panel_is_empty(series: list[dict[str, str]], tmp_path: Path) -> None:
     assert played(queries(), series, tmp_path) == ""
-    print(found[-3000:])
-    assert found == ""
 
 
 @pytest.mark.timeout(600)
