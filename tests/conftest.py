@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.kube.cluster import ControlPlane
+from dev.kube.cluster import KINDS, ControlPlane
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Kind, Server
@@ -42,8 +42,9 @@ def _stop(state: Path) -> None:
     for kind in (KAFKA, S3):
         if (state / kind.name).exists():
             Server(kind, state).down(at_once=True)
-    if ControlPlane(state).home.exists():
-        ControlPlane(state).down()
+    for kind in KINDS:
+        if kind(state).home.exists():
+            kind(state).down()
     shutil.rmtree(state, ignore_errors=True)
 
 

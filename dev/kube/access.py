@@ -15,13 +15,15 @@ from urllib.error import HTTPError
 
 from dev.servers.ports import write
 
+NODE = "landfall"
+"""Name of the one node."""
 USERS: Mapping[str, tuple[str, str]] = {
     "admin": ("landfall-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
     "proxy": ("system:kube-proxy", ""),
     "dns": ("system:coredns", ""),
-    "node": ("system:node:node", "system:nodes"),
+    "node": (f"system:node:{NODE}", "system:nodes"),
 }
 """Name and group of each user, by what its kubeconfig is called."""
 

@@ -2,53 +2,71 @@
 
 import argparse
 import json
+import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from dev.kube import programs
-from dev.kube.cluster import EXISTING, ControlPlane, Status
+from dev.kube.cluster import EXISTING, Cluster, ControlPlane, Status
 from dev.servers.cache import Missing
 from dev.servers.cli import NOT_RUNNING
 from dev.servers.server import STATE
 
 COMMANDS = """\
-  up      start it unless it runs, and print the path of its kubeconfig
-  down    stop it; its objects are forgotten, its logs stay
-  status  print the path of its kubeconfig; exit code 3 when it does not run
-  env     print what a client needs, as shell exports
-  build   only build what it runs"""
+  up        start it unless it runs, and print the path of its kubeconfig
+  down      stop it; its objects are forgotten, its logs and the images in it stay; --purge forgets these, too
+  status    print the path of its kubeconfig; exit code 3 when it does not run
+  env       print what a client needs, kubectl and helm included, as shell exports
+  enter     run a command (default: a shell) in the node's namespaces
+  build     only build what it runs"""
 
 
 def main() -> int:
     """Do what the command line says; exit code 1 when something is missing, 3 when ``status`` finds nothing running."""
-    chosen = _arguments()
+    chosen, rest = _parser().parse_known_args()
+    if rest and chosen.command != "enter":
+        _parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        return _do(chosen)
+        return _do(chosen, rest)
     except Missing as missing:
         print(missing, file=sys.stderr)
         return 1
 
 
-def _do(chosen: argparse.Namespace) -> int:
-    cluster = ControlPlane(chosen.state)
+def _do(chosen: argparse.Namespace, rest: Sequence[str]) -> int:
+    cluster = (ControlPlane if chosen.control_plane else Cluster)(chosen.state)
     match chosen.command:
         case "build":
-            programs.control_plane()
-            return 0
+            _build(control_plane=chosen.control_plane)
         case "up":
             return _print(cluster.up(), as_json=chosen.json)
         case "down":
-            cluster.down()
-            return 0
+            cluster.down(purge=chosen.purge)
         case "env":
-            status = cluster.status()
-            for name, value in status.env.items():
-                print(f"export {name}={shlex.quote(value)}")
-            return 0 if status.running else NOT_RUNNING
+            return _export(cluster.status())
+        case "enter":
+            argv = [*Cluster(chosen.state).node.inside(), *(rest or ["sh"])]
+            os.execvp(argv[0], argv)  # noqa: S606  # the user's own command
         case _:
             return _print(cluster.status(), as_json=chosen.json)
+    return 0
+
+
+def _build(*, control_plane: bool) -> None:
+    programs.control_plane()
+    if not control_plane:
+        programs.node()
+        programs.helm()
+
+
+def _export(status: Status) -> int:
+    for name, value in status.env.items():
+        print(f"export {name}={shlex.quote(value)}")
+    print(f'export PATH={shlex.quote(f"{programs.control_plane()}:{programs.helm()}")}:"$PATH"')
+    return 0 if status.running else NOT_RUNNING
 
 
 def _print(status: Status, *, as_json: bool) -> int:
@@ -59,18 +77,21 @@ def _print(status: Status, *, as_json: bool) -> int:
     return 0 if status.running else NOT_RUNNING
 
 
-def _arguments() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev/cluster",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"A real Kubernetes {programs.KUBERNETES} on this machine.\n\n{COMMANDS}",
-        epilog=f"With {EXISTING} set to a kubeconfig file, that cluster is used and none is started. KUBECONFIG alone is"
-        " not taken for it: tests create and delete things, and it may name a cluster where that hurts.",
+        description=f"A real Kubernetes {programs.KUBERNETES} of one node on this machine.\n\n{COMMANDS}",
+        epilog=f"With {EXISTING} set to a kubeconfig file, that cluster is used and none is started. KUBECONFIG alone is\n"
+        "not taken for it: tests create and delete things, and it may name a cluster where that hurts.",
     )
-    parser.add_argument("command", choices=("up", "down", "status", "env", "build"), help="see above")
+    parser.add_argument("command", choices=("up", "down", "status", "env", "enter", "build"), help="see above")
     parser.add_argument(
-        "--control-plane", action="store_true", help="only the API, on loopback and without root: no pod ever runs"
+        "--control-plane",
+        action="store_true",
+        help="another one, beside it: only the API, on loopback and without root; no pod ever runs",
     )
     parser.add_argument("--state", type=Path, default=STATE, help="folder of all it has (default: .state)")
-    parser.add_argument("--json", action="store_true", help="print kubeconfig, log folder and environment as JSON")
-    return parser.parse_args()
+    parser.add_argument("--purge", action="store_true", help="with down: forget logs and images, too")
+    parser.add_argument("--json", action="store_true", help="print all there is to know as JSON")
+    return parser

@@ -45,16 +45,14 @@ class Place:
 
 
 def start(place: Place) -> Access:
-    """Have it running and ready: the default namespace has its service account.
+    """Have it running and ready: the default namespace has its service account. Without etcd, ``stop`` comes first.
 
     Raises:
         Missing: a program is not there or does not start.
     """
     folder = programs.control_plane()
     daemons = Daemons(place.home)
-    if not daemons.any("etcd"):
-        stop(place.home)
-    api, client, peer = chosen(place.home / "ports.json", 3, LOOPBACK, keep=daemons.any())
+    api, client, peer = chosen(place.home / "ports.json", 3, LOOPBACK, keep=daemons.any("etcd"))
     access = Access(place.home, f"https://{place.host}:{api}")
     _certificates(place)
     access.write()

@@ -26,9 +26,9 @@ class Daemons:
 
     home: Path
 
-    def running(self, name: str, argv: Sequence[str]) -> bool:
-        """Whether it runs, with this command line."""
-        return any(_command_line(pid) == list(argv) for pid in self.pids(name))
+    def pid(self, name: str, argv: Sequence[str]) -> int | None:
+        """Process id of the one with this command line, while it runs."""
+        return next((pid for pid in self.pids(name) if _command_line(pid) == list(argv)), None)
 
     def any(self, name: str = "") -> bool:
         """Whether anything of it, or of all of ours, is there."""
@@ -42,7 +42,7 @@ class Daemons:
             argv: its command line; the program by its whole path.
             inside: what puts it into namespaces and then runs the rest of the line: ``nsenter …``.
         """
-        if self.running(name, argv):
+        if self.pid(name, argv) is not None:
             return False
         self.stop(name)
         log = self.log(name)

@@ -4,15 +4,18 @@ Each folder under ``go/`` is a module of its own: CoreDNS and Helm beside Kubern
 1.36 is the newest Kubernetes that works with Debian 12's containerd (1.6); 1.37 wants containerd 2.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from dev.servers import cache
 
 KUBERNETES = "1.36.3"
+HELM = "v3.22.0"
 SOURCES = Path(__file__).resolve().parent / "go"
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kubectl")
+NODE = ("kubelet", "kube-proxy", "kube-scheduler")
 
 _MINOR = KUBERNETES.split(".")[1]
 _STAMPS = {
@@ -36,6 +39,32 @@ def control_plane() -> Path:
 
     announcement = f"building Kubernetes {KUBERNETES}'s control plane with go (once, five to ten minutes)"
     return cache.built(f"kubernetes-{KUBERNETES}-control-plane", _recipe("kubernetes", packages), build, announcement)
+
+
+def node() -> Path:
+    """The folder of kubelet, kube-proxy, kube-scheduler, coredns, and of ``pause``, which waits and reaps."""
+    packages = [f"k8s.io/kubernetes/cmd/{name}" for name in NODE]
+
+    def build(folder: Path) -> None:
+        pause = cache.tool("catatonit", "a cluster with a node", "catatonit")
+        _go("kubernetes", folder, packages, _STAMPED)
+        _go("coredns", folder, ["."], "-s -w")
+        shutil.copy(pause, folder / "pause")
+
+    announcement = f"building Kubernetes {KUBERNETES}'s node with go (once, two to five minutes)"
+    recipe = _recipe("kubernetes", packages) + _recipe("coredns", [])
+    return cache.built(f"kubernetes-{KUBERNETES}-node", recipe, build, announcement)
+
+
+def helm() -> Path:
+    """The folder of helm."""
+    package = "helm.sh/helm/v3/cmd/helm"
+    announcement = "building Helm with go (once, one to three minutes)"
+
+    def build(folder: Path) -> None:
+        _go("helm", folder, [package], f"-s -w -X helm.sh/helm/v3/internal/version.version={HELM}")
+
+    return cache.built(f"helm-{HELM}", _recipe("helm", [package]), build, announcement)
 
 
 def _go(module: str, folder: Path, packages: Sequence[str], flags: str) -> None:

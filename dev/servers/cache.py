@@ -49,13 +49,15 @@ def tool(name: str, wanted_for: str, package: str) -> str:
     return found
 
 
-def run(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = "") -> None:
     """Run a build step quietly.
 
     Raises:
         Missing: it failed; carries the end of its output.
     """
-    done = subprocess.run(argv, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, env={**os.environ, **(env or {})}, input=stdin, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise Missing(f"`{' '.join(argv)}` failed with exit code {done.returncode}:\n{output}")

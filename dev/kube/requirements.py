@@ -1,0 +1,80 @@
+"""What a machine must have for a node, and how to get what it lacks."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from dev.kube.daemons import SYSTEM_PATH
+from dev.servers.cache import Missing
+
+PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "catatonit": "catatonit",
+    "openssl": "openssl",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+"""Debian's package of each program."""
+
+CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
+CNI_PACKAGE = "containernetworking-plugins"
+
+
+def program(name: str) -> str:
+    """The path of a program.
+
+    Raises:
+        Missing: it is not there.
+    """
+    found = shutil.which(name, path=SYSTEM_PATH)
+    if not found:
+        raise Missing(f"`{name}` is not there (Debian: apt-get install {PACKAGES.get(name, name)})")
+    return found
+
+
+def cni_programs() -> str:
+    """The folder of the network plug-ins.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = next((folder for folder in CNI_FOLDERS if Path(folder, "bridge").exists()), None)
+    if found is None:
+        raise Missing(f"no network plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})")
+    return found
+
+
+def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
+    """Let a node be started here.
+
+    Args:
+        folders: that the node's programs must see.
+        hidden: folders of the machine that they do not see.
+
+    Raises:
+        Missing: says everything that is in the way, at once.
+    """
+    missing = [PACKAGES[name] for name in PACKAGES if not shutil.which(name, path=SYSTEM_PATH)]
+    missing += [CNI_PACKAGE] * (not any(Path(folder, "bridge").exists() for folder in CNI_FOLDERS))
+    lacks = []
+    if os.geteuid() != 0:
+        lacks.append("root (without it: `dev/cluster up --control-plane`, which runs no pod)")
+    if missing:
+        lacks.append(f"programs: apt-get install --no-install-recommends {' '.join(dict.fromkeys(missing))}")
+    for folder in folders:
+        lacks += [
+            f"{folder} elsewhere: below {top} it is hidden from the node" for top in hidden if _below(folder, top)
+        ]
+    if lacks:
+        raise Missing("a cluster with a node needs\n" + "\n".join(f"  {lack}" for lack in lacks))
+
+
+def _below(folder: Path, top: str) -> bool:
+    return folder.resolve().is_relative_to(Path(top).resolve())
