@@ -38,9 +38,10 @@ lock: ## Pin the requirements anew
 	@$(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
 	@echo uv | $(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.txt - -o requirements/uv.txt
 
-crds: setup ## Make crds/ and the chart's copy anew from the models
+crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the models
 	@$(BIN)/python -m landfall_operator.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@cp crds/consumergroups.landfall.dev.yaml charts/landfall/files/
+	@$(BIN)/python -m dev.reference > docs/.new && mv docs/.new docs/reference.md
 
 fmt: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)

@@ -59,17 +59,17 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("(self.unit == 'Custom') == has(self.format)", "unit Custom needs a format, and only Custom has one"),
         (
             "self.separator == '' || !('' in self.field.split(self.separator))",
-            "field must not have an empty step; separator: '' takes it as one name",
+            "no step of field may be empty; separator: '' takes it as one name",
         ),
     ),
     "spec.output": (
         (
             "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
-            "url must be s3://BUCKET/PREFIX or file:///FOLDER where no store of your own is named",
+            "without a store of your own, url must be s3://BUCKET/PREFIX or file:///FOLDER",
         ),
     ),
     "spec.output.url": (
-        ("self == oldSelf", "output.url cannot be changed: the ledger that knows what is landed is there; make a new group"),
+        ("self == oldSelf", "cannot be changed: the ledger that knows what is landed is there; make a new group"),
     ),
     "spec.output.s3.sse": (
         ("!has(self.kmsKeyId) || self.type != 'AES256'", "kmsKeyId goes with type aws:kms or aws:kms:dsse"),

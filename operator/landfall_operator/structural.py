@@ -126,8 +126,13 @@ def _facts(node: Schema) -> list[str]:
     if node.get("type") == "integer" and ("minimum" in node or "maximum" in node):
         facts.append(_sentence(_range(node.get("minimum"), node.get("maximum"))))
     if "default" in node and node["default"] != {}:
-        facts.append(f"Default: {json.dumps(node['default']).strip(chr(34))}.")
+        facts.append(f"Default: `{_shown(node['default'])}`.")
     return facts
+
+
+def _shown(default: object) -> str:
+    """As it is written in YAML."""
+    return default if isinstance(default, str) else json.dumps(default)
 
 
 def _sentence(text: str) -> str:

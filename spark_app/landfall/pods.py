@@ -85,7 +85,7 @@ class Pod(Model):
     security_context: Anything | None = None
     """Security of the pod; without one, it runs as Kubernetes' ``restricted`` standard wants."""
     env: tuple[Named, ...] = ()
-    """Environment variables, beside ours; one with the name of ours wins."""
+    """Environment variables, beside ours; yours win."""
     volumes: tuple[Named, ...] = ()
     """Volumes, beside ours."""
     volume_mounts: tuple[Mount, ...] = ()

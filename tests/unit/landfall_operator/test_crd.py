@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dev.reference import page
 from landfall.spec import GroupSpec
 from landfall_operator.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
 from landfall_operator.structural import BYTES, DURATION, NOT_ZERO, RATIO, explained
@@ -32,6 +33,10 @@ def field(path: str) -> Node:
 
 def test_the_file_is_what_the_models_make() -> None:
     assert FILE.read_text() == written(), "run `make crds`"
+
+
+def test_the_reference_is_what_the_models_make() -> None:
+    assert (FILE.parents[1] / "docs" / "reference.md").read_text() == page(), "run `make crds`"
 
 
 def test_the_file_reads_back() -> None:
@@ -81,8 +86,8 @@ def test_descriptions_tell_rules_bounds_and_defaults() -> None:
 
     assert told == {
         "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above zero, such as 256Mi, 1G or "
-        "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: 16Mi.",
-        "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where `autoscaling` is given. 0 to 1000. Default: 1.",
+        "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: `16Mi`.",
+        "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where `autoscaling` is given. 0 to 1000. Default: `1`.",
         "autoscaling": "Lets the operator decide how many executors there are. minReplicas must not be over maxReplicas.",
     }
 

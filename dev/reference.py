@@ -1,0 +1,96 @@
+"""``docs/reference.md``, made from the CRD: every field of a ``ConsumerGroup``, as ``kubectl explain`` tells it.
+
+``make crds`` writes it, a test fails when it is not what this module makes.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+
+from landfall_operator.classify import weight
+from landfall_operator.crd import schema
+from landfall_operator.structural import Schema
+
+HEAD = """# Every field of a ConsumerGroup
+
+Made by `make crds` from the models; [resource.md](resource.md) is the page to begin with. `kubectl explain cg.spec.output` tells
+the same at the command line. **Bold** fields are required. What a change of a field asks for:
+
+| | |
+|---|---|
+| Ignore | nothing; only the operator reads it |
+| Live | the running driver is told |
+| Restart | the driver starts again and goes on where it was |
+| NewGeneration | a new driver takes over, is watched, and is taken back if it fails (`upgrade`) |
+
+`status.plan` says which of them the last change was.
+"""
+
+_MIXED = {"x-kubernetes-int-or-string": "text or number", "pattern": "word or mapping"}
+_WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean": "true or false"}
+
+
+def page() -> str:
+    """The whole file."""
+    properties = schema()["properties"]
+    return "\n".join([HEAD, *_section("spec", properties["spec"]), *_section("status", properties["status"])])
+
+
+def _section(path: str, node: Schema) -> Iterator[str]:
+    """A mapping, then the mappings in it."""
+    fields = node["properties"]
+    with_weight = path.startswith("spec")
+    yield f"## `{path}`\n"
+    if "description" in node:
+        yield f"{node['description']}\n"
+    yield "| field | type | | change |" if with_weight else "| field | type | |"
+    yield "|---|---|---|---|" if with_weight else "|---|---|---|"
+    for name, child in fields.items():
+        shown = f"**`{name}`**" if name in node.get("required", ()) else f"`{name}`"
+        cells = [shown, _type(child), _text(child)]
+        yield f"| {' | '.join([*cells, *([_weight(f'{path}.{name}')] if with_weight else [])])} |"
+    yield ""
+    for name, child in fields.items():
+        below = child.get("items", child)
+        if "properties" in below and not _of_kubernetes(below):
+            yield from _section(f"{path}.{name}{'[]' if 'items' in child else ''}", below)
+
+
+def _of_kubernetes(node: Schema) -> bool:
+    """Whether it is passed on, and so explained by Kubernetes."""
+    return node.get("type") == "object" and "x-kubernetes-preserve-unknown-fields" in node
+
+
+def _type(node: Schema) -> str:
+    if _of_kubernetes(node):
+        return "Kubernetes' own"
+    match node:
+        case {"enum": words}:
+            return " ".join(f"`{word}`" for word in words)
+        case {"items": each}:
+            return f"list of {_type(each)}"
+        case {"additionalProperties": each}:
+            return f"mapping to {_type(each)}"
+    mixed = (label for key, label in _MIXED.items() if key in node)
+    return next(mixed, _WORDS.get(node.get("type", ""), "anything"))
+
+
+def _weight(path: str) -> str:
+    """The class of change; none for a mapping whose fields differ."""
+    inner = re.sub(r"\[\].*", "", path).removeprefix("spec.")
+    try:
+        return str(weight(inner))
+    except ValueError:
+        return ""
+
+
+def _text(node: Schema) -> str:
+    """What is said of it; of what has a section of its own only the first sentence."""
+    description: str = node.get("description", "")
+    if "properties" in node.get("items", node):
+        description = description.partition(". ")[0].rstrip(".") + "."
+    return description.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
