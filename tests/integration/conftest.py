@@ -8,10 +8,25 @@ from pyspark import SparkContext
 
 from landfall.app.spark import spark_context
 from landfall.spec import parse_group
+from tests.support.cluster import Cluster
+from tests.support.groups import Groups, install
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
 from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
+
+
+@pytest.fixture(scope="session")
+def resource(control_plane: Cluster) -> Cluster:
+    """The session's API server, which knows ConsumerGroups."""
+    install(control_plane)
+    return control_plane
+
+
+@pytest.fixture
+def groups(resource: Cluster, namespace: str) -> Groups:
+    """ConsumerGroups of a fresh namespace."""
+    return Groups(resource, namespace)
 
 
 @pytest.fixture

@@ -60,7 +60,9 @@ def _billing() -> Shown:
     spec = _spec("billing", source={"kafka": {"bootstrapServers": "kafka:9092", **topics}})
     world = _world(spec)
     partitions = _told(world.observe()).partitions
-    blocked = replace(partitions[0], topic="billing.payments", blocked="BadRecordsOverLimit", message="12 of 800 records")
+    blocked = replace(
+        partitions[0], topic="billing.payments", blocked="BadRecordsOverLimit", message="12 of 800 records"
+    )
     return _shown("billing", spec, _with(world.observe(), partitions=(blocked,)))
 
 

@@ -12,6 +12,7 @@ from dev.reference import page
 from landfall.spec import GroupSpec
 from landfall_operator.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
 from landfall_operator.structural import BYTES, DURATION, NOT_ZERO, RATIO, explained
+from tests.support.defaults import defaulted
 
 FILE = Path(__file__).resolve().parents[3] / "crds" / "consumergroups.landfall.dev.yaml"
 Node = dict[str, Any]
@@ -147,14 +148,6 @@ def test_defaults_are_the_models() -> None:
     document = {"source": {"kafka": {"bootstrapServers": "k:1", "topics": ["a"]}}, "output": {"url": "s3://b"}}
 
     assert GroupSpec.model_validate(defaulted(field("spec"), document)) == GroupSpec.model_validate(document)
-
-
-def defaulted(node: Node, value: Any) -> Any:
-    """What the API server stores: a field that is missing gets its default, and its fields theirs."""
-    if not isinstance(value, dict) or "properties" not in node:
-        return value
-    missing = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
-    return {name: defaulted(node["properties"].get(name, {}), child) for name, child in {**missing, **value}.items()}
 
 
 def test_the_status_gets_no_defaults_from_the_api_server() -> None:

@@ -1,0 +1,371 @@
+"""The resource at a real API server: accepted, defaulted, refused with the documented words, merged, scaled."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from landfall.spec import parse_group
+from landfall_operator.crd import GROUP, PLURAL, schema
+from landfall_operator.validity import parsed
+from tests.support.cluster import Cluster, Refused
+from tests.support.defaults import defaulted
+from tests.support.groups import Groups, Json, changed, document, refusal, yaml_blocks
+from tests.support.shown import Shown, shown
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "resource.md").read_text()
+
+
+def table(heading: str) -> list[tuple[str, ...]]:
+    """The code in the rows of the table with this first cell in its head."""
+    rows = PAGE.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [tuple(cell.replace("\\|", "|") for cell in re.findall(r"`((?:[^`\\]|\\.)+)`", row)) for row in rows]
+
+
+def printed(command: str) -> str:
+    """What the page shows of a command."""
+    return PAGE.partition(f"\n$ {command}\n")[2].partition("```")[0].rstrip()
+
+
+def set_to(base: Json, path: str, value: object) -> Json:
+    return changed(base, path if path.startswith("metadata.") else f"spec.{path}", value)
+
+
+def written(base: Json, cell: str) -> Json:
+    """The group with the field that a cell sets, as in ``uploadPolicy.maxAge: 5m``."""
+    path, _, value = cell.partition(": ")
+    return set_to(base, path, yaml.safe_load(value))
+
+
+WRONG = [(row[0], row[1], row[2:]) for row in table("under `spec` | answer")]
+FOR_EVER = table("from")
+UNTOLD = table("under `spec` | message")
+
+
+@pytest.fixture
+def asked(resource: Cluster) -> Groups:
+    """Somewhere to try groups out, for tests that make none."""
+    return Groups(resource, "default")
+
+
+def test_the_api_server_has_nothing_to_say_about_the_schema(resource: Cluster) -> None:
+    definition = client.ApiextensionsV1Api(resource.admin).read_custom_resource_definition(f"{PLURAL}.{GROUP}")
+
+    conditions = {condition.type: condition.status for condition in definition.status.conditions}
+
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+
+
+def test_the_api_server_writes_every_default_into_the_object(groups: Groups) -> None:
+    group = document(
+        decode__timestamp={"field": "ts"},
+        autoscaling={},
+        output__s3={"assumeRole": {"roleArn": "arn:aws:iam::1:role/r"}},
+        decode__columns=[{"name": "a", "type": "String"}],
+    )
+
+    stored = groups.create(group)["spec"]
+
+    assert stored == defaulted(schema()["properties"]["spec"], group["spec"])
+    assert parse_group({**group, "spec": stored}) == parse_group(group)
+
+
+@pytest.mark.parametrize(("cell", "answer", "_right"), WRONG, ids=[cell for cell, _, _ in WRONG])
+def test_a_wrong_value_gets_the_documented_answer(asked: Groups, cell: str, answer: str, _right: object) -> None:
+    with pytest.raises(ApiException) as refused:
+        asked.try_out(written(document(), cell))
+
+    assert refusal(refused.value) == answer
+
+
+@pytest.mark.parametrize(("cell", "right"), [(cell, right[0]) for cell, _, right in WRONG])
+def test_what_the_page_says_is_right_is_accepted(asked: Groups, cell: str, right: str) -> None:
+    path = cell.partition(": ")[0]
+    if right == "topics":  # leave it out
+        accepted = changed(written(document(), cell), "spec.source.kafka.topics", None)
+    elif path == "replica":
+        accepted = written(document(), right)
+    else:
+        accepted = set_to(document(), path, yaml.safe_load(right))
+
+    assert asked.try_out(accepted)["spec"]
+
+
+def test_every_rule_is_in_the_documentation() -> None:
+    answers = "\n".join([*(answer for _, answer, _ in WRONG), *(row[2] for row in FOR_EVER)])
+
+    assert len(messages(schema())) > 20
+    assert [message for message in messages(schema()) if message not in answers] == []
+
+
+def messages(node: Any) -> set[str]:
+    """What users are told who break a rule, anywhere below."""
+    if isinstance(node, list):
+        return set().union(*map(messages, node))
+    if not isinstance(node, dict):
+        return set()
+    own = {rule["message"] for rule in node.get("x-kubernetes-validations", ())}
+    return own.union(*map(messages, node.values()))
+
+
+@pytest.mark.parametrize(("before", "after", "answer"), FOR_EVER)
+def test_what_is_for_ever_cannot_be_changed(groups: Groups, before: str, after: str, answer: str) -> None:
+    path = before.partition(": ")[0]
+    groups.create(written(document(), before))
+    change = changed({}, f"spec.{path}", yaml.safe_load(after))
+
+    with pytest.raises(ApiException) as refused:
+        groups.patch("clicks", change)
+
+    assert refusal(refused.value) == answer
+
+
+@pytest.mark.parametrize(("cell", "message"), UNTOLD, ids=[cell for cell, _ in UNTOLD])
+def test_the_rest_only_the_operator_can_tell(asked: Groups, cell: str, message: str) -> None:
+    stored = asked.try_out(written(document(), cell))
+
+    assert parsed(stored) == (None, message)
+
+
+def test_kubectl_tells_what_is_wrong_as_documented(groups: Groups) -> None:
+    with pytest.raises(Refused) as refused:
+        groups.kubectl("apply", "-f", "-", manifest=document(uploadPolicy__maxAge="5"))
+
+    assert str(refused.value) == printed("kubectl apply -f clicks.yaml")
+
+
+# ------------------------------------------------------------------------------------------ all YAML that users see
+
+FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
+
+
+def examples() -> list[tuple[str, Json]]:
+    """Every ConsumerGroup, or part of one, in the documentation and in examples/."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [(page.name, block) for page in pages for block in yaml_blocks(page.read_text())]
+    for file in sorted((ROOT / "examples").rglob("*.yaml")):
+        found += [(file.name, each) for each in yaml.safe_load_all(Template(file.read_text()).safe_substitute(FILLED))]
+    return [(name, whole(block)) for name, block in found if is_ours(block)]
+
+
+def is_ours(block: object) -> bool:
+    return isinstance(block, dict) and (
+        block.get("kind") == "ConsumerGroup" or bool(block.keys() & {"spec", "source", "output"})
+    )
+
+
+def whole(block: Json) -> Json:
+    """A part of a group laid over a small one."""
+    if "kind" in block:
+        return block
+    return laid_over(document("example"), block if "spec" in block else {"spec": block})
+
+
+def laid_over(base: Json, more: Json) -> Json:
+    merged = {
+        key: laid_over(base[key], value) if isinstance(base.get(key), dict) else value for key, value in more.items()
+    }
+    return {**base, **merged}
+
+
+def test_there_are_examples() -> None:
+    assert {"README.md", "resource.md", "backup.yaml", "partition.yaml"} <= {name for name, _ in examples()}
+
+
+@pytest.mark.parametrize(("_name", "example"), examples(), ids=[name for name, _ in examples()])
+def test_every_example_is_accepted(asked: Groups, _name: str, example: Json) -> None:
+    example["metadata"].pop("namespace", None)
+
+    stored = asked.try_out(
+        yaml.safe_load(
+            yaml.safe_dump(example),
+        )
+    )
+
+    assert parsed(stored)[1] == ""
+
+
+# --------------------------------------------------------------------------------------- several who write, status
+
+
+def test_two_who_apply_share_one_group(groups: Groups) -> None:
+    ours = document(driver__env=[{"name": "A", "value": "1"}], source__kafka__topics=["clicks"])
+    theirs = {
+        **{key: ours[key] for key in ("apiVersion", "kind", "metadata")},
+        "spec": {
+            "replicas": 3,
+            "driver": {"env": [{"name": "B", "value": "2"}]},
+            "source": {"kafka": {"topics": ["views"]}},
+        },
+    }
+    for manager, manifest in (("gitops", ours), ("team", theirs), ("gitops", ours)):
+        groups.kubectl("apply", "--server-side", "--field-manager", manager, "-f", "-", manifest=manifest)
+
+    spec = groups.read("clicks")["spec"]
+    assert spec["driver"]["env"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert (spec["replicas"], sorted(spec["source"]["kafka"]["topics"])) == (3, ["clicks", "views"])
+
+
+def test_who_applies_what_is_anothers_is_told_whose_it_is(groups: Groups) -> None:
+    groups.kubectl("apply", "--server-side", "--field-manager", "gitops", "-f", "-", manifest=document(replicas=1))
+
+    with pytest.raises(Refused, match=r'conflict with "gitops"[^\n]*: \.spec\.replicas'):
+        groups.kubectl("apply", "--server-side", "--field-manager", "team", "-f", "-", manifest=document(replicas=2))
+
+
+def test_scaling_survives_who_applies_without_replicas(groups: Groups) -> None:
+    apply = ("apply", "--server-side", "--field-manager", "gitops", "-f", "-")
+    groups.kubectl(*apply, manifest=document())
+
+    groups.kubectl("scale", "cg/clicks", "--replicas", "3")
+    groups.kubectl(*apply, manifest=document())
+
+    assert groups.read("clicks")["spec"]["replicas"] == 3
+
+
+def test_the_spec_and_the_status_are_written_apart(groups: Groups) -> None:
+    before = groups.create({**document(), "status": {"phase": "Running"}})
+    both = {"spec": {"replicas": 2}, "status": {"phase": "Running", "observedGeneration": 1}}
+
+    groups.patch_status("clicks", both)
+    seen = groups.read("clicks")
+    groups.patch("clicks", {**both, "status": {"phase": "Stalled"}})
+    after = groups.read("clicks")
+
+    assert "status" not in before
+    assert (seen["spec"], seen["status"], seen["metadata"]["generation"]) == (before["spec"], both["status"], 1)
+    assert (after["spec"]["replicas"], after["status"], after["metadata"]["generation"]) == (2, both["status"], 2)
+
+
+def test_conditions_are_merged_by_their_type(groups: Groups) -> None:
+    groups.create(document())
+    for kind in ("Ready", "Stalled"):
+        condition = {"type": kind, "status": "True", "reason": "AsExpected", "observedGeneration": 1}
+        applied = {
+            **{key: document()[key] for key in ("apiVersion", "kind", "metadata")},
+            "status": {"conditions": [{**condition, "lastTransitionTime": "2026-11-21T00:00:00Z"}]},
+        }
+        options = ("--server-side", "--subresource=status", "--field-manager", kind)
+        groups.kubectl("apply", *options, "-f", "-", manifest=applied)
+
+    assert [c["type"] for c in groups.read("clicks")["status"]["conditions"]] == ["Ready", "Stalled"]
+
+
+def test_a_status_of_an_unknown_phase_is_refused(groups: Groups) -> None:
+    groups.create(document())
+
+    with pytest.raises(ApiException) as refused:
+        groups.patch_status("clicks", {"status": {"phase": "Dancing"}})
+
+    assert refusal(refused.value).startswith('status.phase: Unsupported value: "Dancing": supported values: "Pending"')
+
+
+def test_scale_reads_and_writes_the_executors(groups: Groups) -> None:
+    groups.create(document())
+    groups.patch_status("clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}})
+
+    groups.patch_scale("clicks", 4)
+
+    scale = groups.read_scale("clicks")
+    assert (scale["spec"], scale["status"]) == (
+        {"replicas": 4},
+        {"replicas": 1, "selector": "landfall.dev/group=clicks"},
+    )
+    assert groups.read("clicks")["spec"]["replicas"] == 4
+
+
+def test_scale_is_bound_as_the_spec_is(groups: Groups) -> None:
+    groups.create(document())
+
+    with pytest.raises(ApiException) as refused:
+        groups.patch_scale("clicks", 1001)
+
+    assert "should be less than or equal to 1000" in refusal(refused.value)
+
+
+def test_a_horizontal_pod_autoscaler_scales_a_group(groups: Groups) -> None:
+    """Below its least it scales without asking metrics, which are not there."""
+    groups.create(document())
+    groups.patch_status("clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}})
+
+    groups.kubectl("autoscale", "cg/clicks", "--min=2", "--max=5", "--cpu=50%")
+
+    eventually(lambda: groups.read("clicks")["spec"]["replicas"], lambda replicas: replicas == 2)
+
+
+# --------------------------------------------------------------------------------------------- what kubectl shows
+
+
+@pytest.fixture(scope="module")
+def examples_shown(resource: Cluster) -> Iterator[Groups]:
+    """The groups of the page, with their status, in a namespace of their own."""
+    groups = Groups(resource, resource.create_namespace())
+    for group in shown():
+        show(groups, group)
+    yield groups
+    resource.delete_namespace(groups.namespace)
+
+
+def show(groups: Groups, group: Shown) -> None:
+    groups.create(group.resource)
+    status = group.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    groups.patch_status(group.name, {"status": status})
+
+
+def cells(printed: str, *without: str) -> list[list[str]]:
+    """The rows of a table that kubectl prints, without the columns whose cells are ages."""
+    head, *rows = printed.splitlines()
+    starts = [match.start() for match in re.finditer(r"\S+", head)]
+    kept = [
+        (start, end)
+        for start, end in zip(starts, [*starts[1:], None], strict=True)
+        if head[start:end].strip() not in without
+    ]
+    return [[row[start:end].strip() for start, end in kept] for row in (head, *rows)]
+
+
+@pytest.mark.parametrize("command", ["kubectl get cg", "kubectl get cg -o wide"])
+def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
+    seen = examples_shown.kubectl(*command.split()[1:])
+
+    assert cells(seen, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
+
+
+def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
+    said = examples_shown.kubectl("describe", "cg", "billing").partition("\nStatus:\n")[2].partition("\nEvents:")[0]
+    condition = r"    Last Transition Time:.*\n    Message:.*\n    Observed.*\n    Reason: +AsExpected\n    Status:.*\n    Type:.*\n"
+
+    assert timeless(re.sub(condition, "", said)) == timeless(printed("kubectl describe cg billing"))
+
+
+def timeless(text: str) -> str:
+    lines = [line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text).splitlines()]
+    return "\n".join(lines).strip()
+
+
+@pytest.mark.parametrize("command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"])
+def test_kubectl_explains_what_the_page_shows(resource: Cluster, command: str) -> None:
+    seen = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
+
+    assert timeless(seen) == timeless(printed(command))
+
+
+def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:
+    names = [f"consumergroup.landfall.dev/{group.name}" for group in shown()]
+
+    for word in ("cg", "consumergroup", "landfall"):
+        assert examples_shown.kubectl("get", word, "-o", "name").split() == names
+    assert [line for line in examples_shown.kubectl("get", "all", "-o", "name").split() if GROUP in line] == names
+
+
+def test_kubectl_waits_for_a_condition(examples_shown: Groups) -> None:
+    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Ready", "cg/clickstream", "--timeout=60s")
+    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Stalled", "cg/billing", "--timeout=60s")

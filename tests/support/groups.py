@@ -1,0 +1,140 @@
+"""ConsumerGroups of one namespace, as the API server has them."""
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from landfall_operator.crd import GROUP, PLURAL, VERSION
+from tests.support.cluster import Cluster, Refused
+from tests.support.waiting import eventually
+
+Json = dict[str, Any]
+
+RESOURCE = Path(__file__).resolve().parents[2] / "crds" / "consumergroups.landfall.dev.yaml"
+MERGE = "application/merge-patch+json"
+_UNTOLD = "some validation rules were not checked"
+"""The API server's note that a wrong type kept it from asking the rules."""
+
+
+def document(name: str = "clicks", **spec: Any) -> Json:
+    """A small group; fields by name, parents parted by two underscores, as in ``uploadPolicy__maxAge``."""
+    made: Json = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["clicks"]}},
+            "output": {"url": f"s3://logs/{name}"},
+        },
+    }
+    for field, value in spec.items():
+        made = changed(made, f"spec.{field.replace('__', '.')}", value)
+    return made
+
+
+def changed(base: Json, path: str, value: object) -> Json:
+    """The same with one field set; mappings on the way to it are made."""
+    made = deepcopy(base)
+    *parents, last = path.split(".")
+    at = made
+    for name in parents:
+        at = at.setdefault(name, {})
+    at[last] = value
+    return made
+
+
+def install(cluster: Cluster) -> None:
+    """Have the resource served, as ``crds/`` says."""
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
+    name = f"crd/{PLURAL}.{GROUP}"
+    cluster.kubectl("wait", name, "--for=condition=Established", "--timeout=60s")
+    eventually(lambda: _served(cluster), bool)
+
+
+def _served(cluster: Cluster) -> bool:
+    try:
+        cluster.kubectl("get", f"{PLURAL}.{GROUP}")
+    except Refused:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Those of a namespace."""
+
+    cluster: Cluster
+    namespace: str
+
+    def create(self, group: Mapping[str, Any]) -> Json:
+        """What the API server made of it.
+
+        Raises:
+            ApiException: it refuses; see ``refusal``.
+        """
+        return self._call("create_namespaced_custom_object", dict(group), field_validation="Strict")
+
+    def try_out(self, group: Mapping[str, Any]) -> Json:
+        """What the API server would make of it; nothing is made."""
+        return self._call("create_namespaced_custom_object", dict(group), field_validation="Strict", dry_run="All")
+
+    def read(self, name: str) -> Json:
+        """As it is now."""
+        return self._call("get_namespaced_custom_object", name)
+
+    def patch(self, name: str, body: object) -> Json:
+        """Merge into it; a status in the body is passed over."""
+        return self._call("patch_namespaced_custom_object", name, body, _content_type=MERGE)
+
+    def patch_status(self, name: str, body: object) -> Json:
+        """Merge into its status; a spec in the body is passed over."""
+        return self._call("patch_namespaced_custom_object_status", name, body, _content_type=MERGE)
+
+    def patch_scale(self, name: str, replicas: int) -> Json:
+        """As HPA and KEDA do."""
+        body = {"spec": {"replicas": replicas}}
+        return self._call("patch_namespaced_custom_object_scale", name, body, _content_type=MERGE)
+
+    def read_scale(self, name: str) -> Json:
+        """What HPA and KEDA look at."""
+        return self._call("get_namespaced_custom_object_scale", name)
+
+    def kubectl(self, *arguments: str, manifest: Mapping[str, Any] | None = None) -> str:
+        """What kubectl prints, in this namespace."""
+        return self.cluster.kubectl("-n", self.namespace, *arguments, manifest=manifest)
+
+    @cached_property
+    def _api(self) -> client.CustomObjectsApi:
+        return client.CustomObjectsApi(self.cluster.admin)
+
+    def _call(self, method: str, *arguments: Any, **options: Any) -> Json:
+        called = getattr(self._api, method)
+        made: Json = called(GROUP, VERSION, self.namespace, PLURAL, *arguments, **options)
+        return made
+
+
+def refusal(fault: ApiException) -> str:
+    """What the API server says is wrong: fields with their faults, one after the other."""
+    answer = json.loads(fault.body or "{}")
+    causes = [cause for cause in answer.get("details", {}).get("causes", []) if _UNTOLD not in cause["message"]]
+    if not causes:
+        return str(answer["message"]).rpartition("cannot be handled as a ConsumerGroup: ")[2]
+    return "; ".join(_told(cause["field"], cause["message"]) for cause in causes)
+
+
+def _told(field: str, message: str) -> str:
+    """A fault of the whole object has no field."""
+    return message.removeprefix("Invalid value: ") if field == "<nil>" else f"{field}: {message}"
+
+
+def yaml_blocks(page: str) -> list[Any]:
+    """The YAML in a page of documentation."""
+    return [yaml.safe_load(part.partition("```")[0]) for part in page.split("```yaml\n")[1:]]
