@@ -1,10 +1,17 @@
-"""What is said about a step of a group, as a Kubernetes Event: one per step, in the words of who looks on. Pure."""
+"""What is said about a group as Kubernetes Events, in the words of who looks on.
 
+There is one per step of its rollout, and one per change of a condition that is worth a person's attention. Pure.
+"""
+
+from collections.abc import Iterator
 from typing import Literal
 
+from landfall_operator.actions import Announce
+from landfall_operator.conditions import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.course import Course
 from landfall_operator.observe import Observed
 from landfall_operator.rollout import Event
+from landfall_operator.status import Condition, GroupStatus
 
 Announcement = tuple[Literal["Normal", "Warning"], str, str]
 
@@ -22,6 +29,39 @@ def announcement(observed: Observed, chosen: Course) -> Announcement:
     )
     bad = chosen.event in _BAD or (chosen.event is Event.TIMED_OUT and before.target is not None)
     return ("Warning" if bad else "Normal", str(after.stage), message)
+
+
+def changes(before: GroupStatus, after: GroupStatus) -> Iterator[Announce]:
+    """What became bad, or bad in another way, and what became good again; steps of a rollout are told by themselves."""
+    known = {condition.type: condition for condition in before.conditions}
+    for condition in after.conditions:
+        old = known.get(condition.type)
+        if condition.type in _QUIET or (old and _gist(old) == _gist(condition)):
+            continue
+        if _is_bad(condition):
+            yield Announce(
+                "Warning", str(condition.reason), condition.message or f"{condition.type} is {condition.status}"
+            )
+        elif (
+            condition.status == _GOOD[condition.type]
+            and old
+            and (_is_bad(old) or condition.type is ConditionType.READY)
+        ):
+            yield Announce("Normal", f"{condition.type}", f"{condition.type} is {condition.status} now")
+
+
+_GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}
+_QUIET = frozenset({ConditionType.UPGRADING, ConditionType.RECONCILING})
+
+
+def _gist(condition: Condition) -> tuple[str, Reason]:
+    return condition.status, condition.reason
+
+
+def _is_bad(condition: Condition) -> bool:
+    """Whether it is as it should not be, and not just because something takes its time."""
+    wrong = condition.status not in {_GOOD[condition.type], "Unknown"}
+    return wrong and condition.reason not in GOOD_NEWS
 
 
 _BAD = frozenset({Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN})

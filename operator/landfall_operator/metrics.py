@@ -5,7 +5,7 @@ here, too. Labels are ``namespace`` and ``group``; never a topic, a pod or a mes
 a test holds it to this module.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -56,12 +56,13 @@ class Picture:
 class Metrics:
     """Every metric of one operator, in a registry of its own."""
 
-    def __init__(self, pictures: Callable[[], Iterable[Picture]], standing: Callable[[], "Standing"]) -> None:
-        """Ask ``pictures`` and ``standing`` at every scrape."""
+    def __init__(self, standing: Callable[[], "Standing"]) -> None:
+        """Ask ``standing`` at every scrape, and show the ``pictures`` there are."""
         own = self.registry = CollectorRegistry()
+        self.pictures: dict[tuple[str, str], Picture] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
-        own.register(_Groups(pictures))
+        own.register(_Groups(self.pictures))
         own.register(_Standing(standing))
         Info("landfall_operator", "Software of the operator", registry=own).info({"version": __version__})
         self.passes = Counter(
@@ -105,6 +106,11 @@ class Metrics:
             registry=own,
         )
 
+    def forget(self, namespace: str, group: str) -> None:
+        """Show no more of a group that is gone."""
+        self.pictures.pop((namespace, group), None)
+        self.troubles.remove_by_labels({"namespace": namespace, "group": group})
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -137,12 +143,12 @@ class _Standing(Collector):
 
 
 class _Groups(Collector):
-    def __init__(self, pictures: Callable[[], Iterable[Picture]]) -> None:
+    def __init__(self, pictures: Mapping[tuple[str, str], Picture]) -> None:
         self._pictures = pictures
 
     def collect(self) -> Iterator[Family]:
         families: dict[str, Family] = {}
-        for picture in self._pictures():
+        for picture in list(self._pictures.values()):
             names = [picture.namespace, picture.name]
             for name, labels, value in _shown(picture):
                 family = families.setdefault(name, _family(name))

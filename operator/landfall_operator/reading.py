@@ -5,6 +5,7 @@ Kubernetes leaves out what is empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from landfall_operator.conditions import Reason
 from landfall_operator.identity import contract_read
 from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
 from landfall_operator.observe import Driver, Record, Report, Trouble
+from landfall_operator.status import GroupStatus
 from landfall_operator.texts import shortened
 
 Json = Mapping[str, Any]
@@ -71,6 +73,25 @@ def report_of(body: str | bytes, received: datetime) -> Report | None:
         return Report(_STATUS.validate_json(body), received)
     except ValidationError:
         return None
+
+
+def status_of(written: Json) -> GroupStatus:
+    """The status as it was written last; if another release wrote it, the parts that this one can read."""
+    readable = deepcopy(dict(written))
+    while True:
+        try:
+            return GroupStatus.model_validate(readable, by_alias=True)
+        except ValidationError as unread:
+            fault = unread.errors(include_url=False)[0]
+            path = fault["loc"][:-1] if fault["type"] == "missing" else fault["loc"]
+            _cut(readable, path)
+
+
+def _cut(value: Any, path: Sequence[str | int]) -> None:
+    """Take out what is at a path, of mappings and lists."""
+    for step in path[:-1]:
+        value = value[step]
+    del value[path[-1]]
 
 
 def record_of(revision: Json) -> Record:

@@ -29,8 +29,10 @@ def running() -> World:
 
 
 def metrics(*statuses: GroupStatus) -> Metrics:
-    pictures = [Picture("logs", f"g{i}", status, START, answers=True, restarts=2) for i, status in enumerate(statuses)]
-    return Metrics(lambda: pictures, lambda: Standing(leads=True, groups=len(pictures), oldest_pass=1.5))
+    made = Metrics(lambda: Standing(leads=True, groups=len(statuses), oldest_pass=1.5))
+    for i, status in enumerate(statuses):
+        made.pictures["logs", f"g{i}"] = Picture("logs", f"g{i}", status, START, answers=True, restarts=2)
+    return made
 
 
 def scraped(made: Metrics) -> dict[tuple[str, ...], float]:

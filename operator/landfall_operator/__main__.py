@@ -1,0 +1,7 @@
+"""``python -m landfall_operator``."""
+
+import sys
+
+from landfall_operator.main import main
+
+sys.exit(main())

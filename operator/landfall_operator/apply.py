@@ -1,0 +1,264 @@
+"""Carries out actions: one request each, to the API server in a thread, or to a driver.
+
+Whatever the API server answers goes into the stock at once, so the next pass starts from what this one did, not from what
+the watch has come to. Every action may be carried out twice; none is tried again here.
+"""
+
+import asyncio
+import base64
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, assert_never
+
+from landfall.contract import HandOver, TakeOver, WantExecutors
+from landfall.errors import Retry
+from landfall_operator import manifests, names
+from landfall_operator.actions import (
+    Action,
+    Announce,
+    Apply,
+    AskExecutors,
+    AskOpen,
+    AskYield,
+    Delete,
+    EnsureToken,
+    HoldBack,
+    Intend,
+    LetGo,
+    Remember,
+    ScaleDriver,
+)
+from landfall_operator.drivers import Denied, Drivers, Unheard
+from landfall_operator.events import Events
+from landfall_operator.kube import Absent, Conflict, Kube
+from landfall_operator.manifests import Owner
+from landfall_operator.merge import Json
+from landfall_operator.status import GroupStatus
+from landfall_operator.stock import GROUP, Kept, Key, Resource, Stock
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The group that something is done for, as it was looked at, and where its drivers are.
+
+    Attributes:
+        key: its namespace and name.
+        resource: itself, of the version that was looked at.
+        addresses: of drivers' pods, by revision.
+    """
+
+    key: Key
+    resource: Resource
+    addresses: Mapping[str, str]
+
+    @property
+    def owner(self) -> Owner:
+        """As manifests want it."""
+        return Owner(self.key[1], self.key[0], self.resource.uid)
+
+
+class Hands:
+    """Does things to the world."""
+
+    def __init__(self, kube: Kube, stock: Stock, drivers: Drivers, events: Events, pool: Executor) -> None:
+        """Ask the API server in threads of ``pool``."""
+        self._kube = kube
+        self._stock = stock
+        self._drivers = drivers
+        self._events = events
+        self._pool = pool
+        self._tokens: dict[Key, str] = {}
+
+    async def carry_out(self, target: Target, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
+        """Carry out one action.
+
+        Raises:
+            Conflict: the group is not as it was looked at.
+            Retry: nobody answered, or not now.
+            Absent: what is to be changed is not there.
+            Refused: the API server will not do it.
+        """
+        match action:
+            case Intend(rollout, plan):
+                told = GroupStatus(rollout=rollout, plan=plan)
+                await self.write_status(
+                    target, {name: _written(told)[name] for name in ("rollout", "plan")}, checked=True
+                )
+            case Announce():
+                await self.announce(target, action)
+            case HoldBack():
+                await self._finalizer(target, on=True)
+            case LetGo():
+                await self._finalizer(target, on=False)
+            case Remember(manifest):
+                await self._create(manifest)
+            case EnsureToken():
+                await self._token(target)
+            case Apply(manifest):
+                await self._apply(target, manifest)
+            case ScaleDriver(name, replicas):
+                await self._scale(target, name, replicas)
+            case Delete(kind, name):
+                await self._delete(target, kind, name)
+            case AskExecutors(revision, wanted):
+                await self._tell(target, revision, WantExecutors(wanted))
+            case AskYield(revision, to):
+                await self._tell(target, revision, HandOver(to))
+            case AskOpen(revision):
+                await self._tell(target, revision, TakeOver())
+            case _:
+                assert_never(action)
+
+    async def announce(self, target: Target, said: Announce) -> None:
+        """Post a Kubernetes Event; that it cannot be posted is no reason to do less."""
+        level = logging.WARNING if said.kind == "Warning" else logging.INFO
+        log.log(level, "%s", said.message, extra={"group": "/".join(target.key), "reason": said.reason})
+        try:
+            await self._in_thread(self._events.post, target.owner, said)
+        except (Retry, Absent) as error:
+            log.info("event not posted: %s", error, extra={"group": "/".join(target.key)})
+
+    async def write_status(self, target: Target, changed: Json, *, checked: bool = False) -> None:
+        """Change the status; ``checked`` that the group is as it was looked at.
+
+        Raises:
+            Conflict: it is not.
+        """
+        patch: Json = {"status": changed}
+        if checked:
+            patch["metadata"] = {"resourceVersion": str(target.resource.version)}
+        namespace, name = target.key
+        self._stock.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status"))
+
+    async def knows_token(self, target: Target) -> bool:
+        """Whether there is a Secret with a control token: asked once, then known."""
+        if target.key not in self._tokens:
+            try:
+                secret = await self._in_thread(
+                    self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
+                )
+            except Absent:
+                return False
+            self._tokens[target.key] = base64.b64decode(secret["data"]["token"]).decode()
+        return True
+
+    def forget(self, key: Key) -> None:
+        """Of a group, what is not in the stock."""
+        self._tokens.pop(key, None)
+
+    async def _token(self, target: Target) -> None:
+        secret = manifests.control_secret(target.owner, secrets.token_urlsafe(_TOKEN_BYTES))
+        try:
+            await self._in_thread(self._kube.create, secret)
+        except Conflict:
+            log.debug("token is there", extra={"group": "/".join(target.key)})
+        self.forget(target.key)
+        await self.knows_token(target)
+
+    async def _create(self, manifest: Json) -> None:
+        try:
+            self._stock.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
+        except Conflict:
+            metadata = manifest["metadata"]
+            there = await self._in_thread(self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"])
+            self._stock.put(manifest["kind"], there)
+
+    async def _apply(self, target: Target, manifest: Json) -> None:
+        kept = self._kept(target, manifest["kind"], manifest["metadata"]["name"])
+        if kept and kept.owner not in {"", target.resource.uid}:
+            raise Retry(f"{names.reference(manifest)} belongs to a former group of this name, and is about to go")
+        self._stock.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
+        log.debug("applied %s", names.reference(manifest), extra={"group": "/".join(target.key)})
+
+    async def _scale(self, target: Target, name: str, replicas: int) -> None:
+        patch = {"spec": {"replicas": replicas}}
+        made = await self._in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
+        self._stock.put("Deployment", made)
+        log.info("scaled %s to %d", name, replicas, extra={"group": "/".join(target.key)})
+
+    async def _delete(self, target: Target, kind: str, name: str) -> None:
+        kept = self._kept(target, kind, name)
+        if kept is None:
+            return
+        try:
+            answer = await self._in_thread(self._kube.delete, kind, kept.namespace, name, kept.uid)
+        except Absent:
+            answer = {"kind": "Status"}
+        if answer["kind"] == "Status":  # gone; else the object itself comes back, with the begin of its deletion
+            self._stock.drop(kind, _ghost(target.key, kept))
+        else:
+            self._stock.put(kind, answer)
+        log.info("deleted %s/%s", kind, name, extra={"group": "/".join(target.key)})
+
+    async def _finalizer(self, target: Target, *, on: bool) -> None:
+        """Put ours on the group or take it off, and leave those of others."""
+        metadata = self._stock.groups.get(target.key, target.resource).body["metadata"]
+        others = [name for name in metadata.get("finalizers", []) if name != names.FINALIZER]
+        wanted = [*others, names.FINALIZER] if on else others
+        patch = {
+            "metadata": {
+                "finalizers": wanted,
+                "uid": target.resource.uid,
+                "resourceVersion": metadata["resourceVersion"],
+            }
+        }
+        namespace, name = target.key
+        try:
+            self._stock.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch))
+        except Absent:
+            log.debug("the group is gone", extra={"group": "/".join(target.key)})
+
+    async def _tell(self, target: Target, revision: str, word: WantExecutors | HandOver | TakeOver) -> None:
+        """A driver that does not hear it is told again in the next pass."""
+        about = {"group": "/".join(target.key), "revision": revision}
+        address = target.addresses.get(revision)
+        if address is None or not await self.knows_token(target):
+            log.info("cannot tell %s", word, extra=about)
+            return
+        try:
+            await self._drivers.tell(address, word, self._tokens[target.key])
+        except Unheard as error:
+            if isinstance(error, Denied):
+                self.forget(target.key)  # it may have been made anew
+            log.warning("not heard: %s", error, extra=about)
+        else:
+            log.info("told %s", word, extra=about)
+
+    def _kept(self, target: Target, kind: str, name: str) -> Kept | None:
+        return self._stock.owned(target.key).get((kind, name))
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(call, *args, **kwargs))
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """A merge patch (RFC 7386) from one object to the other: None takes a field away, lists are written whole."""
+    patch: Json = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if inner := difference(old, value):
+                patch[name] = inner
+        elif value != old:
+            patch[name] = value
+    return patch
+
+
+def _written(status: GroupStatus) -> Json:
+    """As JSON, with None where a field is to be taken away."""
+    return status.model_dump(mode="json", by_alias=True)
+
+
+def _ghost(key: Key, kept: Kept) -> Json:
+    metadata = {"name": kept.name, "namespace": kept.namespace, "uid": kept.uid, "labels": {names.GROUP_LABEL: key[1]}}
+    return {"metadata": metadata}

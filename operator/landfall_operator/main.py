@@ -1,0 +1,209 @@
+"""Runs an operator: ``landfall-operator``, or ``python -m landfall_operator``.
+
+Everything is put together here and nothing is decided: the stock is filled by kopf (``watch``), passes over groups
+(``reconcile``) are run when it is time (``rounds``), and all of that only while this operator holds the lease. When it
+ends, by a signal or by a fault, the process ends: whoever has the lease next goes on where it stopped.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import kopf
+from kubernetes import config
+from kubernetes.client import Configuration
+
+from landfall import __version__
+from landfall.contract import ExitCode
+from landfall.errors import Fenced, LandfallError
+from landfall_operator import face, logs, watch
+from landfall_operator.apply import Hands
+from landfall_operator.drivers import HttpDrivers
+from landfall_operator.events import Events
+from landfall_operator.kube import Kube, Refused
+from landfall_operator.lease import Lease
+from landfall_operator.metrics import Metrics, Standing
+from landfall_operator.reconcile import Reconciler
+from landfall_operator.rounds import Rounds
+from landfall_operator.settings import Settings, read
+from landfall_operator.stock import GROUP, Stock
+
+log = logging.getLogger("landfall_operator")
+
+STUCK = 120.0
+"""Seconds without a pass over some group, or without a look at the lease, that make an operator dead."""
+SWEEP = 600.0
+"""Seconds between two lists of everything."""
+LEASE_ANSWER = 4.0
+"""Seconds a request about the lease may take."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal; returns the exit code, see ``landfall.contract.ExitCode``."""
+    settings = read(sys.argv[1:] if arguments is None else arguments, os.environ)
+    logs.configure(settings.log_format, settings.log_level)
+    code = asyncio.run(_guarded(settings))
+    logging.shutdown()
+    # threads that wait for an answer must not keep a process alive that has stopped acting
+    os._exit(code)
+
+
+async def _guarded(settings: Settings) -> ExitCode:
+    try:
+        await Operator(settings).run()
+    except Fenced as lost:
+        log.error("%s", lost)  # noqa: TRY400  # the message says it all
+        return ExitCode.FENCED
+    except Refused as refused:
+        log.error("%s", refused)  # noqa: TRY400  # the message says it all
+        return ExitCode.STALLED
+    except (LandfallError, config.ConfigException, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400  # the message says it all
+        return ExitCode.UNAVAILABLE
+    except Exception:  # the last loop: say what it was, and end
+        log.exception("ended by a fault")
+        return ExitCode.ERROR
+    return ExitCode.OK
+
+
+class Operator:
+    """One operator, put together."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing is asked yet."""
+        self._settings = settings
+        self._stock = Stock()
+        self._metrics = metrics = Metrics(self._standing)
+        self._session = aiohttp.ClientSession()
+        self._kube = Kube(connection(), metrics, connections=settings.threads)
+        patient = Kube(connection(), metrics, connections=2, answer=LEASE_ANSWER)
+        self._lease = Lease(patient, settings.namespace, settings.lease, settings.holder, now)
+        drivers, pool = HttpDrivers(self._session, metrics), ThreadPoolExecutor(settings.threads)
+        hands = Hands(self._kube, self._stock, drivers, Events(self._kube, metrics, now), pool)
+        reconciler = Reconciler(self._stock, drivers, hands, metrics, settings.site, now)
+        self._rounds = Rounds(reconciler.pass_over, metrics)
+        self._watching = asyncio.Event()
+
+    async def run(self) -> None:
+        """Stand by, lead, and stop at a signal.
+
+        Raises:
+            Fenced: the lease is lost.
+            Refused: a right is missing.
+        """
+        settings = self._settings
+        log.info("starting", extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"})
+        shown = await face.serve(self._metrics.registry, self._healthy, self._ready, settings.host, settings.port)
+        try:
+            await _first(_signal(), self._lead())
+        finally:
+            await self._rounds.stop()
+            await self._lease.release()
+            await shown.cleanup()
+            await self._session.close()
+        log.info("stopped")
+
+    async def _lead(self) -> None:
+        await self._served()
+        await self._lease.acquire()
+        await _first(self._lease.keep(), self._watch(), self._sweep())
+
+    async def _served(self) -> None:
+        """Wait until the API server knows ConsumerGroups: kopf would only look for them once."""
+        told = False
+        while not await asyncio.to_thread(self._kube.serves, GROUP):
+            if not told:
+                log.warning("waiting for the CustomResourceDefinition of ConsumerGroups")
+            told = True
+            self._lease.looked = time.monotonic()
+            await asyncio.sleep(2)
+
+    async def _watch(self) -> None:
+        namespaces = self._settings.namespaces
+        await kopf.operator(
+            registry=watch.registry(self._stock, self._rounds.wake, connection),
+            settings=watch.settings(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            ready_flag=self._watching,
+        )
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            try:
+                missed = await asyncio.to_thread(watch.sweep, self._kube, self._stock, self._settings.namespaces)
+                for key in missed:
+                    self._rounds.wake(key)
+            except LandfallError as error:
+                log.warning("list of everything failed: %s", error)
+
+    def _standing(self) -> Standing:
+        return Standing(leads=self._lease.held, groups=len(self._rounds), oldest_pass=self._rounds.oldest)
+
+    def _healthy(self) -> tuple[bool, str]:
+        looked = time.monotonic() - self._lease.looked
+        if looked > STUCK:
+            return False, f"no look at the lease for {looked:.0f} s"
+        if self._rounds.oldest > STUCK:
+            return False, f"no pass over some group for {self._rounds.oldest:.0f} s"
+        return True, "ok"
+
+    def _ready(self) -> tuple[bool, str]:
+        if not self._lease.held:
+            return self._lease.stands_by, "standing by" if self._lease.stands_by else "starting"
+        return self._watching.is_set(), f"leading, {len(self._rounds)} groups"
+
+
+def now() -> datetime:
+    """The one clock of the operator."""
+    return datetime.now(UTC)
+
+
+def connection() -> Configuration:
+    """The way to the API server: by KUBECONFIG if it is set, else as a pod has it, else as kubectl has it.
+
+    Raises:
+        ConfigException: there is none.
+    """
+    made = Configuration()
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
+        config.load_incluster_config(client_configuration=made)
+    else:
+        config.load_kube_config(client_configuration=made)
+    return made
+
+
+async def _signal() -> None:
+    """Until somebody asks the process to end."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    await asked.wait()
+
+
+async def _first(*jobs: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends; then none goes on, and what ended it is raised if it was a fault."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
