@@ -27,7 +27,7 @@ class Cluster:
     @cached_property
     def admin(self) -> client.ApiClient:
         """May do anything."""
-        made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]  # theirs
+        made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))
         return made
 
     def as_account(self, namespace: str, account: str) -> client.ApiClient:
