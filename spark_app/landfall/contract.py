@@ -1,7 +1,6 @@
 """What the driver promises to whoever runs it: exit codes, HTTP paths, the shape of ``/status``, and what it may be told.
 
-The operator, the command line and a person with curl all read this one module. Pure values. Control and standing by, below,
-are agreed here and kept by the operator's core; the driver does not serve them yet.
+The operator, the command line and a person with curl all read this one module. Pure values.
 
 **Control** is a second, small HTTP face on ``CONTROL_PORT``, there only where ``CONTROL_TOKEN_FILE`` names a file. Each
 request is a POST with ``Authorization: Bearer <the file's content>`` and one of the JSON documents below; the answer is 202
@@ -50,6 +49,10 @@ class WantExecutors:
     """So many executors there should be; idle ones are let go, busy ones when they are idle."""
 
     wanted: int
+
+    def __post_init__(self) -> None:
+        if self.wanted < 0:
+            raise ValueError(f"a number of executors cannot be {self.wanted}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,14 @@ class Retry(LandfallError):  # noqa: N818  # the name is the advice
     """The store, the broker or a worker could not answer now; the same call may succeed later."""
 
 
+class StoreAway(Retry):
+    """The store does not answer, throttles, or says it is not well."""
+
+
+class SourceAway(Retry):
+    """The source does not answer."""
+
+
 class Fenced(LandfallError):  # noqa: N818  # the name is the state
     """Another driver opened the ledger: this one has lost the right to commit."""
 
@@ -49,3 +57,19 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
     def __reduce__(self) -> tuple[type["Stalled"], tuple[Reason, str]]:
         """Survive the pickling between a Spark task and the driver."""
         return (type(self), (self.reason, str(self)))
+
+
+def cause(error: LandfallError, otherwise: str) -> str:
+    """One word for what failed: a person's ``Reason``, an outage of the store or the source, or what was being done.
+
+    Whoever takes a bad generation back must know an outage, which the one before would meet as well: those begin with
+    ``Store`` and ``Source``.
+    """
+    match error:
+        case Stalled():
+            return error.reason
+        case StoreAway():
+            return "StoreUnavailable"
+        case SourceAway():
+            return "SourceUnavailable"
+    return otherwise

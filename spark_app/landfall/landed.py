@@ -50,6 +50,7 @@ class LandedSlice:
         input_bytes: payload bytes read.
         errors: a few messages of dead-lettered records, for status.
         cpu_seconds: of the worker, user and system, for planning; 0 when nobody measured. No two attempts take the same.
+        seconds: how long it kept the worker from the next slice, by the clock on the wall, for scaling; as above.
     """
 
     piece: Slice
@@ -61,6 +62,7 @@ class LandedSlice:
     input_bytes: int
     errors: tuple[str, ...] = ()
     cpu_seconds: float = field(default=0.0, compare=False)
+    seconds: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         counted = self.landed + self.filtered + self.dead_lettered + self.invisible

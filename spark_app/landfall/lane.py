@@ -10,6 +10,7 @@ and the chain's hash, so no two drivers can write equal ones.
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 
@@ -59,13 +60,12 @@ class Lane:
                     raise ledger.broken(seq, "listed, but gone when read")
                 yield seq, body
 
-    def is_empty(self) -> bool:
-        """Whether nobody ever opened this lane."""
-        return self.slots.read(self.slot_key(0)) is None
-
     def read(self) -> State:
         """The state after the last slot, folded from the newest snapshot that the hint names, else from the start."""
-        state = self._snapshot() or State()
+        return self.follow(self._snapshot() or State())
+
+    def follow(self, state: State) -> State:
+        """The state after the last slot, from one that was folded before: a single listing where nothing came since."""
         for _, body in self.bodies(state.seq + 1):
             state = ledger.fold(state, body)
         return state
@@ -97,6 +97,23 @@ def _ahead(
             yield next(seqs), key, body
 
 
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Who opens a lane.
+
+    Attributes:
+        writer: random name, a new one for each OPEN.
+        generation: of the group's spec.
+        software: version, for people.
+        revision: of software and spec, where drivers take turns.
+    """
+
+    writer: str
+    generation: int
+    software: str
+    revision: str = ""
+
+
 class LaneWriter:
     """The right to append to a lane, for as long as nobody else opens it."""
 
@@ -114,39 +131,50 @@ class LaneWriter:
     def open(
         cls,
         lane: Lane,
-        writer: str,
+        opener: Opener,
         clock: Clock,
-        *,
-        generation: int,
-        software: str,
         on_retry: OnRetry = lambda _: None,
+        state: State | None = None,
     ) -> "LaneWriter":
-        """Append OPEN: afterwards everybody who had the lane before is fenced.
+        """Append OPEN, whoever has the lane: afterwards everybody who had it before is fenced.
 
         Args:
             lane: to take.
-            writer: random name of this process.
+            opener: who takes it.
             clock: for the records' times.
-            generation: of the group's spec.
-            software: version, for people.
             on_retry: told whenever the store could not answer and the same bytes are about to be tried again.
+            state: of the lane, as far as it is known already.
 
         Raises:
             Stalled: LEDGER_BROKEN, the chain cannot be folded.
         """
+        state = state or lane.read()
         for _ in range(OPENING_TRIES):
-            state = lane.read()
-            header = Header(
-                state.seq + 1, state.tip, state.epoch + 1, writer, clock().isoformat(), state.applied_through
-            )
-            record = ledger.Open(
-                header=header, group=lane.group, lane=lane.name, generation=generation, software=software
-            )
-            try:
-                return cls(lane, _append(lane, state, record, on_retry), writer, clock, on_retry)
-            except Fenced:
-                continue
+            if opened := cls.open_after(lane, state, opener, clock, on_retry):
+                return opened
+            state = lane.follow(state)
         raise ledger.broken(state.seq + 1, f"lost to others {OPENING_TRIES} times while opening")
+
+    @classmethod
+    def open_after(
+        cls, lane: Lane, state: State, opener: Opener, clock: Clock, on_retry: OnRetry
+    ) -> "LaneWriter | None":
+        """The same, if ``state`` is the lane's last; None if somebody else has written since, and nothing happened."""
+        header = Header(
+            state.seq + 1, state.tip, state.epoch + 1, opener.writer, clock().isoformat(), state.applied_through
+        )
+        record = ledger.Open(
+            header=header,
+            group=lane.group,
+            lane=lane.name,
+            generation=opener.generation,
+            software=opener.software,
+            revision=opener.revision,
+        )
+        try:
+            return cls(lane, _append(lane, state, record, on_retry), opener.writer, clock, on_retry)
+        except Fenced:
+            return None
 
     def append(self, make: Callable[[Header], Record], applied_through: int = -1) -> State:
         """Append the record that ``make`` builds; afterwards it is in the ledger for certain.

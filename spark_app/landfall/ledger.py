@@ -52,13 +52,17 @@ class _Base(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields
     header: Header
 
 
-class Open(_Base, frozen=True, tag="OPEN"):
-    """A driver takes the lane: epoch + 1 fences every driver before it."""
+class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
+    """A driver takes the lane: epoch + 1 fences every driver before it.
+
+    ``revision`` names software and spec where several drivers take turns; it is not written where it is empty.
+    """
 
     group: str
     lane: str
     generation: int
     software: str
+    revision: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -181,6 +185,7 @@ class State:
         epoch: of the last OPEN.
         writer: of the last OPEN.
         generation: of the last OPEN.
+        revision: of the last OPEN; empty if it named none.
         checkpoint: next offset to land per topic partition.
         members: per topic partition in the checkpoint.
         retired: topic partitions that left, with the highest generation that ever named objects of theirs: offsets of a
@@ -206,6 +211,11 @@ class State:
     snapshot_seq: int = -1
     last_commit_time: str | None = None
     totals: Totals = field(default_factory=Totals)
+    revision: str = ""
+
+    def is_free_for(self, revision: str) -> bool:
+        """Whether a driver of this revision may take the lane unasked: nobody holds it, or its own kind did last."""
+        return self.holding is not Holding.HELD or self.revision == revision
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -295,6 +305,7 @@ def _take(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one 
                 epoch=record.header.epoch,
                 writer=record.header.writer,
                 generation=record.generation,
+                revision=record.revision,
             )
         case Add():
             return _add(state, record)

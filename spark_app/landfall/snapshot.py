@@ -15,7 +15,7 @@ class _Landing(msgspec.Struct, frozen=True):
     member: Member
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     """A state as a snapshot keeps it: lists where JSON has no maps with such keys."""
 
     seq: int
@@ -31,6 +31,7 @@ class _Stored(msgspec.Struct, frozen=True):
     snapshot_seq: int
     last_commit_time: str | None
     totals: Totals
+    revision: str = ""
 
 
 def encode_state(state: State) -> bytes:
@@ -51,6 +52,7 @@ def encode_state(state: State) -> bytes:
             snapshot_seq=state.snapshot_seq,
             last_commit_time=state.last_commit_time,
             totals=state.totals,
+            revision=state.revision,
         )
     )
 
@@ -77,4 +79,5 @@ def decode_state(body: bytes) -> State:
         snapshot_seq=stored.snapshot_seq,
         last_commit_time=stored.last_commit_time,
         totals=stored.totals,
+        revision=stored.revision,
     )

@@ -171,7 +171,7 @@ class TestAnOutage:
         assert away["lag_seconds"] - 1 < away["overdue_seconds"] < away["lag_seconds"]
         failure = away["commits"]["last_failure"]
         assert (failure["reason"], away["commits"]["consecutive_failures"]) == (
-            "RoundFailed",
+            "StoreUnavailable",
             away["commits"]["failures"],
         )
         assert re.match(

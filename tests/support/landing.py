@@ -16,13 +16,13 @@ from pyspark import SparkContext
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.report import picture
-from landfall.app.run import open_lane
 from landfall.app.spark import SparkRunner
 from landfall.app.tally import Tally
+from landfall.app.turns import refuse_strangers
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
 from landfall.contract import LANE, ExitCode, Status
-from landfall.lane import Lane
+from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
 from landfall.source.kafka import KafkaLog
 from landfall.spec import ConsumerGroup, parse_group
@@ -98,9 +98,13 @@ class Scene:
 
     # ------------------------------------------------------------------------------------------------- afterwards
 
+    def lane(self) -> Lane:
+        """The ledger, for reading."""
+        return Lane(self._store, "scene", LANE)
+
     def state(self) -> State:
         """What the ledger says."""
-        return Lane(self._store, "scene", LANE).read()
+        return self.lane().read()
 
     def faults(self) -> list[str]:
         """What ``fsck --deep`` finds, and every upload that is still open."""
@@ -132,7 +136,11 @@ class Landing:
 
     def __post_init__(self) -> None:
         store = self.store or open_store(self.group.spec.output)
-        writer = open_lane(self.group, store, lambda _: None)
+        lane = Lane(store, self.group.metadata.name, LANE)
+        state = lane.read()
+        if state.seq < 0:
+            refuse_strangers(self.group, store)
+        writer = LaneWriter.open(lane, Opener(uuid4().hex, self.group.spec.generation, "test"), _now, state=state)
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
         parts = Parts(store, observer, SparkRunner(self.context), _now, lambda: uuid4().hex)

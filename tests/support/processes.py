@@ -1,12 +1,16 @@
 """Drivers as processes of their own, to kill, to stop and to continue."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,11 +18,21 @@ from uuid import uuid4
 import psutil
 import yaml
 
+from landfall.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
 from tests.support.landing import PATIENCE, wait_for
 from tests.support.struck import GATE, STRIKE
 
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 ROOT = Path(__file__).resolve().parents[2]
+ENTRY = ROOT / "spark_app" / "main.py"
+STRUCK = "tests.support.struck:Struck"
+TOKEN = "told by tests"  # of nothing that matters
+LOCAL_SPARK = """
+spark.master local[2]
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+spark.driver.memory 512m
+"""
 MARK = "LANDFALL_TEST_RUN"
 """In the environment of a driver and of everything it starts, however orphaned."""
 
@@ -81,6 +95,73 @@ class Process:
 
 
 @dataclass
+class Pod(Process):
+    """A driver as its pod runs it, on a bare machine: with a revision, status, and a token to tell it things by."""
+
+    revision: str
+    token: str
+    termination: Path
+
+    def _url(self, event: str) -> str:
+        """Where it serves, as soon as it says so."""
+        found: list[str] = []
+
+        def said() -> list[str]:
+            assert self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.said}"
+            found.extend(line["url"] for line in self._events() if line.get("event") == event)
+            return found
+
+        wait_for(said, f"the driver is {event}")
+        return found[0].removesuffix("/").removesuffix("/control")
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        for line in self.said.splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and JSON of a page; 0 when it does not answer."""
+        try:
+            with urllib.request.urlopen(self._url("serving") + path, timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+        except OSError:
+            return 0, None
+
+    def tell(self, path: str, **document: object) -> int:
+        """Tell it something, and return the answer's code."""
+        request = urllib.request.Request(  # it is ours
+            self._url("listening") + path,
+            json.dumps(document).encode(),
+            {"Authorization": f"Bearer {self.token}"},
+            method="POST",
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:  # as above
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def until(self, condition: Callable[[Any], object], what: str) -> Any:
+        """The first ``/status`` of which this holds."""
+        found: list[Any] = [None]
+
+        def holds() -> bool:
+            code, found[0] = self.get("/status")
+            return code == HTTPStatus.OK and bool(condition(found[0]))
+
+        try:
+            wait_for(holds, what)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}: {found}\n{self.said}") from error
+        return found[0]
+
+    def until_phase(self, phase: str) -> Any:
+        return self.until(lambda status: status["phase"] == phase, f"{self.revision} is {phase}")
+
+
+@dataclass
 class Processes:
     """Starts ``landfall run`` on local Spark for one group after the other; its files and logs are in the folder."""
 
@@ -98,25 +179,56 @@ class Processes:
 
     def struck(self, document: dict[str, Any], strike: str = "", gate: Path | None = None) -> Process:
         """The same until caught up, with a store that stops or kills it: see ``tests.support.struck``."""
-        document["spec"]["output"]["store"] = "tests.support.struck:Struck"
+        document["spec"]["output"]["store"] = STRUCK
         env = {STRIKE: strike, GATE: str(gate or "")}
         return self.run(document, "--until-caught-up", "--http-port", "0", "--verbose", env=env)
 
+    def pod(self, document: dict[str, Any], revision: str, strike: str = "") -> Pod:
+        """The driver's entry with what a pod gives it, and local Spark; struck like ``struck``."""
+        folder = self.folder / f"{len(self.begun)}-{revision}"
+        folder.mkdir()
+        if strike:
+            document["spec"]["output"]["store"] = STRUCK
+        (folder / "group.json").write_text(json.dumps(document))
+        (folder / "spark-defaults.conf").write_text(LOCAL_SPARK)
+        (folder / "token").write_text(TOKEN)
+        termination = folder / "termination-log"
+        termination.touch()
+        env = {
+            GROUP_FILE: str(folder / "group.json"),
+            REVISION: revision,
+            CONTROL_TOKEN_FILE: str(folder / "token"),
+            "SPARK_CONF_DIR": str(folder),
+            STRIKE: strike,
+            GATE: "",
+        }
+        options = ["--host", "127.0.0.1", "--http-port", "0", "--control-port", "0"]
+        command = [sys.executable, str(ENTRY), *options, "--termination-file", str(termination)]
+        popen, log, mark = self._begin(command, self.folder / f"{folder.name}.log", env)
+        pod = Pod(popen, log, mark, revision, TOKEN, termination)
+        self.begun.append(pod)
+        return pod
+
     def _start(self, arguments: Sequence[str], log: Path, env: Mapping[str, str]) -> Process:
+        self.begun.append(Process(*self._begin([LANDFALL, *arguments], log, env)))
+        return self.begun[-1]
+
+    def _begin(
+        self, command: Sequence[str], log: Path, env: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], Path, str]:
         mark = uuid4().hex
         # The workers of Spark find the tests' store as the driver does.
         own = {"PYTHONPATH": str(ROOT), MARK: mark}
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                [LANDFALL, *arguments],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env={**os.environ, **own, **env},
                 start_new_session=True,
             )
-        self.begun.append(Process(popen, log, mark))
-        return self.begun[-1]
+        return popen, log, mark
 
     def clear(self) -> None:
         """Let none of them outlive the test."""

@@ -14,10 +14,10 @@ from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.runner import Bin, Runner
 from landfall.app.tally import Tally
-from landfall.contract import LANE
+from landfall.contract import LANE, Workers
 from landfall.errors import LandfallError
 from landfall.landed import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
-from landfall.lane import Lane, LaneWriter
+from landfall.lane import Lane, LaneWriter, Opener
 from landfall.offsets import Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
@@ -102,6 +102,19 @@ class TwinRunner:
     bad: dict[TopicPartition, int] = field(default_factory=dict)
     slots: int = 2
     rounds: list[tuple[Bin, ...]] = field(default_factory=list)
+    wanted: int = 1
+    cold: LandfallError | None = None
+    """What warming up meets."""
+
+    def warm_up(self) -> None:
+        if self.cold:
+            raise self.cold
+
+    def want(self, executors: int) -> None:
+        self.wanted = executors
+
+    def settle(self) -> Workers:
+        return Workers(self.wanted, 1, self.slots)
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         self.rounds.append(tuple(bins))
@@ -132,16 +145,14 @@ def driver(
     of: ConsumerGroup, store: Store, log: TwinLog, runner: Runner, *, until_caught_up: bool = True, writer: str = "w"
 ) -> Driver:
     """The real driver between twins, its ledger opened."""
-    names, clock = count(), _ticking()
-    lane = LaneWriter.open(
-        Lane(store, of.metadata.name, LANE), writer, clock, generation=of.spec.generation, software="test"
-    )
+    names, clock = count(), ticking()
+    lane = LaneWriter.open(Lane(store, of.metadata.name, LANE), Opener(writer, of.spec.generation, "test"), clock)
     observer = Observer(log, timedelta(0))
     parts = Parts(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
     return Driver(of, lane, parts, Tally(clock()), lambda _: None, until_caught_up)
 
 
-def _ticking() -> Callable[[], datetime]:
+def ticking() -> Callable[[], datetime]:
     """A clock that moves a second at every look: whatever waits for time gets there soon."""
     ticks = count()
     return lambda: NOW + timedelta(seconds=next(ticks))

@@ -8,7 +8,7 @@ import stamina
 
 from landfall import layout, ledger
 from landfall.errors import Fenced, Reason, Retry, Stalled
-from landfall.lane import Lane, LaneWriter, claim
+from landfall.lane import Lane, LaneWriter, Opener, claim
 from landfall.offsets import TopicPartition
 from landfall.snapshot import encode_state
 from landfall.store.faults import Fault, Operation, Scripted
@@ -26,7 +26,7 @@ def _impatient() -> Iterator[None]:
 
 
 def opened(store: MemoryStore, writer: str = "w1") -> LaneWriter:
-    return LaneWriter.open(Lane(store, "g", "0"), writer, lambda: NOON, generation=1, software="test")
+    return LaneWriter.open(Lane(store, "g", "0"), Opener(writer, 1, "test"), lambda: NOON)
 
 
 def add(writer: LaneWriter) -> ledger.State:
@@ -72,7 +72,7 @@ def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
 def test_whoever_waits_for_the_store_is_told() -> None:
     store, heard = MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})), list[Retry]()
 
-    LaneWriter.open(Lane(store, "g", "0"), "w", lambda: NOON, generation=1, software="test", on_retry=heard.append)
+    LaneWriter.open(Lane(store, "g", "0"), Opener("w", 1, "test"), lambda: NOON, heard.append)
 
     assert len(heard) == 2
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.decoders import Decoded
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.landed import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.layout import parse_key
 from landfall.offsets import OffsetRange, Slice, TopicPartition
@@ -282,7 +282,7 @@ def test_a_store_that_fails_one_slice_lands_the_others(operation: Operation) -> 
 
     failed = [result for result in results if isinstance(result, FailedSlice)]
     landed = [result for result in results if isinstance(result, LandedSlice)]
-    assert [type(result.error) for result in failed] == [Retry]
+    assert [type(result.error) for result in failed] == [StoreAway]
     assert [result.piece for result in results] == pieces
     keys = sorted(o.upload.key for result in landed for o in result.objects)
     assert sorted(open_.key for open_ in store.open_uploads("")) == keys

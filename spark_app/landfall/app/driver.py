@@ -32,7 +32,7 @@ from landfall.app.setbacks import Setbacks
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
 from landfall.contract import ExitCode, Phase
-from landfall.errors import Fenced, LandfallError, Retry, Stalled
+from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.landed import LandedSlice, SliceResult
 from landfall.lane import LaneWriter
 from landfall.offsets import TopicPartition
@@ -171,7 +171,7 @@ class Driver:
             try:
                 self._applier.apply(commit, repair(lost, commit, self.writer, make, self._strangers))
             except Retry as error:
-                self._failed("Repair", error)
+                self._failed(cause(error, "Repair"), error)
 
     # ------------------------------------------------------------------------------------------------------ a pass
 
@@ -179,9 +179,10 @@ class Driver:
         try:
             self._look(now)
         except Retry as error:
-            self._failed("SourceUnavailable", error)
+            self._failed(cause(error, "SourceUnavailable"), error)
             if self._targets is None and now - self.tally.started > STARTUP_PATIENCE:
                 raise
+        self.tally.arrived += sum(more for tp, more in self.parts.observer.grown.items() if tp not in self.standing())
         self._land_finished(now)
         self._repair_lost()
         if not self._stopping(now):
@@ -282,10 +283,9 @@ class Driver:
         for tp, error in verdict.failed.items():
             if isinstance(error, Stalled):
                 self.blocked[tp] = error
-                self._failed(error.reason, error)
             else:
                 self._setbacks.failed(tp, now)
-                self._failed("RoundFailed", error)
+            self._failed(cause(error, "RoundFailed"), error)
 
     # ------------------------------------------------------------------------------------------------------- aside
 

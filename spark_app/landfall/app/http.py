@@ -41,6 +41,10 @@ class Board:
         """Show a new picture."""
         self.latest, self.posted, self.waiting_for = (status, tally), self._clock(), ""
 
+    def wait_for(self, what: str) -> None:
+        """Show that the loop goes on when this is back."""
+        self.waiting_for = what
+
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """The honest answer, and why."""
         age = self._clock() - self.posted
@@ -76,7 +80,16 @@ def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
             """Requests of probes and scrapers are not events."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    return in_background(host, port, Handler)
+
+
+def in_background(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """Answer in threads until ``shutdown``.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    server = ThreadingHTTPServer((host, port), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True).start()
     return server

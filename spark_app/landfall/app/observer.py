@@ -20,6 +20,7 @@ class Observer:
         topics: of the last discovery.
         watermarks: of the last look; only of topic partitions the spec names.
         last_ends: end offsets seen last, also of topic partitions gone since.
+        grown: offsets that topic partitions grew by between the last two looks; none if the last one failed.
     """
 
     log: Log
@@ -27,6 +28,7 @@ class Observer:
     topics: tuple[Topic, ...] = ()
     watermarks: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
     last_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    grown: Mapping[TopicPartition, int] = field(default_factory=dict)
     _arrivals: dict[TopicPartition, Arrivals] = field(default_factory=dict)
     _discovered: datetime | None = None
 
@@ -36,12 +38,15 @@ class Observer:
         Raises:
             Retry: the log cannot answer; the last picture stays.
         """
+        self.grown = {}
         if self._discovered is None or now - self._discovered >= self.discovery_interval:
             self.topics = self.log.topics()
             self._discovered = now
         named = [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
         self.watermarks = self.log.watermarks(named)
-        self.last_ends.update({tp: marks.end for tp, marks in self.watermarks.items()})
+        ends = {tp: marks.end for tp, marks in self.watermarks.items()}
+        self.grown = {tp: max(0, end - self.last_ends.get(tp, end)) for tp, end in ends.items()}
+        self.last_ends.update(ends)
 
     def look_anew(self) -> None:
         """Let the next look discover topics, however recent the last discovery is."""

@@ -1,45 +1,89 @@
 """One consistent picture of a driver, for ``/status``, metrics and the command line."""
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from landfall import __version__
 from landfall.app.driver import Driver
-from landfall.contract import CommitStatus, PartitionStatus, Status
+from landfall.app.tally import Tally
+from landfall.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
+from landfall.ledger import State
 from landfall.offsets import TopicPartition
 from landfall.plan import overdue
+from landfall.spec import ConsumerGroup
 
 
-def picture(driver: Driver, now: datetime) -> Status:
+@dataclass(frozen=True, slots=True)
+class Bearings:
+    """Where a driver is.
+
+    Attributes:
+        group: the resource.
+        lane: the lane's name.
+        revision: its own.
+        phase: of its life.
+        state: of the lane, as far as it knows.
+        epoch: of its own last OPEN; 0 before that.
+    """
+
+    group: ConsumerGroup
+    lane: str
+    revision: str
+    phase: Phase
+    state: State
+    epoch: int
+
+
+def picture(driver: Driver, now: datetime, workers: Workers | None = None) -> Status:
     """The driver as it is now; call it from the driver's thread."""
-    group, state, tally = driver.group, driver.writer.state, driver.tally
-    partitions = partition_statuses(driver, now)
+    state, partitions = driver.writer.state, partition_statuses(driver, now)
+    lane = driver.writer.lane.name
+    bare = picture_without_lag(
+        Bearings(driver.group, lane, state.revision, driver.phase, state, state.epoch), driver.tally, now, workers
+    )
+    return replace(
+        bare,
+        lag_records=sum(p.lag_records for p in partitions),
+        lag_seconds=max((p.lag_seconds for p in partitions), default=0.0),
+        overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
+        rounds=len(driver.flights),
+        commits=replace(bare.commits, unapplied=driver.unapplied),
+        partitions=partitions,
+        caught_up=driver.caught_up,
+    )
+
+
+def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers: Workers | None) -> Status:
+    """A driver that has not got the lane: it knows the ledger but not the log, and whoever has the lane tells the lag."""
+    group, state = bearings.group, bearings.state
     commits = CommitStatus(
         total=state.totals.commits,
         failures=tally.failures,
         consecutive_failures=tally.consecutive_failures,
         last_time=state.last_commit_time,
         last_failure=tally.last_failure,
-        unapplied=driver.unapplied,
+        unapplied=0,
     )
     return Status(
         version=__version__,
         group=group.metadata.name,
         namespace=group.metadata.namespace,
         generation=group.spec.generation,
-        epoch=state.epoch,
-        lane=driver.writer.lane.name,
-        phase=driver.phase,
+        epoch=bearings.epoch,
+        lane=bearings.lane,
+        phase=bearings.phase,
         time=now.isoformat(),
         started=tally.started.isoformat(),
-        lag_records=sum(p.lag_records for p in partitions),
-        lag_seconds=max((p.lag_seconds for p in partitions), default=0.0),
-        overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
-        rounds=len(driver.flights),
+        lag_records=0,
+        lag_seconds=0.0,
+        overdue_seconds=0.0,
+        rounds=0,
         commits=commits,
         rates=tally.rates,
-        partitions=partitions,
-        caught_up=driver.caught_up,
+        partitions=(),
         message=tally.message,
+        revision=bearings.revision,
+        workers=workers,
     )
 
 

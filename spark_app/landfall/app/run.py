@@ -4,24 +4,25 @@ import logging
 import signal
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 
 import stamina
 
-from landfall import __version__, layout, registry
-from landfall.app.driver import Driver, Parts
+from landfall import registry
+from landfall.app.control import Control, Listener, serve_control
+from landfall.app.driver import Parts
 from landfall.app.http import Board, serve
 from landfall.app.observer import Observer
-from landfall.app.report import picture
 from landfall.app.runner import Runner
 from landfall.app.spark import SparkRunner, end, spark_context
 from landfall.app.tally import Tally
+from landfall.app.turns import Turns
 from landfall.contract import LANE, ExitCode, Status
-from landfall.errors import Reason, Retry, Stalled
-from landfall.lane import Lane, LaneWriter, claim
+from landfall.errors import Retry
+from landfall.lane import Lane, claim
 from landfall.source.kafka import KafkaLog
 from landfall.spec import ConsumerGroup
 from landfall.store import Store
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 Progress = Callable[[Status], None]
 
 STARTUP_TRIES = 60
-FIRST_KEYS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,16 @@ class Options:
         master: Spark's master; None for what the environment says.
         http_host: where to serve status and metrics.
         http_port: None for the spec's; 0 for any free port.
+        revision: ours, where drivers take turns; empty to take the lane at once, whoever has it.
+        control: where to be told things, if anywhere.
     """
 
     until_caught_up: bool = False
     master: str | None = None
     http_host: str = "127.0.0.1"
     http_port: int | None = None
+    revision: str = ""
+    control: Control | None = None
 
 
 def run_group(group: ConsumerGroup, options: Options, progress: Progress | None = None) -> ExitCode:
@@ -58,7 +62,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
 
     Raises:
         Stalled: before the ledger was opened: the spec, the store or its owner is wrong.
-        Retry: the store cannot be reached.
+        Retry: the store cannot be reached, or no task can be run.
     """
     stamina.instrumentation.set_on_retry_hooks((_log_retry,))
     registry.check_spec(group)
@@ -80,65 +84,29 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
 def drive(
     group: ConsumerGroup, store: Store, runner: Runner, options: Options, progress: Progress | None = None
 ) -> ExitCode:
-    """Open the ledger and run the loop with signals and HTTP attached."""
-    board = Board(_now)
-    port = group.spec.tuning.http_port if options.http_port is None else options.http_port
-    server = serve(board, options.http_host, port)
-    log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
+    """Take turns at the lane with signals, HTTP and control attached."""
+    board, tally = Board(_now), Tally(_now())
 
-    def report(driver: Driver) -> None:
-        status = picture(driver, _now())
-        board.post(status, driver.tally)
+    def post(status: Status) -> None:
+        board.post(status, tally)
         if progress:
             progress(status)
 
-    def store_is_away(error: Retry) -> None:
-        driver_tally.failed("StoreUnavailable", str(error), _now())
-        if driver:
-            report(driver)
-        board.waiting_for = f"store: {error}"
-
-    driver: Driver | None = None
-    driver_tally = Tally(_now())
-    try:
-        writer = open_lane(group, store, store_is_away)
-        observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
-        parts = Parts(store, observer, runner, _now, lambda: uuid.uuid4().hex)
-        driver = Driver(group, writer, parts, driver_tally, report, options.until_caught_up)
-        with _signals(driver.stop):
-            return driver.run()
-    finally:
-        server.shutdown()
-
-
-def open_lane(group: ConsumerGroup, store: Store, on_retry: Callable[[Retry], None]) -> LaneWriter:
-    """Take the lane, fencing whoever had it.
-
-    Raises:
-        Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects are there with the names this generation would give;
-            LEDGER_BROKEN.
-    """
+    observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
+    parts = Parts(store, observer, runner, _now, lambda: uuid.uuid4().hex)
     lane = Lane(store, group.metadata.name, LANE)
-    if lane.is_empty():
-        _refuse_strangers(group, store)
-    return LaneWriter.open(
-        lane, uuid.uuid4().hex, _now, generation=group.spec.generation, software=__version__, on_retry=on_retry
-    )
-
-
-def _refuse_strangers(group: ConsumerGroup, store: Store) -> None:
-    """A new ledger must not give names that something else (Secor, a deleted ledger) has given already."""
-    for _, stat in zip(range(FIRST_KEYS), store.list_after(""), strict=False):
-        try:
-            name = layout.parse_key(stat.key)
-        except ValueError:
-            continue
-        if name.generation == group.spec.generation:
-            raise Stalled(
-                Reason.OUTPUT_OCCUPIED,
-                f"{group.spec.output.url} has no ledger of {group.metadata.name}, but holds {stat.key}: "
-                f"raise spec.generation above {name.generation}, or choose an empty output root",
-            )
+    turns = Turns(group, lane, parts, tally, post, board.wait_for, options.revision, options.until_caught_up)
+    with ExitStack() as stack:
+        port = group.spec.tuning.http_port if options.http_port is None else options.http_port
+        server = serve(board, options.http_host, port)
+        stack.callback(server.shutdown)
+        log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
+        if options.control:
+            listening = serve_control(options.control, Listener(runner.want, turns.hand_over, turns.take_over))
+            stack.callback(listening.shutdown)
+            log.info("listening", extra={"url": f"http://{options.control.host}:{listening.server_port}/control/"})
+        stack.enter_context(_signals(turns.stop))
+        return turns.run()
 
 
 @contextmanager

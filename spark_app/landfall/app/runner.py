@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from landfall.contract import Workers
 from landfall.landed import SliceResult
 from landfall.offsets import Slice
 from landfall.sink import Batch
@@ -21,4 +22,20 @@ class Runner(Protocol):
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """A result for every slice; never raises for what a task met."""
+        ...
+
+    def warm_up(self) -> None:
+        """Return when a round could run at once.
+
+        Raises:
+            Retry: it could not.
+        """
+        ...
+
+    def want(self, executors: int) -> None:
+        """From now on there should be so many; ``settle`` sees to it."""
+        ...
+
+    def settle(self) -> Workers:
+        """Come closer to what is wanted, and tell what there is; never raises, costs little, to be called often."""
         ...

@@ -17,7 +17,9 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from landfall.app.executors import Executors
 from landfall.app.runner import Bin
+from landfall.contract import Workers
 from landfall.errors import LandfallError, Retry
 from landfall.landed import FailedSlice, SliceResult
 from landfall.sink import Batch, worker
@@ -139,6 +141,7 @@ class SparkRunner:
     def __init__(self, context: "SparkContext") -> None:
         """Use a context that lives as long as the driver."""
         self._context = context
+        self._executors = Executors(context)
 
     @property
     def slots(self) -> int:
@@ -159,6 +162,33 @@ class SparkRunner:
             return self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch)).collect()
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
             return _all_failed(bins, Retry(f"spark job failed: {_first_line(error)}"))
+
+    def warm_up(self) -> None:
+        """Let every slot start its Python worker and import what tasks need.
+
+        Raises:
+            Retry: no task can run.
+        """
+        if self._executors.none_wanted:
+            return
+        slots = self.slots
+        try:
+            self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+        except Exception as error:  # py4j wraps whatever killed the job
+            raise Retry(f"spark cannot run our tasks: {_first_line(error)}") from error
+
+    def want(self, executors: int) -> None:
+        """Change the number of executors; ignored where tasks run in this process."""
+        self._executors.want(executors)
+
+    def settle(self) -> Workers:
+        """See to it."""
+        return self._executors.settle()
+
+
+def _imported(_: Iterable[int]) -> Iterator[int]:
+    """Nothing to do: to find this function, a worker has imported all that tasks need."""
+    return iter(())
 
 
 def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:

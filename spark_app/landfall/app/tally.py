@@ -28,6 +28,8 @@ class Tally:
     input_bytes: int = 0
     busy: timedelta = timedelta(0)
     last_round: timedelta = timedelta(0)
+    arrived: int = 0
+    task_seconds: float = 0.0
     message: str = ""
 
     def committed(self, slices: Iterable[LandedSlice], took: timedelta, now: datetime) -> None:
@@ -45,6 +47,7 @@ class Tally:
             self.filtered += landed.filtered
             self.objects += len(data)
             self.input_bytes += landed.input_bytes
+            self.task_seconds += landed.seconds
 
     def failed(self, reason: str, message: str, now: datetime) -> None:
         """Count something that kept records from being committed."""
@@ -64,6 +67,8 @@ class Tally:
             dead_lettered=sum(self.dead_lettered_by_topic.values()),
             records_per_second=landed / seconds,
             input_bytes_per_second=self.input_bytes / seconds,
+            arrived_records=self.arrived,
+            task_seconds=round(self.task_seconds, 3),
         )
 
 

@@ -100,14 +100,14 @@ class _Landing:
         self._counts = _Counts()
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
-        self._cpu_seconds = 0.0
+        self._cpu_seconds = self._seconds = 0.0
 
     def read(self, reader: Reader) -> "_Landing":
         """Read the slice to its end, or fail."""
-        cpu_before = time.process_time()
+        cpu_before, before = time.process_time(), time.monotonic()
         try:
             self._sealed = self._land(reader.read(self._piece))
-            self._cpu_seconds = time.process_time() - cpu_before
+            self._cpu_seconds, self._seconds = time.process_time() - cpu_before, time.monotonic() - before
         except Exception as error:  # noqa: BLE001  # one slice of many: whatever it met, the others go on
             self._fail(error)
         return self
@@ -167,6 +167,7 @@ class _Landing:
         return OpenObject(self._piece.topic_partition, kind, columns, encoder, upload, sizes)
 
     def _landed(self) -> LandedSlice:
+        before = time.monotonic()
         objects = tuple(sorted((sealed.landed() for sealed in self._sealed), key=lambda o: o.upload.key))
         counts = self._counts
         return LandedSlice(
@@ -179,6 +180,7 @@ class _Landing:
             input_bytes=counts.input_bytes,
             errors=tuple(counts.errors),
             cpu_seconds=round(self._cpu_seconds, 3),
+            seconds=round(self._seconds + time.monotonic() - before, 3),
         )
 
     def _fail(self, error: Exception) -> FailedSlice:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, SourceAway, Stalled
 
 _DENIED = frozenset(
     {
@@ -43,7 +43,7 @@ def meaning(error: KafkaError | KafkaException, what: str) -> LandfallError:
         return Stalled(Reason.SOURCE_DENIED, message)
     if cause.code() in _ABSENT:
         return Stalled(Reason.TOPIC_MISSING, message)
-    return Retry(message)
+    return SourceAway(message)
 
 
 def denied(error: KafkaError) -> bool:

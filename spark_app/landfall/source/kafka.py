@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
 from landfall.source.faults import Trouble, meaning, metadata
@@ -175,7 +175,7 @@ class KafkaLog:
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         fault = meaning(error, "offset mirror")
-        return fault if isinstance(fault, Stalled) and fault.reason is Reason.SOURCE_DENIED else Retry(str(fault))
+        return fault if isinstance(fault, Stalled) and fault.reason is Reason.SOURCE_DENIED else SourceAway(str(fault))
 
 
 def wanted(kafka: Kafka, name: str) -> bool:

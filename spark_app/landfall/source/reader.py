@@ -18,7 +18,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPosition
 
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import Records
 from landfall.source.faults import Trouble, meaning, metadata
@@ -133,7 +133,7 @@ class KafkaReader:
             return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic has {len(found.partitions)} Kafka partitions")
         end = f", where its log ends at {seen.log_end}" if seen.log_end is not None else ""
         hint = f": {trouble.str()}" if trouble is not None else ""
-        return Retry(f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}")
+        return SourceAway(f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}")
 
 
 def _position(tp: TopicPartition, offset: int) -> KafkaPosition:

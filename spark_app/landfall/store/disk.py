@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Stalled, StoreAway
 
 _PASSING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE}
@@ -29,7 +29,7 @@ def told(operation: str, path: Path) -> Iterator[None]:
     except OSError as error:
         said = f"{operation} {path}: {error.strerror or type(error).__name__}"
         if error.errno in _PASSING:
-            raise Retry(said) from error
+            raise StoreAway(said) from error
         reason = Reason.STORE_UNSAFE if error.errno in _NO_LINKS else Reason.STORE_DENIED
         raise Stalled(reason, said) from error
 

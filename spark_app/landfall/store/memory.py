@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import BinaryIO, TypeVar
 
-from landfall.errors import LandfallError, Retry
+from landfall.errors import LandfallError, Retry, StoreAway
 from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
 from landfall.store.ensure import ensure, multipart_etag
 from landfall.store.faults import Call, Fault, NoFaults, Operation, Plan
@@ -187,7 +187,7 @@ class MemoryStore:
                 self._late.append(effect)
             case Fault.REQUEST_LOST | Fault.THROTTLED | Fault.CONFLICT | Fault.ERROR_BODY:
                 pass
-        raise Retry(f"{call.operation} {call.key}: {fault}")
+        raise StoreAway(f"{call.operation} {call.key}: {fault}")
 
     def _create(self, key: str, body: bytes) -> Created:
         if key in self._objects:

@@ -23,7 +23,7 @@ import stamina
 from botocore.exceptions import ClientError
 
 from landfall import spec
-from landfall.errors import Retry
+from landfall.errors import Retry, StoreAway
 from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
 from landfall.store.ensure import ensure
 from landfall.store.s3client import s3_client
@@ -97,7 +97,7 @@ class S3Store:
                     return self._create_once(key, body)
         except _Conflict as error:
             if self.stat(key) is None:
-                raise Retry(f"create {self._place(key)}: 409 to every attempt, and nothing is there") from error
+                raise StoreAway(f"create {self._place(key)}: 409 to every attempt, and nothing is there") from error
         return Created.TAKEN
 
     def _create_once(self, key: str, body: bytes) -> Created:

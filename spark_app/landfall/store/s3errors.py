@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from botocore import exceptions as boto
 
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Stalled, StoreAway
 
 _PASSING = frozenset(
     {
@@ -71,7 +71,7 @@ def told(operation: str, place: str) -> Iterator[None]:
         raise Stalled(Reason.STORE_DENIED, f"{operation} {place}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
         # Names of errors only: a proxy's or endpoint's URL may hold a password.
-        raise Retry(f"{operation} {place}: {type(error).__name__}") from error
+        raise StoreAway(f"{operation} {place}: {type(error).__name__}") from error
 
 
 def _of_answer(error: boto.ClientError, asked: str) -> LandfallError:
@@ -80,5 +80,5 @@ def _of_answer(error: boto.ClientError, asked: str) -> LandfallError:
     if status == 501:
         return Stalled(Reason.STORE_UNSAFE, said)
     if status >= 500 or status in {0, 408, 429} or code in _PASSING:
-        return Retry(said)
+        return StoreAway(said)
     return Stalled(Reason.STORE_DENIED, said)

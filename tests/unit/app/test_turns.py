@@ -1,0 +1,263 @@
+from collections.abc import Iterator
+
+import pytest
+import stamina
+
+from landfall.contract import LANE, ExitCode, Phase
+from landfall.errors import Reason, Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Holding, Open, decode
+from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.memory import MemoryStore
+from tests.support.landing import wait_for
+from tests.support.player import Player
+from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=100):
+        yield
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def log() -> TwinLog:
+    return TwinLog().write("a", 25, 7).write("b", 3)
+
+
+def lane(store: MemoryStore) -> Lane:
+    return Lane(store, "twin", LANE)
+
+
+def opened_by(store: MemoryStore) -> list[str]:
+    """Revisions of all OPENs."""
+    records = (decode(seq, body) for seq, body in lane(store).bodies())
+    return [record.revision for record in records if isinstance(record, Open)]
+
+
+def landing(store: MemoryStore, log: TwinLog, revision: str) -> Player:
+    player = Player(store, log, revision).start()
+    player.until_landed()
+    return player
+
+
+def test_an_empty_lane_is_taken_at_once(store: MemoryStore, log: TwinLog) -> None:
+    player = landing(store, log, "old")
+
+    assert player.statuses[-1].revision == "old"
+    assert player.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+    assert lane(store).read().holding is Holding.YIELDED
+
+
+def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: TwinLog) -> None:
+    old, runner = landing(store, log, "old"), TwinRunner(store)
+    new = Player(store, log, "new", runner=runner).start()
+
+    status = new.until_phase(Phase.STANDBY)
+
+    assert (status.revision, status.epoch, status.partitions, status.lag_records) == ("new", 0, (), 0)
+    assert status.message == "revision old has the lane, epoch 1"
+    assert new.stop() is ExitCode.OK
+    assert old.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+    assert runner.rounds == []
+
+
+def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    log.write("a", 40, 9)
+    new.look()
+    new.until_landed()
+
+    assert old.phase is Phase.YIELDED
+    assert old.stop() is ExitCode.OK
+    assert new.stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "new"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_handed_over_rests_until_told_to_take_over(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+    old.turns.hand_over("new")
+    rests = old.until_phase(Phase.YIELDED)
+    assert (rests.epoch, rests.partitions, rests.message) == (1, (), "the lane is handed over")
+    old.look()
+    old.turns.hand_over("new")
+    assert opened_by(store) == ["old"]
+
+    old.turns.take_over()
+    log.write("b", 12)
+    old.until_landed()
+
+    assert old.statuses[-1].epoch == 2
+    assert old.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_told_to_take_over_while_it_drains_goes_on(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+
+    old.turns.hand_over("new")
+    old.turns.take_over()
+    old.until(lambda status: status.epoch == 2, "opened again")
+    log.write("b", 12)
+    old.until_landed()
+
+    assert old.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    new.turns.take_over()
+    new.until_phase(Phase.RUNNING)
+    log.write("a", 40, 9)
+    new.until_landed()
+
+    assert old.end() is ExitCode.FENCED
+    assert new.stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "new"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_lands_is_told_nothing_new_by_take_over(store: MemoryStore, log: TwinLog) -> None:
+    player = landing(store, log, "old")
+
+    player.turns.take_over()
+    log.write("b", 5)
+    player.until_landed()
+
+    assert player.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+
+
+def test_the_same_revision_goes_on_after_a_crash(store: MemoryStore, log: TwinLog) -> None:
+    Player(store, log, "old").turns._open(lane(store).read())  # and dies
+
+    assert landing(store, log, "old").stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "old"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_without_a_revision_the_lane_is_taken_at_once(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+
+    nameless = landing(store, log, "")
+
+    log.write("b", 5)
+    nameless.until_landed()
+    assert old.end() is ExitCode.FENCED
+    assert nameless.stop() is ExitCode.OK
+
+
+def test_of_two_that_stand_by_one_gets_the_lane(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+    waiting = [Player(store, log, revision).start() for revision in ("new", "newer")]
+    for player in waiting:
+        player.until_phase(Phase.STANDBY)
+
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    seen = lane(store).read()
+    first, second = (player.turns._open(seen) for player in waiting)
+
+    assert first
+    assert second is None
+    assert opened_by(store) == ["old", "new"]
+    for player in (old, *waiting):
+        player.stop()
+
+
+@pytest.mark.parametrize("phase", [Phase.STANDBY, Phase.YIELDED])
+def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: TwinLog, phase: Phase) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+    if phase is Phase.YIELDED:
+        old.turns.hand_over("new")
+    waits = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
+    waits.until_phase(phase)
+
+    assert waits.stop() is ExitCode.OK
+    assert (old if waits is new else new).stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+
+
+def test_a_driver_told_to_stop_before_its_turn_takes_none(store: MemoryStore, log: TwinLog) -> None:
+    player = Player(store, log, "old")
+    player.turns.stop("SIGTERM")
+
+    assert player.start().end() is ExitCode.OK
+    assert opened_by(store) == []
+
+
+def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(store: MemoryStore, log: TwinLog) -> None:
+    old = landing(store, log, "old")
+    broken = TwinRunner(store, cold=Retry("no module named landfall"))
+
+    new = Player(store, log, "new", runner=broken).start()
+    new.look()
+
+    with pytest.raises(Retry, match="no module named landfall"):
+        new.end()
+    assert old.stop() is ExitCode.OK
+
+
+def test_a_store_that_is_away_while_standing_by_is_waited_for(log: TwinLog) -> None:
+    script: dict[Operation, list[Fault | None]] = {}
+    store = MemoryStore(Scripted(script))
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    script[Operation.LIST] = [Fault.THROTTLED, Fault.THROTTLED]
+    for _ in range(6):
+        new.look()
+    wait_for(lambda: len(new.waits_for) == 2, "both looks failed")
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    new.look()
+    new.until_landed()
+
+    assert [what.startswith("store: ") for what in new.waits_for] == [True, True]
+    assert new.stop() is ExitCode.OK
+    assert old.stop() is ExitCode.OK
+
+
+def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(store: MemoryStore, log: TwinLog) -> None:
+    driver(group(), store, log, TwinRunner(store)).run()
+    for stat in list(store.list_after("_landfall/")):
+        store.delete(stat.key)
+
+    with pytest.raises(Stalled) as refused:
+        Player(store, log, "new").start().end()
+
+    assert refused.value.reason is Reason.OUTPUT_OCCUPIED
+
+
+def test_what_arrives_and_what_tasks_take_is_counted(store: MemoryStore, log: TwinLog) -> None:
+    player = landing(store, log, "old")
+    assert player.statuses[-1].rates.arrived_records == 0
+
+    log.write("a", 40, 9)
+    status = player.until_landed()
+
+    assert status.rates.arrived_records == 17
+    assert status.workers is not None
+    assert (status.workers.wanted, status.workers.registered, status.workers.slots) == (1, 1, 2)
+    assert player.stop() is ExitCode.OK
