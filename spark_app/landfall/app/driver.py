@@ -95,6 +95,7 @@ class Driver:
     def __post_init__(self) -> None:
         spec = self.group.spec
         self.policy = Policy.of(spec.upload_policy)
+        self._begun = self.parts.clock()
         self._sizes = Sizes()
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
@@ -180,7 +181,7 @@ class Driver:
             self._look(now)
         except Retry as error:
             self._failed(cause(error, "SourceUnavailable"), error)
-            if self._targets is None and now - self.tally.started > STARTUP_PATIENCE:
+            if self._targets is None and now - self._begun > STARTUP_PATIENCE:
                 raise
         self.tally.arrived += sum(more for tp, more in self.parts.observer.grown.items() if tp not in self.standing())
         self._land_finished(now)
