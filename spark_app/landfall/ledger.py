@@ -12,7 +12,7 @@ over. Pure: no I/O, no clock, no logging. Reading and appending are in ``landfal
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -250,6 +250,11 @@ def digest(body: bytes) -> str:
 def broken(seq: int, what: str) -> Stalled:
     """The error for a slot that must not be as it is."""
     return Stalled(Reason.LEDGER_BROKEN, f"ledger slot {seq}: {what}")
+
+
+def applied_through(unapplied: Collection[int], highest: int) -> int:
+    """Through which slot every COMMIT is applied, for one who applies those up to ``highest``, these not yet."""
+    return min(unapplied) - 1 if unapplied else highest
 
 
 def next_header(state: State, writer: str, time: str, applied_through: int) -> Header:

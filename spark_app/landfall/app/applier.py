@@ -11,6 +11,7 @@ from threading import Event
 
 import stamina
 
+from landfall import ledger
 from landfall.errors import Retry
 from landfall.landed import LandedObject
 from landfall.store import UploadLost, Uploads
@@ -87,7 +88,7 @@ class Applier:
     @property
     def applied_through(self) -> int:
         """Every COMMIT handed in up to this slot is applied; call ``lost`` first."""
-        return min(self._waiting, default=self._highest + 1) - 1 if self._waiting else self._highest
+        return ledger.applied_through(self._waiting, self._highest)
 
     def stop(self) -> None:
         """Let go of what is still waiting; the next driver rolls it forward."""

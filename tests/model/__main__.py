@@ -1,0 +1,59 @@
+"""``python -m tests.model``: check the protocol, then show for each of its rules what happens without it."""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+
+from tests.model.rules import Harm, Rules, Scope
+from tests.model.search import Result, search
+from tests.model.telling import tell
+from tests.model.variants import LARGE_WORLDS, VARIANTS, WORLDS
+
+
+def check(worlds: Mapping[str, Scope]) -> bool:
+    """The protocol in these worlds; True if nothing is wrong."""
+    total, wrong = 0, False
+    print(f"The protocol, in every order of its steps, looked at for {len(Harm)} harms:\n")
+    for name, scope in worlds.items():
+        began = time.monotonic()
+        result = search(Rules(), scope)
+        total += result.states
+        print(
+            f"  {name:24}{_verdict(result):24}{result.states:>9,} states {time.monotonic() - began:6.1f} s", flush=True
+        )
+        for line in tell(result):
+            wrong = True
+            print(line)
+    print(f"  {'':48}{total:>9,} states\n")
+    return not wrong
+
+
+def show(name: str) -> bool:
+    """A variant's counterexample; True if there is one."""
+    variant = VARIANTS[name]
+    result = search(variant.rules, variant.scope, [variant.harm])
+    print(f"{name}\n  rule: {variant.rule}\n  without it, a driver {variant.instead}")
+    print("\n".join(tell(result)) or "  NO COUNTEREXAMPLE: the rule is not needed", flush=True)
+    print(f"     ({result.states:,} states looked at)\n")
+    return result.counterexample is not None
+
+
+def _verdict(result: Result) -> str:
+    return "VIOLATED" if result.counterexample else "holds"
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only this one; may be given again")
+    parser.add_argument("--large", action="store_true", help="larger worlds: some minutes")
+    arguments = parser.parse_args()
+    if arguments.variant:
+        return 0 if all(map(show, arguments.variant)) else 1
+    held = check(LARGE_WORLDS if arguments.large else WORLDS)
+    return 0 if all([held, *map(show, VARIANTS)]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

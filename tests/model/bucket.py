@@ -1,0 +1,110 @@
+"""What calls do to the store, and what the world does to it and to the log."""
+
+from collections.abc import Iterator
+
+from landfall.errors import Retry, Stalled
+from landfall.store import ObjectStat, UploadLost
+from landfall.store.ensure import multipart_etag, settle
+from tests.model.chain import TP, Chains, Slot, bits
+from tests.model.rules import Harm, Rules
+from tests.model.world import CREATE, WORLD, Left, Step, Told, World
+
+
+class Bucket:
+    """The effects of calls."""
+
+    def __init__(self, chains: Chains, rules: Rules) -> None:
+        self.chains, self._rules = chains, rules
+        self._outcomes: dict[tuple[int, int, bool], str] = {}
+
+    def create(self, w: World, slot: Slot) -> tuple[bool, World]:
+        """Create a slot if it is not there: whether that was so, and the state after it."""
+        if slot.before == w.tip:
+            return True, w._replace(tip=slot.after)
+        if w.torn >> slot.seq & 1:
+            return True, w._replace(torn=w.torn ^ 1 << slot.seq)
+        # Who believes in a chain that is not there may go beyond its end; nobody will follow.
+        return slot.seq > self.chains.views[w.tip].state.seq, w
+
+    def completed(self, w: World, u: int) -> tuple[World, Harm | None]:
+        """Complete an upload, if it is open."""
+        if not w.open >> u & 1:
+            return w, None
+        there = w.visible & self.chains.keys[u]
+        if there and not self._rules.completes_whatever_is_there:
+            return w, None
+        after = w._replace(open=w.open ^ 1 << u, visible=w.visible & ~there | 1 << u)
+        return without_idle_calls(after), Harm.CHANGED if there else None
+
+    def settled(self, w: World, u: int) -> str:
+        """What the product makes of what it finds after it asked for completion."""
+        there = bits(w.visible & self.chains.keys[u])
+        occupant = there[0] if there else -1
+        is_open = bool(w.open >> u & 1)
+        outcome = self._outcomes.get((u, occupant, is_open))
+        if outcome is None:
+            outcome = self._outcomes[u, occupant, is_open] = self._settle(u, occupant, is_open)
+        return outcome
+
+    def _settle(self, u: int, occupant: int, is_open: bool) -> str:
+        found = None
+        if occupant >= 0:
+            it = self.chains.objects[occupant].upload
+            found = ObjectStat(it.key, it.size, multipart_etag(it.parts), it.token)
+        try:
+            settle(self.chains.objects[u].upload, found, is_open=is_open)
+        except Retry:
+            return "cannot complete yet"
+        except UploadLost:
+            return "finds lost"
+        except Stalled:
+            return "finds another's object in place of"
+        return "completes"
+
+    def abort(self, w: World, uploads: int) -> tuple[World, Harm | None]:
+        """Abort uploads, those that are open."""
+        decided = uploads & w.open & self.chains.views[w.tip].decided
+        after = w._replace(open=w.open & ~uploads)
+        return without_idle_calls(after), Harm.ABORTED if decided else None
+
+
+def fates(w: World, store: Bucket) -> Iterator[Step]:
+    """What may happen to a world, as long as there is some left of it."""
+    left, state = w.left, store.chains.views[w.tip].state
+    yield from _arrivals(w, store)
+    if left.killed:
+        for u in bits(w.open):
+            gone = w._replace(open=w.open & ~(1 << u), left=_less(left, "killed"))
+            yield Told(WORLD, "a lifecycle rule takes", u), without_idle_calls(gone), None
+    if left.expired and TP in state.checkpoint and state.checkpoint[TP] > w.log_start:
+        gone = w._replace(log_start=state.checkpoint[TP], left=_less(left, "expired"))
+        yield Told(WORLD, "the log drops all that is committed"), gone, None
+    if left.recreated:
+        again = w._replace(life=w.life + 1, left=_less(left, "recreated"))
+        yield Told(WORLD, "the topic is deleted and created again"), again, None
+    for seq in range(2, state.seq + 1 if left.deleted else 0):
+        torn = w._replace(torn=w.torn | 1 << seq, left=_less(left, "deleted"))
+        yield Told(WORLD, f"somebody deletes slot {seq}, which a snapshot covers"), torn, None
+
+
+def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
+    for call in w.late:
+        rest = w._replace(late=tuple(c for c in w.late if c != call))
+        if call.what == CREATE:
+            _, after = store.create(rest, store.chains.slots[call.about])
+            yield Told(WORLD, "has its effect at last:", slot=call.about), without_idle_calls(after), None
+        else:
+            after, harm = store.completed(rest, call.about)
+            yield Told(WORLD, "is completed at last:", call.about), after, harm
+
+
+def _less(left: Left, what: str) -> Left:
+    return left._replace(**{what: getattr(left, what) - 1})
+
+
+def without_idle_calls(w: World) -> World:
+    """Calls of completions that can have no effect any more make no difference."""
+    if not w.late:
+        return w
+    late = tuple(c for c in w.late if c.what == CREATE or w.open >> c.about & 1)
+    return w if late == w.late else w._replace(late=late)

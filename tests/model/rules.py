@@ -1,0 +1,93 @@
+"""The protocol's rules, each of which a variant can leave out, and how much may go wrong while it is looked at."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Harm(StrEnum):
+    """What must never be. The first three are what a user would see; the others are invariants on the way there."""
+
+    TWICE = "a record is visible twice"
+    CHANGED = "a visible object changed"
+    LOST = "a record is never landed"
+    UNDECIDED = "an object is visible that no COMMIT or REPAIR names (I3)"
+    UNAPPLIED = "the ledger says a COMMIT is applied, but an object of it is not there (I6)"
+    ABORTED = "an upload was aborted that a COMMIT names and that was not completed yet"
+    REFUSED = "a driver made a record that the fold refuses (I2, I4, I8)"
+    FOREIGN = "a driver found another's object at a key of its own (I4)"
+    STUCK = "a driver that holds the lane and is left alone never gets done"
+
+
+class Taken(StrEnum):
+    """What a driver makes of the answer "taken" to a create."""
+
+    COMPARES = "reads the slot and compares the bytes"
+    IS_FENCED = "believes that somebody else has the lane"
+    HAS_WON = "believes that it was its own lost answer"
+
+
+class Gone(StrEnum):
+    """What a driver makes of the answer "no such upload" to a completion."""
+
+    LOOKS = "looks for the object"
+    IS_DONE = "believes that it was completed before"
+    IS_LOST = "believes that it is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What Landfall does; a variant does otherwise in one point."""
+
+    commits_first: bool = True
+    completes_whatever_is_there: bool = True
+    recovers_before_planning: bool = True
+    keeps_slots: bool = True
+    spares_decided_uploads: bool = True
+    sweeps_as_owner_only: bool = True
+    keeps_what_is_in_doubt: bool = True
+    on_taken: Taken = Taken.COMPARES
+    heeds_the_fence: bool = True
+    on_gone: Gone = Gone.LOOKS
+    records_repairs: bool = True
+    counts_what_is_verified: bool = True
+    asks_for_the_topic_id: bool = True
+    leaves_names_to_former_lives: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A small world: how many drivers, how many records, and how often what may go wrong.
+
+    Any driver may stop for any time at any step, for ever too, and others may start meanwhile: that costs nothing here.
+
+    Attributes:
+        generations: of the drivers, which start in this order and perhaps all at once.
+        revisions: of the drivers, where standing by counts; else each takes the lane as soon as it is there.
+        records: in the log, offsets from 0.
+        rounds: COMMITs that may be unapplied before a driver plans no more.
+        unanswered: calls that have their effect and no answer.
+        late: calls that have no answer, and their effect at any later time.
+        killed: uploads that a lifecycle rule takes.
+        expired: times that the log drops what is decided.
+        sweeps: of a driver that is landing, beside the one before it begins.
+        yields: times that a driver hands the lane over.
+        orders: times that the operator lets a driver take the lane, whoever has it.
+        ends: times that a driver ends itself, for a reason like lost credentials.
+        recreated: times that the topic is deleted and created again.
+    """
+
+    generations: tuple[int, ...] = (1, 1)
+    revisions: str = ""
+    records: int = 2
+    rounds: int = 2
+    unanswered: int = 0
+    late: int = 0
+    killed: int = 0
+    expired: int = 0
+    sweeps: int = 0
+    yields: int = 0
+    orders: int = 0
+    ends: int = 0
+    recreated: int = 0
+    cuts: bool = field(default=True)
+    """Whether a round may take less than there is."""

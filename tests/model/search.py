@@ -1,0 +1,168 @@
+"""Looking at every state there is, the nearest first, until something is wrong or nothing is left."""
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tests.model.chain import COMMIT, YIELD, bits
+from tests.model.rules import Harm, Rules, Scope
+from tests.model.steps import Steps
+from tests.model.world import ABSENT, At, Driver, Left, Told, World
+
+NOTHING_LEFT = Left(*(0,) * len(Left._fields))
+PATIENCE = 100
+"""Steps that a driver may take alone before it counts as stuck."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A shortest way to a harm.
+
+    Attributes:
+        harm: what came of it.
+        steps: what happened.
+        before: the state before the last step.
+        after: and after it.
+    """
+
+    harm: Harm
+    steps: tuple[Told, ...]
+    before: World
+    after: World
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found.
+
+    Attributes:
+        states: looked at.
+        chains: ledgers that arose.
+        counterexample: the first harm, if there is one.
+        model: to tell what the numbers in it mean.
+    """
+
+    states: int
+    chains: int
+    counterexample: Counterexample | None
+    model: Steps
+
+
+def search(rules: Rules, scope: Scope, harms: Collection[Harm] = tuple(Harm)) -> Result:
+    """Look for one of these harms, in every state that can be reached."""
+    steps = Steps(rules, scope)
+    judge = Judge(steps)
+    begin = steps.begin
+    came_from: dict[World, tuple[World, Told] | None] = {begin: None}
+    ahead = deque([begin])
+    while ahead:
+        world = ahead.popleft()
+        for told, after, harm in steps.all(world):
+            if after in came_from and harm is None:
+                continue
+            came_from.setdefault(after, (world, told))
+            found = harm if harm in harms else judge.harm(after, harms)
+            if found:
+                way = (*_way(came_from, world), told)
+                return Result(len(came_from), len(steps.chains.views), Counterexample(found, way, world, after), steps)
+            if after is not world:
+                ahead.append(after)
+    return Result(len(came_from), len(steps.chains.views), None, steps)
+
+
+def _way(came_from: dict[World, tuple[World, Told] | None], to: World) -> tuple[Told, ...]:
+    way: list[Told] = []
+    while (step := came_from[to]) is not None:
+        to, told = step
+        way.append(told)
+    return tuple(reversed(way))
+
+
+class Judge:
+    """Holds states against the invariants, and lets drivers go on alone to see how it ends."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps, self._chains = steps, steps.chains
+        self._ends: dict[World, Harm | None] = {}
+        self._seen: dict[tuple[int, int], list[Harm]] = {}
+
+    def harm(self, w: World, harms: Collection[Harm]) -> Harm | None:
+        """What is wrong in this state, or will be if nothing else ever goes wrong."""
+        for harm in self._in_sight(w):
+            if harm in harms:
+                return harm
+        if Harm.LOST in harms and self.alone(w, len(w.drivers)):
+            return Harm.LOST
+        if Harm.STUCK in harms:
+            for d, me in enumerate(w.drivers):
+                if self._holds(w, me) and self.alone(w, d):
+                    return Harm.STUCK
+        return None
+
+    def _in_sight(self, w: World) -> list[Harm]:
+        found = self._seen.get((w.tip, w.visible))
+        if found is None:
+            view = self._chains.views[w.tip]
+            checks = {
+                Harm.TWICE: self._twice(w.visible),
+                Harm.UNDECIDED: w.visible & ~view.named,
+                Harm.UNAPPLIED: view.applied & ~w.visible,
+                Harm.REFUSED: view.state.totals.landed + view.state.totals.skipped != self._landed(w.tip),
+            }
+            found = self._seen[w.tip, w.visible] = [harm for harm, wrong in checks.items() if wrong]
+        return found
+
+    def _landed(self, tip: int) -> int:
+        """Records that the ledger's COMMITs name, counted here."""
+        slots = (self._chains.slots[number].entry for number in self._chains.views[tip].slots)
+        return sum(self._chains.objects[e.about].rows for e in slots if e.kind == COMMIT)
+
+    def _twice(self, visible: int) -> bool:
+        seen: set[tuple[int, int]] = set()
+        for made in (self._chains.uploads[u] for u in bits(visible)):
+            records = {(made.life, offset) for offset in range(made.start, made.end)}
+            if records & seen:
+                return True
+            seen |= records
+        return False
+
+    def _holds(self, w: World, me: Driver) -> bool:
+        is_yielding = me.doubt >= 0 and self._chains.slots[me.doubt].entry.kind == YIELD
+        return At.OPENING < me.at < At.OUT and w.tip == me.view and not is_yielding
+
+    def alone(self, w: World, d: int) -> bool:
+        """Whether something stays unlanded if this driver goes on alone, with nothing going wrong any more."""
+        here = self.apart(w, d)
+        way = [here]
+        while here not in self._ends:
+            step = next(self._steps.of(here, d, calm=True), None)
+            if step is None or len(way) > PATIENCE:
+                self._ends[here] = self.missing(here, d)
+                break
+            here = step[1]
+            way.append(here)
+        end = self._ends[here]
+        self._ends.update(dict.fromkeys(way, end))
+        return end is not None
+
+    def way_alone(self, w: World, d: int) -> tuple[tuple[Told, ...], World]:
+        """How it goes if this driver goes on alone."""
+        here = self.apart(w, d)
+        way: list[Told] = []
+        while len(way) < PATIENCE and (step := next(self._steps.of(here, d, calm=True), None)):
+            here = step[1]
+            way.append(step[0])
+        return tuple(way), here
+
+    def apart(self, w: World, d: int) -> World:
+        """This driver, or a new one, and nobody else, with no call under way."""
+        me = w.drivers[d] if d < len(w.drivers) else ABSENT
+        return World(w.tip, w.torn, w.open, w.visible, (), (*(ABSENT,) * d, me), NOTHING_LEFT, w.log_start, w.life)
+
+    def missing(self, w: World, d: int) -> Harm | None:
+        """Whether a record of the topic as it is now is in no visible object, though this driver may land it."""
+        made = [self._chains.uploads[u] for u in bits(w.visible)]
+        landed = {offset for m in made if m.life == w.life for offset in range(m.start, m.end)}
+        if landed >= set(range(self._steps.scope.records)) or self._steps.must_wait(w.drivers[d], w.life):
+            return None
+        return Harm.LOST

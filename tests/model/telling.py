@@ -1,0 +1,75 @@
+"""Counterexamples as a person reads them."""
+
+from collections.abc import Iterator
+
+from tests.model.chain import COMMIT, REPAIR, bits
+from tests.model.rules import Harm
+from tests.model.search import Counterexample, Judge, Result
+from tests.model.steps import Steps
+from tests.model.world import Told, World
+
+
+def tell(result: Result) -> Iterator[str]:
+    """A counterexample, a line each."""
+    found, model = result.counterexample, result.model
+    if found is None:
+        return
+    yield from _numbered(model, found.steps, 1)
+    if found.harm is Harm.LOST:
+        driver = len(found.after.drivers)
+        steps, end = Judge(model).way_alone(found.after, driver)
+        yield f"     from here on nothing goes wrong any more; all but D{driver + 1} are gone:"
+        yield from _numbered(model, steps, len(found.steps) + 1)
+        yield f"  => {found.harm}: {_missing(model, end)}"
+    else:
+        yield f"  => {found.harm}: {_evidence(model, found)}"
+
+
+def _numbered(model: Steps, steps: tuple[Told, ...], first: int) -> Iterator[str]:
+    for number, told in enumerate(steps, first):
+        who = f"D{told.who + 1}" if told.who >= 0 else "--"
+        yield f"  {number:>2}  {who}  {' '.join(filter(None, (told.what, _about(model, told))))}"
+
+
+def _about(model: Steps, told: Told) -> str:
+    if told.slot >= 0:
+        return _record(model, told.slot)
+    uploads = (told.upload,) if told.upload >= 0 else bits(told.uploads)
+    return ", ".join(_upload(model, u) for u in uploads)
+
+
+def _record(model: Steps, number: int) -> str:
+    slot = model.chains.slots[number]
+    what = f"{slot.entry.kind}, slot {slot.seq}"
+    if slot.entry.kind in {COMMIT, REPAIR}:
+        what += f", of {_upload(model, slot.entry.about)}"
+    through = slot.entry.applied_through
+    return f"{what}, applied through {through}" if through >= 0 else what
+
+
+def _upload(model: Steps, number: int) -> str:
+    made = model.chains.uploads[number]
+    life = f" of the topic's life {made.life + 1}" if made.life else ""
+    return f"upload {number} ({_name(model, number)} with [{made.start}, {made.end}){life})"
+
+
+def _name(model: Steps, number: int) -> str:
+    """The object's name, with fewer zeros."""
+    made = model.chains.uploads[number]
+    return f"{made.generation}_0_{made.start}"
+
+
+def _missing(model: Steps, end: World) -> str:
+    made = [model.chains.uploads[u] for u in bits(end.visible)]
+    landed = {offset for m in made if m.life == end.life for offset in range(m.start, m.end)}
+    lost = sorted(set(range(model.scope.records)) - landed)
+    return f"offset {', '.join(map(str, lost))} in no visible object, and nobody is going to complete one"
+
+
+def _evidence(model: Steps, found: Counterexample) -> str:
+    gone = found.before.visible & ~found.after.visible
+    if gone:
+        (was,) = bits(gone)
+        (now,) = bits(found.after.visible & model.chains.keys[was])
+        return f"{_upload(model, was)} was there, now it is {_upload(model, now)}"
+    return "visible are " + " and ".join(_upload(model, u) for u in bits(found.after.visible))

@@ -1,0 +1,57 @@
+"""The protocol holds in every state of its worlds, and does not without any one of its rules."""
+
+from dataclasses import fields
+
+import pytest
+
+from tests.model.rules import Rules
+from tests.model.search import search
+from tests.model.telling import tell
+from tests.model.variants import VARIANTS, WORLDS
+
+RIGHT = Rules()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_protocol_holds_in_every_order_of_its_steps(name: str) -> None:
+    result = search(RIGHT, WORLDS[name])
+
+    print(f"{name}: {result.states:,} states, {result.chains} ledgers")
+    assert not [*tell(result)]
+    assert result.states > 10_000, "too small a world shows nothing"
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_rule_is_necessary(name: str) -> None:
+    variant = VARIANTS[name]
+
+    result = search(variant.rules, variant.scope, [variant.harm])
+
+    assert result.counterexample, f"no harm without the rule: {variant.rule}"
+    assert result.counterexample.harm is variant.harm
+    print("\n".join(tell(result)))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_harms_without_the_rule_does_not_with_it(name: str) -> None:
+    variant = VARIANTS[name]
+
+    assert search(RIGHT, variant.scope, [variant.harm]).counterexample is None
+
+
+def test_every_rule_has_a_variant_that_leaves_out_only_this_one() -> None:
+    left_out = {
+        tuple(f.name for f in fields(Rules) if getattr(v.rules, f.name) != getattr(RIGHT, f.name))
+        for v in VARIANTS.values()
+    }
+
+    assert {(f.name,) for f in fields(Rules)} <= left_out
+
+
+def test_a_shortest_counterexample_is_told_step_by_step() -> None:
+    variant = VARIANTS["plans-before-recovery"]
+
+    told = [*tell(search(variant.rules, variant.scope, [variant.harm]))]
+
+    assert told[4] == "   5  D1  appends COMMIT, slot 3, of upload 1 (1_0_0 with [0, 2))"
+    assert told[-1].startswith("  => a record is never landed: offset 0, 1 in no visible object")
