@@ -54,8 +54,6 @@ def changed(base: Json, path: str, value: object) -> Json:
 def install(cluster: Cluster) -> None:
     """Have the resource served, as ``crds/`` says."""
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
-    name = f"crd/{PLURAL}.{GROUP}"
-    cluster.kubectl("wait", name, "--for=condition=Established", "--timeout=60s")
     eventually(lambda: _served(cluster), bool)
 
 
@@ -89,6 +87,11 @@ class Groups:
     def read(self, name: str) -> Json:
         """As it is now."""
         return self._call("get_namespaced_custom_object", name)
+
+    def list(self) -> list[Json]:
+        """All of them, by name."""
+        found: list[Json] = self._call("list_namespaced_custom_object")["items"]
+        return sorted(found, key=lambda group: str(group["metadata"]["name"]))
 
     def patch(self, name: str, body: object) -> Json:
         """Merge into it; a status in the body is passed over."""
