@@ -187,6 +187,16 @@ class LaneWriter:
         self.state = _append(self._lane, self.state, make(header), self._on_retry)
         return self.state
 
+    def is_fenced(self) -> bool:
+        """Whether somebody has opened the lane since, as far as the store shows now; from any thread.
+
+        Raises:
+            Retry: the store cannot answer.
+            Stalled: LEDGER_BROKEN.
+        """
+        state = self.state
+        return self._lane.follow(state).epoch != state.epoch
+
     def snapshot(self, applied_through: int) -> None:
         """Store the state and point to it, so that the next one to open reads only what comes after."""
         body = encode_state(self.state)

@@ -28,9 +28,9 @@ Offsets = Mapping[TopicPartition, int]
 class Chores:
     """Mirrors offsets, aborts uploads that lost their meaning, sweeps up after the dead."""
 
-    def __init__(self, store: Store, source: Log) -> None:
-        """Work on this store and this log."""
-        self._store, self._log = store, source
+    def __init__(self, store: Store, source: Log, is_fenced: Callable[[], bool]) -> None:
+        """Work on this store and this log, and sweep only while the lane is ours."""
+        self._store, self._log, self._is_fenced = store, source, is_fenced
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="chores")
         self._unmirrored: deque[tuple[int, Offsets]] = deque()
         self._swept: datetime | None = None
@@ -64,7 +64,7 @@ class Chores:
         that the OPEN fenced, and can never be committed.
         """
         self._swept = now
-        _quietly("sweep", partial(sweep, self._store, ours, (), now))
+        _quietly("sweep", partial(sweep, self._store, ours, (), now, self._is_fenced))
         _quietly("sweep of probes", partial(sweep, self._store, _is_probe, (), now - PROBE_AGE))
 
     def sweep_if_due(
@@ -73,7 +73,7 @@ class Chores:
         """Once in a while, abort what tasks that died left behind: old, and named by no COMMIT."""
         if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
             self._swept = now
-            self._pool.submit(_quietly, "sweep", partial(sweep, self._store, ours, decided, now - age))
+            self._pool.submit(_quietly, "sweep", partial(sweep, self._store, ours, decided, now - age, self._is_fenced))
 
     def finish(self) -> None:
         """Wait for what is under way."""

@@ -99,7 +99,7 @@ class Driver:
         self._sizes = Sizes()
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
-        self._chores = Chores(self.parts.store, self.parts.observer.log)
+        self._chores = Chores(self.parts.store, self.parts.observer.log, self.writer.is_fenced)
         self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
         self._setbacks = Setbacks()
         self._gated: Mapping[TopicPartition, Stalled] = {}
@@ -125,10 +125,12 @@ class Driver:
                 self._wait()
             return self._drained()
         except Fenced as fenced:
-            self.phase, self.tally.message = Phase.FENCED, str(fenced)
-            log.warning("fenced", extra={"why": str(fenced)})
-            return ExitCode.FENCED
+            return self._fenced(str(fenced))
         except Stalled as stalled:
+            if (
+                self._is_fenced()
+            ):  # then what is in our way may well be the successor's doing, such as a repaired object
+                return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
             self.phase, self.tally.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
             log.error("stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # no trace: it is told
             return ExitCode.STALLED
@@ -255,8 +257,8 @@ class Driver:
         if strangers:
             self.parts.observer.look_anew()
         for flight in done:
+            del self.flights[flight.batch.token]  # it is nobody's to give up any more: a COMMIT may name it
             self._land(flight, strangers, now)
-            del self.flights[flight.batch.token]
 
     def _strangers(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
         """Which of these were read from a topic that is not the one in the ledger; asked after reading, before COMMIT."""
@@ -268,7 +270,7 @@ class Driver:
         verdict = judge(flight.round.slices, flight.results.result(), max_ratio, strangers)
         if verdict.commit:
             commit = partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
-            state = self._append(commit)
+            state = self._append_or_give_up(commit, flight)
             objects = chain.from_iterable(s.objects for s in verdict.commit)
             self._applier.apply(state.seq, objects)
             self._chores.committed(state.seq, state.checkpoint.next_offsets)
@@ -306,11 +308,30 @@ class Driver:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
 
+    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: Flight) -> ledger.State:
+        """Append a COMMIT. Only if it certainly lost its slot are its uploads given up; on any other error it may be there."""
+        try:
+            return self._append(commit)
+        except Fenced:
+            self._chores.abort_results(flight.results.result())
+            raise
+
     def _give_up_flights(self) -> None:
         """Abort what rounds uploaded that are not going to be committed; what is still running is left to the next sweep."""
         for flight in self.flights.values():
             if flight.results.done() and not flight.results.cancelled():
                 self._chores.abort_results(flight.results.result())
+
+    def _fenced(self, why: str) -> ExitCode:
+        self.phase, self.tally.message = Phase.FENCED, why
+        log.warning("fenced", extra={"why": why})
+        return ExitCode.FENCED
+
+    def _is_fenced(self) -> bool:
+        try:
+            return self.writer.is_fenced()
+        except LandfallError:
+            return False
 
     def _failed(self, reason: str, error: LandfallError) -> None:
         self.tally.failed(reason, str(error), self.parts.clock())

@@ -1,0 +1,71 @@
+"""What a driver leaves alone: what may be committed, and what is its successor's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+import stamina
+
+from landfall.contract import ExitCode
+from landfall.errors import LandfallError, Reason, Stalled
+from landfall.store.faults import Call, Fault, NoFaults, Operation
+from landfall.store.memory import MemoryStore
+from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+
+DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=100):
+        yield
+
+
+@dataclass
+class Refusing(NoFaults):
+    """Each operation's faults and refusals in turn."""
+
+    script: dict[Operation, list[Fault | LandfallError | None]] = field(default_factory=dict)
+
+    def before(self, call: Call) -> Fault | None:
+        remaining = self.script.get(call.operation)
+        fault = remaining.pop(0) if remaining else None
+        if isinstance(fault, LandfallError):
+            raise fault
+        return fault
+
+
+def test_a_driver_that_ends_with_its_commit_in_doubt_keeps_the_uploads() -> None:
+    plan = Refusing({Operation.CREATE: [None, None, Fault.ANSWER_LOST, DENIED]})  # OPEN, ADD, COMMIT, COMMIT again
+    store, log = MemoryStore(plan), TwinLog().write("a", 10)
+    successors = TwinRunner(store)
+
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.STALLED
+    assert driver(group(), store, log, successors, writer="w2").run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert successors.rounds == [], "it only had to be completed"
+
+
+def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    driver(group(), store, log, TwinRunner(store)).run()
+    old = driver(group(), store, log, TwinRunner(store), writer="w2")
+    driver(group(), store, log, TwinRunner(store), writer="w3")
+    successors = store.begin("a/all/1_0_00000000000000000010.txt", "of w3")
+
+    assert old.run() is ExitCode.FENCED
+    assert [upload.upload_id for upload in store.open_uploads("")] == [successors]
+
+
+def test_a_fenced_driver_takes_a_repaired_object_for_its_successors_work() -> None:
+    store, log = MemoryStore(Refusing({Operation.COMPLETE: [DENIED]})), TwinLog().write("a", 10)
+    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.STALLED
+    old = driver(group(), store, log, TwinRunner(store), writer="w2")
+    new = driver(group(), store, log, TwinRunner(store), writer="w3")
+    store.expire("a/all/1_0_00000000000000000000.txt")
+    assert new.run() is ExitCode.OK
+
+    assert old.run() is ExitCode.FENCED
+    assert "another object is there" in old.tally.message
+    assert landed_offsets(store) == written_offsets(log)
