@@ -44,13 +44,23 @@ class Made(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What to append: under whose name, what, about which upload or life, and through which COMMIT all is applied."""
+    """What to append.
+
+    Attributes:
+        writer: under whose name.
+        kind: of the record.
+        about: which upload, or which life of the topic.
+        applied_through: up to which COMMIT all is applied.
+        generation: of an OPEN.
+        revision: of an OPEN.
+    """
 
     writer: str
     kind: str
     about: int = -1
     applied_through: int = -1
-    generation: int = 1
+    generation: int = 0
+    revision: str = ""
 
 
 class Slot(NamedTuple):
@@ -109,10 +119,11 @@ _BITS = tuple(_bits(members) for members in range(1 << 12))
 class Chains:
     """Every chain and every upload met so far."""
 
-    def __init__(self, *, remembers_names: bool = True) -> None:
+    def __init__(self, revision: str = "", *, remembers_names: bool = True) -> None:
         """Begin with a ledger that somebody made, letting the topic partition in at offset 0.
 
         Args:
+            revision: of that driver.
             remembers_names: of topic partitions that left, as the product does; without it they are forgotten.
         """
         self._remembers_names = remembers_names
@@ -124,8 +135,8 @@ class Chains:
         self.slots: list[Slot] = []
         self._numbers: dict[Made, int] = {}
         self._slots: dict[tuple[int, Entry], Slot] = {}
-        opened = self.slot(0, Entry(FOUNDER, OPEN, generation=0)).after
-        self.founded = self.slot(opened, Entry(FOUNDER, ADD, 0, generation=0)).after
+        opened = self.slot(0, Entry(FOUNDER, OPEN, revision=revision)).after
+        self.founded = self.slot(opened, Entry(FOUNDER, ADD, 0)).after
 
     def upload(self, made: Made) -> int:
         """The number of an upload."""
@@ -176,7 +187,14 @@ class Chains:
         match entry.kind:
             case "OPEN":
                 header = Header(header.seq, header.prev, header.epoch + 1, entry.writer, TIME, header.applied_through)
-                return ledger.Open(header=header, group=GROUP, lane="0", generation=entry.generation, software="model")
+                return ledger.Open(
+                    header=header,
+                    group=GROUP,
+                    lane="0",
+                    generation=entry.generation,
+                    software="model",
+                    revision=entry.revision,
+                )
             case "ADD":
                 return ledger.Add(header=header, entries=(ledger.Entry(TP, f"life-{entry.about}", 0),))
             case "DROP":

@@ -27,7 +27,7 @@ class Steps:
 
     def __init__(self, rules: Rules, scope: Scope) -> None:
         self.rules, self.scope = rules, scope
-        self.chains = Chains(remembers_names=rules.leaves_names_to_former_lives)
+        self.chains = Chains(scope.revisions[:1], remembers_names=rules.leaves_names_to_former_lives)
         self.store = Bucket(self.chains, rules)
         self._applied: dict[tuple[int, int, int], int] = {}
 
@@ -78,10 +78,11 @@ class Steps:
             yield Told(d, "is told to take over"), _with(w, d, opening)._replace(left=left), None
 
     def _may_open(self, w: World, d: int) -> bool:
-        revisions, state = self.scope.revisions, self.chains.views[w.tip].state
-        if not revisions or d >= len(revisions) or state.holding is not Holding.HELD:
-            return True
-        return revisions[max(int(state.writer[1:]) - 1, 0)] == revisions[d]
+        revision = self._revision(d)
+        return not revision or self.chains.views[w.tip].state.is_free_for(revision)
+
+    def _revision(self, d: int) -> str:
+        return self.scope.revisions[d] if d < len(self.scope.revisions) else ""
 
     def _generation(self, d: int) -> int:
         generations = self.scope.generations
@@ -174,9 +175,10 @@ class Steps:
         writer = f"D{d + 1}"
         if kind != OPEN and not self.rules.heeds_the_fence:
             writer = view.state.writer
-        entry = Entry(writer, kind, about, -1 if kind == OPEN else self._applied_through(d, me), self._generation(d))
-        if kind != OPEN:
-            entry = entry._replace(generation=0)
+        if kind == OPEN:
+            entry = Entry(writer, kind, generation=self._generation(d), revision=self._revision(d))
+        else:
+            entry = Entry(writer, kind, about, self._applied_through(d, me))
         try:
             slot = self.chains.slot(me.view, entry)
         except Stalled:
