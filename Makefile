@@ -28,7 +28,7 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 servers: ## Fetch and build what dev/kafka and dev/s3 run (once per machine)
 	@dev/kafka build && dev/s3 build
 
-tools: ## Build what only tests need: Kubernetes' control plane, promtool (once per machine)
+tools: ## Build what only tests need: Kubernetes' control plane, Helm, promtool (once per machine)
 	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
 
 ready:

@@ -57,9 +57,9 @@ def _do(chosen: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def _build(*, control_plane: bool) -> None:
     programs.control_plane()
+    programs.helm()
     if not control_plane:
         programs.node()
-        programs.helm()
 
 
 def _export(status: Status) -> int:

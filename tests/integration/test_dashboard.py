@@ -45,7 +45,8 @@ def operator(world: World) -> CollectorRegistry:
     seen = world.observe()
     status = report(seen, course(seen)).model_copy(update={"rate": RateStatus(arriving=20, landing=30)})
     picture = Picture("logs", "clicks", status, START, answers=True, restarts=1)
-    made = Metrics(lambda: [picture], lambda: Standing(leads=True, groups=1, oldest_pass=1.5))
+    made = Metrics(lambda: Standing(leads=True, groups=1, oldest_pass=1.5))
+    made.pictures["logs", "clicks"] = picture
     made.passes.labels("done").inc()
     made.actions.labels("Apply").inc()
     made.api_requests.labels("patch", "ConsumerGroup", "200").inc()

@@ -1,9 +1,10 @@
-{{/* What the operator is told; landfall_operator reads exactly these. */}}
+{{/* What the operator is told, as landfall_operator.settings reads it. */}}
 {{- define "landfall.environment" -}}
 LANDFALL_IMAGE: {{ include "landfall.image" (dict "root" . "image" .Values.image.spark) | quote }}
 LANDFALL_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}
 LANDFALL_IMAGE_PULL_SECRETS: {{ join "," .Values.image.pullSecrets | quote }}
 LANDFALL_LEASE: {{ include "landfall.operator" . | quote }}
+LANDFALL_LOG_FORMAT: {{ .Values.operator.logFormat | quote }}
 LANDFALL_LOG_LEVEL: {{ .Values.operator.logLevel | quote }}
 LANDFALL_NAMESPACES: {{ join "," .Values.watch.namespaces | quote }}
 LANDFALL_OPERATOR_LABELS: {{ range $name, $value := include "landfall.selector" . | fromYaml }}{{ $name }}={{ $value }},{{ end }}

@@ -1,0 +1,65 @@
+"""What tests do with the chart: lint it, render it, install it, and read what Helm says."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dev.kube import programs
+
+CHART = Path(__file__).resolve().parents[2] / "charts/landfall"
+RELEASE = "try"
+Values = dict[str, Any]
+Manifest = dict[str, Any]
+
+
+class Refused(Exception):  # noqa: N818  # what happened, in Helm's words
+    """Helm failed."""
+
+
+def lint(values: Values) -> str:
+    """What a strict linter says.
+
+    Raises:
+        Refused: there is something wrong.
+    """
+    return _helm("lint", CHART, "--strict", *_for_our_kubernetes(), values=values)
+
+
+def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
+    """Every object, hooks too.
+
+    Raises:
+        Refused: Helm does.
+    """
+    text = _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+def run(kubeconfig: Path, namespace: str, command: str, *arguments: str, values: Values | None = None) -> str:
+    """What Helm prints: ``install``, ``upgrade``, ``uninstall`` … of the release in a cluster.
+
+    Raises:
+        Refused: Helm does.
+    """
+    where = ("--kubeconfig", str(kubeconfig), "-n", namespace)
+    return _helm(command, RELEASE, *arguments, *where, values=values)
+
+
+def _for_our_kubernetes() -> tuple[str, str]:
+    return "--kube-version", programs.KUBERNETES
+
+
+def _helm(*arguments: str | Path, values: Values | None) -> str:
+    given = ("--values", "-") if values is not None else ()
+    done = subprocess.run(
+        [programs.helm() / "helm", *arguments, *given],
+        input=yaml.safe_dump(values) if values is not None else "",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Refused(done.stdout + done.stderr)
+    return done.stdout
