@@ -37,6 +37,8 @@ MAX_MILLIS = MAX_SECONDS * 1000 + 999
 
 _MILLI = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?")
+_MOST_DIGITS = 1000
+"""More than any time has; Python reads no more than 4300 at once."""
 _INT64 = range(-(2**63), 2**63)
 _PER_MILLI = {TimeUnit.MILLISECONDS: 1, TimeUnit.MICROSECONDS: 10**3, TimeUnit.NANOSECONDS: 10**6}
 _NUMERIC = {TimeUnit.SECONDS, TimeUnit.AUTO, *_PER_MILLI}
@@ -171,7 +173,8 @@ def _all_bad(values: Sequence[object], error: str) -> Times:
 
 
 def _said(error: str, value: object) -> str:
-    shown = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value.item() if isinstance(value, np.generic) else value
+    shown = repr(plain)
     return f"{error}, got {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
 
@@ -235,14 +238,14 @@ def _auto_millis(values: Int64s) -> Int64s:
     )
 
 
-def _checked(millis: Int64s, values: npt.NDArray[np.generic]) -> Times:
+def _checked(millis: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> Times:
     """Let the calendar's years through; ``values`` are what the times came from, for the errors."""
     if not len(millis) or (millis.min() >= MIN_MILLIS and millis.max() <= MAX_MILLIS):
         return Times(millis)
     bad = np.flatnonzero((millis < MIN_MILLIS) | (millis > MAX_MILLIS)).tolist()
     millis = millis.copy()
     millis[bad] = 0
-    return Times(millis, errors={row: _said("timestamp out of range", values[row].item()) for row in bad})
+    return Times(millis, errors={row: _said("timestamp out of range", values[row]) for row in bad})
 
 
 # ------------------------------------------------------------------------------------------------------------------ text
@@ -256,7 +259,7 @@ def _text_times(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     """Times of text without nulls."""
     fast = _fast_text_millis(texts, timestamp)
     if fast is not None:
-        return _checked(fast, fast)
+        return _checked(fast, texts)
     if len(texts) <= _CHUNK:
         return _each_text(texts, timestamp)
     chunks = [(start, _text_times(texts.slice(start, _CHUNK), timestamp)) for start in range(0, len(texts), _CHUNK)]
@@ -303,18 +306,20 @@ def _zoned(local_millis: Int64s, zone: Zone) -> Int64s:
 def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     """Times of text in shapes no column function reads; every distinct text is read once."""
     read = _reader(timestamp)
-    rows, known = texts.to_pylist(), {}
+    rows, known, unread = texts.to_pylist(), {}, set()
     for text in set(rows):
         try:
             # digits can say more than int64 can hold
             known[text] = max(min(read(text), MAX_MILLIS + 1), MIN_MILLIS - 1)
-        except (ValueError, OverflowError):
+        except OverflowError:
             known[text] = MAX_MILLIS + 1
-    millis = np.fromiter((known[text] for text in rows), np.int64, len(rows))
-    bad = np.flatnonzero((millis < MIN_MILLIS) | (millis > MAX_MILLIS)).tolist()
-    millis[bad] = 0
+        except ValueError:
+            known[text] = 0
+            unread.add(text)
+    times = _checked(np.fromiter((known[text] for text in rows), np.int64, len(rows)), texts)
     error = f"timestamp: expected {_expected(timestamp)}"
-    return Times(millis, errors={row: _said(error, rows[row]) for row in bad})
+    other = {row: _said(error, text) for row, text in enumerate(rows) if text in unread} if unread else {}
+    return Times(times.millis, errors={**times.errors, **other})
 
 
 def _reader(timestamp: Timestamp) -> Callable[[str], int]:
@@ -337,6 +342,8 @@ def _reader(timestamp: Timestamp) -> Callable[[str], int]:
 
 def _decimal_millis(negative: bool, whole: str, fraction: str, unit: TimeUnit) -> int:  # noqa: FBT001  # the sign
     """Milliseconds, rounded down, of a decimal number given by its digits."""
+    if len(whole) > _MOST_DIGITS:
+        raise OverflowError
     thousandths = int(whole + f"{fraction:0<3}"[:3])
     if negative:
         thousandths = -thousandths - (fraction[3:].strip("0") != "")

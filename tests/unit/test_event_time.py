@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times
+from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
 from landfall.offsets import TopicPartition
 from landfall.records import FieldValues, Records, of_columns
 from landfall.spec import Timestamp
@@ -123,7 +123,7 @@ def test_text_that_is_no_time_is_bad(text: str) -> None:
 @pytest.mark.parametrize("unit", ["Auto", "Seconds", "Nanoseconds"])
 @pytest.mark.parametrize("text", ["9" * 26, "-" + "9" * 26, "9" * 5000])
 def test_more_digits_than_any_year_has_are_bad(text: str, unit: str) -> None:
-    assert str(millis(text, unit=unit)).startswith("timestamp: expected a number")
+    assert str(millis(text, unit=unit)).startswith("timestamp out of range, got ")
 
 
 def test_a_number_is_no_iso_text() -> None:
@@ -177,3 +177,11 @@ def test_half_a_surrogate_pair_is_no_time() -> None:
 
 def test_long_values_are_shortened_in_errors() -> None:
     assert len(read(["x" * 10_000]).errors[0]) < 200
+
+
+def test_a_time_out_of_range_is_told_as_it_was_written() -> None:
+    """Whether a column's rows have one shape or several."""
+    for texts in (["300000000000"], ["300000000000", "2000-01-01T00:00:00"]):
+        times = column_times(texts, Timestamp(field="t"))  # a list, as decoders give one
+
+        assert times.errors == {0: "timestamp out of range, got '300000000000'"}
