@@ -34,9 +34,14 @@ tools: ## Build what only tests need: Kubernetes' control plane, Helm, promtool 
 ready:
 	@$(MAKE) -s -j2 setup servers
 
+LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
+
 lock: ## Pin the requirements anew
-	@$(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
-	@echo uv | $(UV) pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock" -c requirements/dev.txt - -o requirements/uv.txt
+	@$(UV) $(LOCK) pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
+	@echo uv | $(UV) $(LOCK) -c requirements/dev.txt - -o requirements/uv.txt
+	@$(UV) $(LOCK) -c requirements/dev.txt pyproject.toml --extra operator -o requirements/operator.txt
+	@echo pyspark | $(UV) $(LOCK) -c requirements/dev.txt pyproject.toml - --extra spark -o requirements/spark.txt
+	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c requirements/dev.txt - -o requirements/build.txt
 
 crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the models
 	@$(BIN)/python -m landfall_operator.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dev.kube import programs
+from dev.kube import images, programs
 from dev.kube.cluster import EXISTING, Cluster, ControlPlane, Status
 from dev.servers.cache import Missing
 from dev.servers.cli import NOT_RUNNING
@@ -21,7 +21,11 @@ COMMANDS = """\
   status    print the path of its kubeconfig; exit code 3 when it does not run
   env       print what a client needs, kubectl and helm included, as shell exports
   enter     run a command (default: a shell) in the node's namespaces
+  images    build Landfall's images of the sources as they are now, unless they are there
+  load      the same, and have them in the running node; print what pods call them
   build     only build what it runs"""
+
+CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "build")
 
 
 def main() -> int:
@@ -39,20 +43,31 @@ def main() -> int:
 def _do(chosen: argparse.Namespace, rest: Sequence[str]) -> int:
     cluster = (ControlPlane if chosen.control_plane else Cluster)(chosen.state)
     match chosen.command:
-        case "build":
-            _build(control_plane=chosen.control_plane)
         case "up":
             return _print(cluster.up(), as_json=chosen.json)
-        case "down":
-            cluster.down(purge=chosen.purge)
+        case "status":
+            return _print(cluster.status(), as_json=chosen.json)
         case "env":
             return _export(cluster.status())
-        case "enter":
-            argv = [*Cluster(chosen.state).node.inside(), *(rest or ["sh"])]
-            os.execvp(argv[0], argv)  # noqa: S606  # the user's own command
+        case "down":
+            cluster.down(purge=chosen.purge)
+        case "build":
+            _build(control_plane=chosen.control_plane)
         case _:
-            return _print(cluster.status(), as_json=chosen.json)
+            _inside(Cluster(chosen.state), chosen.command, rest)
     return 0
+
+
+def _inside(cluster: Cluster, command: str, rest: Sequence[str]) -> None:
+    """What is about the node and its images."""
+    match command:
+        case "images":
+            images.have()
+        case "load":
+            print("\n".join(cluster.load()))
+        case "enter":
+            argv = [*cluster.node.inside(), *(rest or ["sh"])]
+            os.execvp(argv[0], argv)  # noqa: S606  # the user's own command
 
 
 def _build(*, control_plane: bool) -> None:
@@ -85,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"With {EXISTING} set to a kubeconfig file, that cluster is used and none is started. KUBECONFIG alone is\n"
         "not taken for it: tests create and delete things, and it may name a cluster where that hurts.",
     )
-    parser.add_argument("command", choices=("up", "down", "status", "env", "enter", "build"), help="see above")
+    parser.add_argument("command", choices=CHOICES, help="see above")
     parser.add_argument(
         "--control-plane",
         action="store_true",

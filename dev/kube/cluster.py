@@ -3,11 +3,11 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dev.kube import control_plane, network, node, requirements
+from dev.kube import control_plane, images, network, node, requirements
 from dev.kube.control_plane import Place
 from dev.kube.daemons import Daemons
 from dev.kube.node import Node
@@ -123,6 +123,17 @@ class Cluster(ControlPlane):
     def node(self) -> Node:
         """The node."""
         return Node(self.home)
+
+    def load(self, targets: Sequence[str] = images.TARGETS) -> tuple[str, ...]:
+        """Have images of the sources as they are now in the node; what pods call them.
+
+        Raises:
+            Missing: the node does not run, or a build fails.
+        """
+        if self._existing():
+            raise Missing(f"{EXISTING} is set: bring images to a cluster of yours by its own registry")
+        images.have(targets, self.node.load)
+        return tuple(images.image(target) for target in targets)
 
     def _check(self) -> None:
         super(Cluster, self)._check()

@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.kube import archive, configuration, network, programs
+from dev.kube import configuration, network, programs
 from dev.kube.access import NODE, Access
+from dev.kube.archive import Layout
 from dev.kube.certificates import Authority
 from dev.kube.configuration import PAUSE_IMAGE, SOCKET
 from dev.kube.control_plane import command
@@ -95,28 +96,41 @@ class Node:
 
     def ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Containerd's own command line."""
-        argv = [*self.inside(), program("ctr"), "-a", SOCKET, "-n", "k8s.io", *arguments]
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        return subprocess.run(self._ctr(*arguments), capture_output=True, text=True, check=False)
 
     def images(self) -> dict[str, str]:
         """Digest of each image that is there, by name."""
         lines = self.ctr("images", "list").stdout.splitlines()[1:]
         return {name: digest for name, _, digest, *_ in (line.split() for line in lines)}
 
-    def load(self, file: Path) -> bool:
-        """Have the image of an OCI archive there; False when it was already."""
-        name, digest = archive.image_of(file)
-        if self.images().get(name) == digest:
+    def load(self, layout: Layout, name: str, called: str) -> bool:
+        """Have an image there; False when it was already. Layers that are there from another image are not sent again.
+
+        Raises:
+            Missing: containerd does not take it.
+        """
+        if self.images().get(called) == layout.names()[name]:
             return False
-        done = self.ctr("images", "import", str(file))
-        if done.returncode:
-            raise Missing(f"containerd does not take {file}: {done.stderr.strip()}")
+        there = self.ctr("content", "list", "--quiet").stdout.split()
+        with subprocess.Popen(
+            self._ctr("images", "import", "-"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as importing:
+            assert importing.stdin
+            assert importing.stderr
+            with suppress(BrokenPipeError), importing.stdin as tar:
+                layout.pack(name, called, tar, without=there)
+            said = importing.stderr.read().decode().strip()
+        if importing.returncode:
+            raise Missing(f"containerd does not take {called}: {said}")
         return True
 
     @property
     def cgroup(self) -> str:
         """Of all pods."""
         return f"landfall-{hashlib.sha256(str(self.home).encode()).hexdigest()[:12]}"
+
+    def _ctr(self, *arguments: str) -> list[str]:
+        return [*self.inside(), program("ctr"), "-a", SOCKET, "-n", "k8s.io", *arguments]
 
     def _init(self) -> int:
         init = self.init()
@@ -160,9 +174,9 @@ class Node:
         config = f"{self.home}/config/containerd.toml"
         self.daemons.start("containerd", [program("containerd"), "--config", config], self.inside())
         self.daemons.wait("containerd", lambda: not self.ctr("version").returncode, 30)
-        pause = self.home / "config" / "pause.tar"
-        archive.write(pause, PAUSE_IMAGE, programs.node() / "pause", ["/pause", "-P"])
-        self.load(pause)
+        own = Layout(self.home / "config" / "images")
+        own.add(PAUSE_IMAGE, programs.node() / "pause", ["/pause", "-P"])
+        self.load(own, PAUSE_IMAGE, PAUSE_IMAGE)
 
     def _start_kubernetes(self, place: Network, access: Access) -> None:
         folder, config = programs.node(), f"{self.home}/config"

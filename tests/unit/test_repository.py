@@ -32,7 +32,7 @@ def test_every_make_target_is_documented() -> None:
     assert documented == set(phony[1].split()) - {"ready"}
 
 
-@pytest.mark.parametrize("name", ["dev.txt", "uv.txt"])
+@pytest.mark.parametrize("name", ["dev.txt", "uv.txt", "build.txt", "operator.txt", "spark.txt"])
 def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
     lines = (ROOT / "requirements" / name).read_text().replace("\\\n", " ").splitlines()
     requirements = [line for line in lines if line and not line.lstrip().startswith("#")]

@@ -1,0 +1,70 @@
+# Two images: `operator` (the control plane; no Java, no Spark) and `spark` (drivers and executors).
+#
+#   docker build --target operator -t landfall-operator .        # or podman build, or buildah build
+#   docker build --target spark -t landfall-spark .
+#
+# BASE_IMAGE is any Debian 12; Python packages are the hash-pinned ones of requirements/. A package index or certificates of
+# your own reach pip as secrets, which leave no trace in the images: --secret id=pip.conf,src=... --secret id=ca.pem,src=...
+# What changes most, Landfall itself, is the last layer.
+ARG BASE_IMAGE=debian:bookworm-slim
+
+FROM ${BASE_IMAGE} AS python
+ARG DEBIAN_FRONTEND=noninteractive
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates python3 tini \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
+ # Spark does not start as somebody without a name
+ && echo 'landfall:x:185:' >> /etc/group && echo 'landfall:x:185:185:Landfall:/tmp:/usr/sbin/nologin' >> /etc/passwd
+ENV PATH=/opt/landfall/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1
+
+# How packages get into an image: pip and what builds wheels stay behind.
+FROM python AS pip
+ARG DEBIAN_FRONTEND=noninteractive
+RUN apt-get update && apt-get install -y --no-install-recommends python3-pip
+COPY docker/pinned /usr/local/bin/
+COPY requirements/build.txt /requirements/
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
+    pinned install /requirements/build.txt && python3 -m venv --without-pip /opt/landfall
+
+FROM pip AS operator-packages
+COPY requirements/operator.txt /requirements/
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/operator.txt \
+ && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+FROM pip AS spark-packages
+COPY requirements/spark.txt /requirements/
+COPY docker/trim-spark /usr/local/bin/
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/spark.txt \
+ && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
+ && trim-spark /opt/landfall/lib/python3*/site-packages/pyspark
+
+# Our own wheel, alone under /made.
+FROM pip AS landfall
+COPY pyproject.toml README.md LICENSE /source/
+COPY operator /source/operator
+COPY spark_app /source/spark_app
+RUN pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir /wheels /source \
+ && pip --python /opt/landfall/bin/python install --quiet --no-warn-script-location --no-deps --no-index --root /made /wheels/*.whl
+
+FROM python AS operator
+COPY --from=operator-packages /opt/landfall /opt/landfall
+COPY --from=landfall /made /
+USER 185:185
+ENTRYPOINT ["tini", "--", "python", "-m", "landfall_operator"]
+
+FROM python AS spark
+ARG DEBIAN_FRONTEND=noninteractive
+# the JRE's own installation wants the folder of manual pages, which slim images lack
+RUN mkdir -p /usr/share/man/man1 && apt-get update \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
+ && ln -s /usr/lib/jvm/java-17-openjdk-* /opt/java && ln -s /opt/landfall/lib/python3.11/site-packages/pyspark /opt/spark
+ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/python
+COPY --from=spark-packages /opt/landfall /opt/landfall
+COPY docker/entrypoint /opt/entrypoint
+COPY --from=landfall /made /
+COPY spark_app/main.py /opt/landfall/
+USER 185:185
+WORKDIR /tmp
+ENTRYPOINT ["tini", "-s", "--", "/opt/entrypoint"]
+CMD ["driver"]

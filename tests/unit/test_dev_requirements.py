@@ -1,0 +1,26 @@
+"""What a machine lacks for a node is said at once, and what to do about it."""
+
+from pathlib import Path
+
+import pytest
+
+from dev.kube import requirements
+from dev.servers.cache import Missing
+
+
+def test_a_folder_the_node_would_not_see_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="/var/lib/ci/state elsewhere: below /var/lib it is hidden from the node"):
+        requirements.check([Path("/var/lib/ci/state"), tmp_path], ["/run", "/var/lib"])
+
+
+def test_missing_packages_make_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr(requirements, "CNI_FOLDERS", ("/nowhere",))
+
+    with pytest.raises(Missing) as missing:
+        requirements.check([], [])
+
+    assert (
+        "programs: apt-get install --no-install-recommends containerd runc iptables conntrack catatonit openssl iproute2"
+        " util-linux mount containernetworking-plugins" in str(missing.value)
+    )
