@@ -388,7 +388,8 @@ def produced(scene: Scene) -> list[tuple[int, int, bytes | None, bytes | None, l
 def test_parquet_keeps_all_of_a_record(scene: Scene, context: SparkContext) -> None:
     expected = produced(scene)
 
-    assert land(scene.group(decode={}, output={"format": "Parquet"}), context).code is ExitCode.OK
+    parquet = {"decode": {}, "output": {"format": "Parquet"}}
+    assert land(scene.group(**parquet), context).code is ExitCode.OK
 
     columns = '"offset", epoch_ms(timestamp), key, value, headers'
     rows = parquet_rows(scene.bucket, data_keys(scene.bucket), columns)
@@ -396,7 +397,7 @@ def test_parquet_keeps_all_of_a_record(scene: Scene, context: SparkContext) -> N
         (*row[:4], [(header["key"], header["value"]) for header in row[4]]) for row in sorted(rows, key=itemgetter(0))
     ]
     assert landed == expected
-    assert scene.faults() == []
+    assert scene.faults(**parquet) == []
 
 
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
@@ -405,8 +406,8 @@ def test_a_sequence_file_keeps_what_its_keys_can_hold(
 ) -> None:
     expected = produced(scene)
 
-    of = scene.group(decode={}, output={"format": "SequenceFile", "options": {"keyMode": mode}})
-    assert land(of, context).code is ExitCode.OK
+    of = {"decode": {}, "output": {"format": "SequenceFile", "options": {"keyMode": mode}}}
+    assert land(scene.group(**of), context).code is ExitCode.OK
 
     fetched = [tmp_path / f"{n}.seq" for n, _ in enumerate(data_keys(scene.bucket))]
     for path, key in zip(fetched, data_keys(scene.bucket), strict=True):
@@ -419,4 +420,4 @@ def test_a_sequence_file_keeps_what_its_keys_can_hold(
         landed = [(msgpack.unpackb(key, strict_map_key=False), bytes(value)) for key, value in rows]
         values = [value or b"" for _, _, _, value, _ in expected]
         assert sorted(landed, key=lambda row: row[0][1]) == list(zip(keys, values, strict=True))
-    assert scene.faults() == []
+    assert scene.faults(**of) == []

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,14 +16,21 @@ from pyspark import SparkContext
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.report import picture
+from landfall.app.runner import Bin
 from landfall.app.spark import SparkRunner
 from landfall.app.tally import Tally
 from landfall.app.turns import refuse_strangers
+from landfall.auditor.bucket import open_bucket
+from landfall.auditor.inspection import Findings, inspect
+from landfall.auditor.log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.contract import LANE, ExitCode, Status
+from landfall.contract import LANE, ExitCode, Status, Workers
+from landfall.landed import SliceResult
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
+from landfall.sink import Batch
+from landfall.sink.worker import land_bin
 from landfall.source.kafka import KafkaLog
 from landfall.spec import ConsumerGroup, parse_group
 from landfall.store import Store
@@ -106,11 +113,22 @@ class Scene:
         """What the ledger says."""
         return self.lane().read()
 
-    def faults(self) -> list[str]:
-        """What ``fsck --deep`` finds, and every upload that is still open."""
+    def faults(self, **spec: Any) -> list[str]:
+        """What ``fsck --deep`` and ``audit`` find, and every upload that is still open; ``spec`` as it was landed."""
         report = examine(Opened(self.group(), self._store), deep=True)
         assert report.has_objects, "fsck did not come to the objects"
-        return [str(finding) for finding in report.findings] + self.bucket.open_uploads()
+        audited = self.audited(**spec)
+        told = [] if audited.is_whole else [str(audited)]
+        return [str(finding) for finding in report.findings] + told + self.bucket.open_uploads()
+
+    def audited(self, **spec: Any) -> Findings:
+        """What ``landfall audit`` says."""
+        group = self.group(**spec)
+        log = AuditedLog(group)
+        try:
+            return inspect(group, open_bucket(group.spec.output), log)
+        finally:
+            log.close()
 
     def audit(self) -> Audit:
         """What landed against what the topics hold now."""
@@ -121,12 +139,34 @@ class Scene:
         return open_store(self.group().spec.output)
 
 
+class Here:
+    """Runs bins in this process, one after another: for tests to which Spark does not matter."""
+
+    slots = 2
+
+    def __init__(self) -> None:
+        self._one = threading.Lock()
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        with self._one:  # as in a worker of Spark's
+            return [result for pieces in bins for result in land_bin(batch, pieces)]
+
+    def warm_up(self) -> None:
+        """A process is warm."""
+
+    def want(self, executors: int) -> None:
+        """There is only one."""
+
+    def settle(self) -> Workers:
+        return Workers(1, 1, self.slots)
+
+
 @dataclass
 class Landing:
     """A driver in a thread of this process, on real parts; ``store`` stands in for the driver's, not for the tasks'."""
 
     group: ConsumerGroup
-    context: SparkContext
+    context: SparkContext | None
     store: Store | None = None
     kind: type[Driver] = Driver
     until_caught_up: bool = True
@@ -143,7 +183,8 @@ class Landing:
         writer = LaneWriter.open(lane, Opener(uuid4().hex, self.group.spec.generation, "test"), _now, state=state)
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
-        parts = Parts(store, observer, SparkRunner(self.context), _now, lambda: uuid4().hex)
+        runner = SparkRunner(self.context) if self.context else Here()
+        parts = Parts(store, observer, runner, _now, lambda: uuid4().hex)
         self.driver = self.kind(self.group, writer, parts, Tally(_now()), self._report, self.until_caught_up)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -200,8 +241,8 @@ class Landing:
         )
 
 
-def land(group: ConsumerGroup, context: SparkContext) -> Landing:
-    """Land all there is, to the end; ``code`` says how that was."""
+def land(group: ConsumerGroup, context: SparkContext | None) -> Landing:
+    """Land all there is, to the end, on Spark or in this process; ``code`` says how that was."""
     landing = Landing(group, context).start()
     landing.end()
     return landing

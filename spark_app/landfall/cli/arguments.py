@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="version", version=f"landfall {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_run, _status, _fsck, _locate, _cat, _verify):
+    for add in (_run, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
     return root
 
@@ -195,5 +195,34 @@ examples:
         "--kafka", action="store_true", help="read the same ranges from Kafka and compare the payloads"
     )
     command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
+    command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
+    command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")
+
+
+def _audit(commands: Any) -> None:
+    command = _command(
+        commands,
+        "audit",
+        "hold everything landed against Kafka, independently",
+        """\
+Read Kafka and the landed objects with libraries that the writer does not use, and say of each topic partition: records
+expected and found, missing, duplicate, in a wrong output partition (misplaced), with another payload (corrupted), out of
+order, of no record (foreign); and lost, moved, damaged and extra objects. Works through one committed range at a time, so
+size costs time and not memory. What cannot be compared (expired in Kafka, changed by a transform) counts as unchecked.
+Changes nothing; safe while a driver is running.
+
+fsck asks whether ledger and objects keep their own rules, verify whether the landed objects can be read back whole, audit
+whether both tell the truth about Kafka.
+
+examples:
+  landfall audit group.yaml
+  landfall audit group.yaml clicks orders --partitions
+  landfall audit group.yaml --generation 3            # landed under another format or route before? only what 3 landed
+  landfall audit group.yaml --json | jq .whole
+""",
+    )
+    _group(command)
+    command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
+    command.add_argument("--generation", type=int, metavar="N", help="only what this generation landed")
     command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
     command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")

@@ -1,0 +1,106 @@
+"""What is in the output root: a listing and plain reads, by boto3 or from a folder. Nothing is ever written."""
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+from botocore.exceptions import ClientError
+
+from landfall.errors import Reason, Stalled
+from landfall.spec import Output
+from landfall.store.s3client import s3_client
+from landfall.store.s3errors import code_of, told
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_READ_BYTES = 1 << 20
+_STAGING = ".landfall-staging"
+"""Of a file store: what is not visible."""
+
+
+class Bucket(Protocol):
+    """An output root."""
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Keys below a prefix, in their order, with sizes in bytes."""
+        ...
+
+    def open(self, key: str) -> BinaryIO:
+        """Read an object; FileNotFoundError if it is not there."""
+        ...
+
+
+def open_bucket(output: Output) -> Bucket:
+    """The output root of a group.
+
+    Raises:
+        Stalled: SPEC_INVALID, the store is somebody's own; STORE_DENIED, credentials are missing.
+    """
+    if output.store:
+        raise Stalled(
+            Reason.SPEC_INVALID, f"output.store: audit reads s3:// and file:// itself, and not {output.store}"
+        )
+    url = urlsplit(output.url)
+    if url.scheme == "file":
+        return Folder(Path(unquote(url.path)))
+    with told("connect", f"s3://{url.netloc}"):
+        return S3(s3_client(output.s3, Counter()), url.netloc, f"{url.path.strip('/')}/".lstrip("/"))
+
+
+@dataclass(frozen=True)
+class S3:
+    """A prefix of an S3 bucket."""
+
+    client: "S3Client"
+    name: str
+    root: str
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """By listings of a thousand."""
+        pages = iter(self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=self.root + prefix))
+        while True:
+            with told("list", f"s3://{self.name}/{self.root}{prefix}"):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield from ((found["Key"].removeprefix(self.root), found["Size"]) for found in page.get("Contents", ()))
+
+    def open(self, key: str) -> BinaryIO:
+        """By one request."""
+        with told("read", f"s3://{self.name}/{self.root}{key}"):
+            body = self._body(key)
+        if body is None:
+            raise FileNotFoundError(key)
+        return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", body), _READ_BYTES))
+
+    def _body(self, key: str) -> object | None:
+        try:
+            return self.client.get_object(Bucket=self.name, Key=self.root + key)["Body"]
+        except ClientError as error:
+            if code_of(error) in {"NoSuchKey", "404"}:
+                return None
+            raise
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of a file system."""
+
+    root: Path
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """By walking through it."""
+        found = (path for path in self.root.rglob("*") if path.is_file())
+        keys = sorted(path.relative_to(self.root).as_posix() for path in found)
+        for key in keys:
+            if key.startswith(prefix) and not key.startswith(f"{_STAGING}/"):
+                yield key, (self.root / key).stat().st_size
+
+    def open(self, key: str) -> BinaryIO:
+        """As a file."""
+        return (self.root / key).open("rb")

@@ -1,0 +1,190 @@
+"""Writer and auditor, which share no code, agree: on where a record belongs, and on what an object holds."""
+
+import io
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from landfall import registry
+from landfall.auditor import rows
+from landfall.auditor.places import Places
+from landfall.formats import Block
+from landfall.offsets import TopicPartition
+from landfall.records import HEADERS, Records, of_columns
+from landfall.sink.sorting import Sorter
+from landfall.spec import GroupSpec, MissingTimestamp, TimeUnit
+from tests.support.auditing import Message
+
+CLICKS = TopicPartition("clicks", 3)
+
+
+def spec(**fields: Any) -> GroupSpec:
+    output = {"url": "file:///out", "format": "Json", **fields.pop("output", {})}
+    source = {"kafka": {"bootstrapServers": "localhost:1", "topics": ["clicks"]}}
+    return GroupSpec.model_validate({"source": source, "output": output, **fields})
+
+
+def records(messages: Sequence[Message]) -> Records:
+    return of_columns(
+        CLICKS,
+        np.array([m.at for m in messages], np.int64),
+        pa.array([m.held for m in messages], pa.binary()),
+        timestamps=np.array([m.stamp for m in messages], np.int64),
+        keys=pa.array([m.named for m in messages], pa.binary()),
+        headers=pa.array([list(m.tagged) for m in messages], HEADERS),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- objects
+
+PAYLOADS = st.one_of(st.none(), st.binary(max_size=300), st.text("a|\r\n\t", max_size=6).map(str.encode))
+MESSAGES = st.lists(
+    st.builds(
+        lambda held, named, stamp, tagged: Message(0, held, named, stamp, tagged),
+        PAYLOADS,
+        PAYLOADS,
+        st.integers(-1, 2**62),
+        st.lists(st.tuples(st.text(max_size=3), PAYLOADS), max_size=2),
+    ),
+    max_size=20,
+)
+OUTPUTS = st.one_of(
+    st.builds(
+        lambda codec, delimiter: {"format": "Text", "codec": codec, "options": {"delimiter": delimiter}},
+        st.sampled_from(["Gzip", "Zstd", "None"]),
+        st.sampled_from(["\\n", "\\r\\n", "||", "\\0", "\\x01", "é"]),
+    ),
+    st.builds(
+        lambda kind, mode: {"format": "SequenceFile", **kind, "options": {"keyMode": mode, **kind.get("options", {})}},
+        st.sampled_from(
+            [
+                {},
+                {"codec": "Gzip"},
+                {"codec": "None", "options": {"compression": "None"}},
+                {"options": {"compression": "Record"}},
+            ]
+        ),
+        st.sampled_from(["Legacy", "MessagePack"]),
+    ),
+    st.just({"format": "Parquet"}),
+)
+
+
+@settings(deadline=None)
+@given(output=OUTPUTS, messages=MESSAGES, cut=st.integers(1, 20))
+def test_what_was_written_is_read_as_what_kafka_held(output: Any, messages: list[Message], cut: int) -> None:
+    group = spec(output=output)
+    format_ = registry.output_format(group.output)
+    messages = [Message(7 * i, m.held, m.named, m.stamp, m.tagged) for i, m in enumerate(messages)]
+    refused = set(format_.refuse(records(messages)).rows.tolist())
+    messages = [m for i, m in enumerate(messages) if i not in refused]
+    encoder = format_.encoder()
+    pieces = [records(messages[i : i + cut]) for i in range(0, len(messages), cut)]
+    body = b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
+
+    way = rows.rows_of(group)
+    found = rows.read(way, io.BufferedReader(io.BytesIO(body)))  # type: ignore[arg-type]  # bytes are read from it
+
+    assert way.hash_of is not None
+    assert found.damage == ""
+    assert found.hashes.tolist() == [way.hash_of(m) for m in messages]
+    if found.offsets is not None:
+        assert found.offsets.tolist() == [m.at for m in messages]
+
+
+# -------------------------------------------------------------------------------------------------------------- places
+
+ZONES = ["UTC", "America/St_Johns", "Europe/Berlin", "Pacific/Apia", "Australia/Lord_Howe"]
+ISO = st.builds(
+    lambda moment, zone: moment.isoformat() + zone,
+    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001
+    st.sampled_from(["", "Z", "+02:00", "-03:30"]),
+)
+SECONDS = st.integers(-62_135_596_800, 253_402_300_799)
+TIMES = st.one_of(
+    SECONDS,
+    SECONDS.map(lambda s: s * 1000 + 17),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(-1e12, 1e12),
+    ISO,
+    st.builds(str, SECONDS),
+    st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,5})?", fullmatch=True),
+    st.text(max_size=5),
+    st.booleans(),
+    st.none(),
+    st.lists(st.integers(), max_size=1),
+)
+VALUES = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(["..", "../..", "a/b", "%2F", "\n", "\x00", "", "a" * 300, "é" * 121, "ﾀ", "\u2024\u2024"]),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.just({"x": 1}),
+)
+PATTERNS = [
+    "dt={date}",
+    "dt={date}/hr={hour}/min={minute}",
+    "{topic}/%Y-%j/%G-W%V-%u",
+    "{time:%F/%H.%M.%S}/{field:c}",
+    "c={field:c}/d={field:n.d}",
+    "all",
+]
+DOCUMENTS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"t": TIMES, "c": VALUES, "n": st.one_of(st.integers(), st.fixed_dictionaries({"d": VALUES}))}
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(deadline=None)
+@given(
+    documents=DOCUMENTS,
+    stamps=st.lists(st.integers(-1, 2**44), min_size=8, max_size=8),
+    pattern=st.sampled_from(PATTERNS),
+    zone=st.sampled_from(ZONES),
+    unit=st.sampled_from([None, *(unit for unit in TimeUnit if unit is not TimeUnit.CUSTOM)]),
+    missing=st.sampled_from(MissingTimestamp),
+)
+def test_a_record_belongs_where_it_is_put(
+    documents: list[dict[str, Any]],
+    stamps: list[int],
+    pattern: str,
+    zone: str,
+    unit: TimeUnit | None,
+    missing: MissingTimestamp,
+) -> None:
+    timestamp = {"timestamp": {"field": "t", "unit": unit, "timezone": zone, "missing": missing}} if unit else {}
+    group = spec(decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone})
+    messages = [
+        Message(i, json.dumps(document).encode(), stamp=stamp)
+        for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
+    ]
+    put: dict[int, str | None] = {m.at: None for m in messages}
+    for partition, landed in Sorter.of(group).sort(records(messages)).outputs:
+        put |= dict.fromkeys(landed["offset"].to_pylist(), partition)
+
+    places = Places.of(group)
+    told = {m.at: places.of_record("clicks", m.held, m.stamp) for m in messages}
+
+    # of a record that the writer refused there is nothing to compare
+    assert {at: place for at, place in told.items() if put[at]} == {at: place for at, place in put.items() if place}
+
+
+def test_dates_by_a_layout_are_read_the_same() -> None:
+    timestamp = {"field": "t", "unit": "Custom", "format": "%d/%b/%Y %H:%M", "timezone": "Europe/Berlin"}
+    group = spec(decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"})
+
+    told = Places.of(group).of_record("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
+
+    assert told == "dt=2025-12-31/hr=23"

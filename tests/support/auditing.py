@@ -1,0 +1,53 @@
+"""What the auditor reads, without a broker: messages, and a log of as many as one likes that holds none of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record as Kafka's client hands it out."""
+
+    at: int
+    held: bytes | None
+    named: bytes | None = None
+    stamp: int = -1
+    tagged: Sequence[tuple[str, bytes | None]] = field(default=())
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes | None:
+        return self.held
+
+    def key(self) -> bytes | None:
+        return self.named
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.stamp
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return list(self.tagged) or None
+
+
+@dataclass(frozen=True)
+class MadeLog:
+    """A log whose records are made when they are asked for; one topic partition is like another."""
+
+    end: int
+    made: Callable[[int], Message]
+    start: int = 0
+    topic: str = "id"
+    compacted: bool = False
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int] | None:  # noqa: ARG002  # all are alike
+        return self.start, self.end
+
+    def topic_id(self, topic: str) -> str | None:  # noqa: ARG002
+        return self.topic
+
+    def is_compacted(self, topic: str) -> bool:  # noqa: ARG002
+        return self.compacted
+
+    def records(self, topic: str, partition: int, start: int) -> Iterator[Message]:  # noqa: ARG002
+        return map(self.made, range(start, self.end))
