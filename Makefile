@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model bench demo demo-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model bench demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ demo: ready ## Land a real topic twice, exactly once, through a kill -9
 
 demo-clean: ## Stop the demo's servers and forget its data
 	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
+
+demo-cluster: ready ## The same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade
+	@dev/cluster build && $(BIN)/python -m dev.tour $(ARGS)
+
+demo-cluster-clean: ## Stop that demo's cluster and servers and forget its data
+	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
 	@dev/kafka down; dev/s3 down; dev/cluster down

@@ -1,0 +1,132 @@
+"""What happens to the two groups on the tour."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from threading import Thread
+from typing import Any
+
+from dev.demo import flights, proof
+from dev.demo.drivers import Group, Landfall
+from dev.demo.story import Story
+from dev.tour.kubectl import GROUPS, Kubectl, wait
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART, EXAMPLES = ROOT / "charts" / "landfall", ROOT / "examples" / "cluster"
+NAMESPACE, SYSTEM = "demo", "landfall"
+NAMES = ("backup", "partition")
+PRODUCING = 150.0
+"""Seconds over which the flights arrive: long enough for all that happens meanwhile."""
+
+
+@dataclass
+class Tour:
+    """What its phases share."""
+
+    story: Story
+    kubectl: Kubectl
+    landfall: Landfall
+    bucket: proof.Bucket
+    produced: bool = False
+
+    def install(self, values: tuple[str, ...]) -> None:
+        """The operator by its chart; the groups' namespace; the Secret with the keys to S3."""
+        arguments = ("-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *values)
+        self.kubectl.install("landfall", CHART, *arguments)
+        self.story.show(self.kubectl("get", "pods", "-n", SYSTEM))
+        keys = {name: self.bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        about = {"name": "s3", "namespace": NAMESPACE}
+        objects = (
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": keys},
+        )
+        self.kubectl("apply", "-f", "-", given="\n---\n".join(map(json.dumps, objects)))
+        folder = self.landfall.folder / "secrets" / "s3"  # the same for `landfall fsck` on this side
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in keys.items():
+            (folder / name).write_text(value)
+
+    @contextmanager
+    def producing(self) -> Iterator[None]:
+        """Flights arrive all the while."""
+
+        def produce() -> None:
+            flights.produce(self.landfall.env["LANDFALL_KAFKA"], lambda _: None, over=PRODUCING)
+            self.produced = True
+
+        Thread(target=produce, daemon=True).start()
+        yield
+
+    def apply(self) -> None:
+        """Both groups; waits for the first commit of each."""
+        for group in self.groups():
+            self.kubectl("apply", "-f", str(group.file))
+        begun = time.monotonic()
+        for name in NAMES:
+            self.next_commit(name, 0)
+            self.story.say(f"[bold]{name}: first commit {time.monotonic() - begun:.0f} s after kubectl apply")
+
+    def kill(self, name: str) -> None:
+        """Delete the driver's pod without grace, as when its node dies."""
+        (pod,) = self.kubectl.driver_pods(name)
+        before = self.ledger(name).commits
+        self.story.say(f"[bold red]kubectl delete pod {pod} --grace-period=0 --force")
+        self.kubectl("delete", "pod", pod, "-n", NAMESPACE, "--grace-period=0", "--force")
+        seconds = self.next_commit(name, before)
+        self.story.say(f"[bold]{name}: next commit {seconds:.0f} s after its driver was deleted")
+
+    def scale(self, name: str, replicas: int) -> None:
+        """More executors for the driver that runs."""
+        (pod,) = self.kubectl.driver_pods(name)
+        self.story.say(f"[bold]kubectl scale {GROUPS} {name} --replicas={replicas}")
+        self.kubectl("scale", GROUPS, name, "-n", NAMESPACE, f"--replicas={replicas}")
+        seconds = wait(lambda: self._status(name).get("replicas") == replicas, f"{name} has {replicas} executors")
+        same = "the same driver" if self.kubectl.driver_pods(name) == [pod] else "ANOTHER DRIVER"
+        self.story.say(f"[bold]{name}: {replicas} executors after {seconds:.0f} s, {same}")
+
+    def upgrade(self, name: str) -> None:
+        """A new generation: its driver warms up, the old one hands over."""
+        self.story.say(f"[bold]kubectl patch consumergroup {name}: generation 2")
+        self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"generation":2}}')
+        seconds = wait(lambda: self._status(name).get("activeGeneration") == 2, f"{name} runs generation 2")
+        self.story.say(f"[bold]{name}: generation 2 is active after {seconds:.0f} s")
+        self.next_commit(name, self.ledger(name).commits)
+        pause = self.ledger(name).pause()
+        self.story.say(
+            f"[bold]{name}: {pause:.1f} s between the last commit of generation 1 and the first of generation 2"
+        )
+
+    def finish(self) -> None:
+        """Wait until all that was produced is landed, and both groups say so."""
+        wait(lambda: self.produced, "all flights are produced")
+        for name in NAMES:
+            seconds = wait(lambda: self.ledger(name).rows >= flights.COUNT, f"{name} lands all flights")  # noqa: B023
+            self.story.say(f"[bold]{name}: all {flights.COUNT:,} flights committed {seconds:.0f} s later")
+        wait(
+            lambda: all(self._status(name)["lag"]["records"] == 0 for name in NAMES),
+            "both groups say that nothing is left",
+        )
+
+    def groups(self) -> list[Group]:
+        """Their YAML with the addresses filled in."""
+        env, folder = {**self.landfall.env, "BUCKET": self.bucket.name}, self.landfall.folder
+        for name in NAMES:
+            text = (EXAMPLES / f"{name}.yaml").read_text()
+            (folder / f"{name}.yaml").write_text(Template(text).substitute(env))
+        return [Group(name, folder / f"{name}.yaml") for name in NAMES]
+
+    def ledger(self, name: str) -> proof.Ledger:
+        """A group's ledger as it is now."""
+        return proof.Ledger(self.bucket, name).follow()
+
+    def next_commit(self, name: str, before: int) -> float:
+        """Seconds until a group has committed more often than before."""
+        return wait(lambda: self.ledger(name).commits > before, f"{name} commits")
+
+    def _status(self, name: str) -> dict[str, Any]:
+        status: dict[str, Any] = self.kubectl.group(name).get("status", {})
+        return status
