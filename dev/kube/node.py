@@ -39,6 +39,8 @@ KERNEL = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "
 """What the kubelet insists on."""
 
 CGROUPS = Path("/sys/fs/cgroup")
+SHARES = 8
+"""Processor time for all pods together where it is short, in shares of an ordinary process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,10 @@ def _make_cgroups(name: str) -> None:
             # in the old hierarchies they begin empty, and with them empty no process may enter
             if not unified and (top / setting).exists():
                 (top / name / setting).write_text((top / setting).read_text())
+        for setting, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
+            # all pods together are one cgroup: beside the processes of a busy machine they would get the share of one
+            if (top / name / setting).exists():
+                (top / name / setting).write_text(str(usual * SHARES))
 
 
 def _remove_cgroups(top: Path) -> None:
