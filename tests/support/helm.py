@@ -1,6 +1,7 @@
 """What tests do with the chart: lint it, render it, install it, and read what Helm says."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def lint(values: Values) -> str:
     Raises:
         Refused: there is something wrong.
     """
-    return _helm("lint", CHART, "--strict", *_for_our_kubernetes(), values=values)
+    return _helm("lint", CHART, "--strict", *_for_our_kubernetes(), values=yaml.safe_dump(values))
 
 
 def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
@@ -33,8 +34,12 @@ def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
     Raises:
         Refused: Helm does.
     """
-    text = _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
-    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    return [manifest for manifest in yaml.safe_load_all(_rendered(yaml.safe_dump(values), namespace)) if manifest]
+
+
+@cache
+def _rendered(values: str, namespace: str) -> str:
+    return _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
 
 
 def run(kubeconfig: Path, namespace: str, command: str, *arguments: str, values: Values | None = None) -> str:
@@ -44,18 +49,17 @@ def run(kubeconfig: Path, namespace: str, command: str, *arguments: str, values:
         Refused: Helm does.
     """
     where = ("--kubeconfig", str(kubeconfig), "-n", namespace)
-    return _helm(command, RELEASE, *arguments, *where, values=values)
+    return _helm(command, RELEASE, *arguments, *where, values=yaml.safe_dump(values) if values else "")
 
 
 def _for_our_kubernetes() -> tuple[str, str]:
     return "--kube-version", programs.KUBERNETES
 
 
-def _helm(*arguments: str | Path, values: Values | None) -> str:
-    given = ("--values", "-") if values is not None else ()
+def _helm(*arguments: str | Path, values: str) -> str:
     done = subprocess.run(
-        [programs.helm() / "helm", *arguments, *given],
-        input=yaml.safe_dump(values) if values is not None else "",
+        [programs.helm() / "helm", *arguments, *(("--values", "-") if values else ())],
+        input=values,
         capture_output=True,
         text=True,
         check=False,
