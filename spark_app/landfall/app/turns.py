@@ -192,12 +192,22 @@ class Turns:
 
     def _open(self, state: State) -> LaneWriter | None:
         """Begin our turn; None if somebody wrote meanwhile and we may have to stand by."""
-        if state.seq < 0:
-            refuse_strangers(self.group, self.parts.store)
+        if state.seq < 0 and not self._is_first():
+            return None
         opener = Opener(self.parts.name(), self.group.spec.generation, __version__, self.revision)
         if self._insists:
             return LaneWriter.open(self.lane, opener, self.parts.clock, self._away, state)
         return LaneWriter.open_after(self.lane, state, opener, self.parts.clock, self._away)
+
+    def _is_first(self) -> bool:
+        """Whether the lane is still empty; the objects of whoever opened it since are no strangers."""
+        try:
+            refuse_strangers(self.group, self.parts.store)
+        except Stalled:
+            if self.lane.read().seq < 0:
+                raise
+            return False
+        return True
 
     def _followed(self, state: State) -> State:
         try:

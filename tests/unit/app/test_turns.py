@@ -7,7 +7,7 @@ from landfall.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Holding, Open, decode
-from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.faults import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.landing import wait_for
 from tests.support.player import Player
@@ -261,3 +261,21 @@ def test_what_arrives_and_what_tasks_take_is_counted(store: MemoryStore, log: Tw
     assert status.workers is not None
     assert (status.workers.wanted, status.workers.registered, status.workers.slots) == (1, 1, 2)
     assert player.stop() is ExitCode.OK
+
+
+def test_objects_of_a_driver_that_opened_the_empty_lane_first_are_no_strangers(log: TwinLog) -> None:
+    first: list[ExitCode] = []
+
+    class Meanwhile(NoFaults):
+        def before(self, call: Call) -> Fault | None:
+            if (call.operation, call.key) == (Operation.LIST, "") and not first:
+                first.append(ExitCode.OK)
+                first[0] = driver(group(), store, log, TwinRunner(store), writer="first").run()
+            return None
+
+    store = MemoryStore(Meanwhile())
+    second = landing(store, log, "second")
+
+    assert second.stop() is ExitCode.OK
+    assert opened_by(store) == ["", "second"]
+    assert first == [ExitCode.OK]
