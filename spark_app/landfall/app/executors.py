@@ -9,6 +9,7 @@ scheduler's, which its bytecode has public. Executor ids are never used again.
 """
 
 import logging
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ class Executors:
         self._asked: int | None = None
         self._ending: set[str] = set()
         self._seen = Workers(self.wanted, 0, 0)
+        self._trouble = ""
 
     @property
     def wanted(self) -> int:
@@ -58,8 +60,10 @@ class Executors:
             if self._local:
                 return Workers(0, 0, self._context.defaultParallelism)
             self._seen = self._look()
-        except Exception as error:  # noqa: BLE001  # py4j lets many kinds of error through; the next round tells if Spark is gone
-            log.debug("executors are not known", extra={"why": type(error).__name__})
+        except Exception as error:  # noqa: BLE001  # py4j lets many kinds of error through, and the next look may succeed
+            if (why := first_line(error)) != self._trouble:
+                log.warning("executors cannot be looked at", extra={"why": why})
+            self._trouble = why
         return self._seen
 
     def _look(self) -> Workers:
@@ -72,7 +76,7 @@ class Executors:
                 log.info("executors asked for", extra={"wanted": wanted, "registered": len(known - self._ending)})
                 self._asked = wanted
             self._let_go(backend, known, wanted)
-        return Workers(wanted, len(known - self._ending), backend.totalCoreCount().get())
+        return Workers(wanted, len(known - self._ending), int(backend.totalCoreCount()))
 
     def _let_go(self, backend: Any, known: set[str], wanted: int) -> None:
         """End as many idle ones as are too many, the youngest first."""
@@ -101,3 +105,10 @@ class Executors:
         jvm: Any = self._context._jvm  # noqa: SLF001  # as above
         package = jvm.scala.collection.immutable
         return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def first_line(error: Exception) -> str:
+    """What py4j raised, in short: what Python said in a task, if it did, else what Java said."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = (line for line in lines if re.match(r"\w*(Error|Exception): ", line))
+    return next(said, lines[0] if lines else type(error).__name__)[:300]

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from landfall.app.executors import Executors
+from landfall.app.executors import Executors, first_line
 from landfall.app.runner import Bin
 from landfall.contract import Workers
 from landfall.errors import LandfallError, Retry
@@ -132,7 +132,7 @@ def end(context: "SparkContext") -> None:
     try:
         context.stop()
     except Exception as error:  # noqa: BLE001  # py4j lets many kinds of error through, and there is nothing left to do
-        log.warning("spark did not end well", extra={"why": _first_line(error)})
+        log.warning("spark did not end well", extra={"why": first_line(error)})
 
 
 class SparkRunner:
@@ -153,7 +153,7 @@ class SparkRunner:
         try:
             return max(1, self._context.defaultParallelism)
         except Exception as error:  # py4j lets many kinds of error through
-            raise Retry(f"spark is gone: {_first_line(error)}") from error
+            raise Retry(f"spark is gone: {first_line(error)}") from error
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """Run the bins; a job that fails as a whole fails every slice of it for now."""
@@ -161,7 +161,7 @@ class SparkRunner:
             self._context.setLocalProperty("spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins")
             return self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch)).collect()
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
-            return _all_failed(bins, Retry(f"spark job failed: {_first_line(error)}"))
+            return _all_failed(bins, Retry(f"spark job failed: {first_line(error)}"))
 
     def warm_up(self) -> None:
         """Let every slot start its Python worker and import what tasks need.
@@ -175,7 +175,7 @@ class SparkRunner:
         try:
             self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
         except Exception as error:  # py4j wraps whatever killed the job
-            raise Retry(f"spark cannot run our tasks: {_first_line(error)}") from error
+            raise Retry(f"spark cannot run our tasks: {first_line(error)}") from error
 
     def want(self, executors: int) -> None:
         """Change the number of executors; ignored where tasks run in this process."""
@@ -197,7 +197,3 @@ def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:
 
 def _all_failed(bins: Sequence[Bin], error: LandfallError) -> list[SliceResult]:
     return [FailedSlice(piece, error) for pieces in bins for piece in pieces]
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]
