@@ -107,11 +107,11 @@ class Pod(Process):
         found: list[str] = []
 
         def said() -> list[str]:
-            assert self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.said}"
             found.extend(line["url"] for line in self._events() if line.get("event") == event)
+            assert found or self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.said}"
             return found
 
-        wait_for(said, f"the driver is {event}")
+        wait_for(said, f"the driver is {event}", 2 * PATIENCE)
         return found[0].removesuffix("/").removesuffix("/control")
 
     def _events(self) -> Iterator[dict[str, Any]]:
@@ -152,7 +152,7 @@ class Pod(Process):
             return code == HTTPStatus.OK and bool(condition(found[0]))
 
         try:
-            wait_for(holds, what)
+            wait_for(holds, what, 2 * PATIENCE)  # Spark may have to start first, and its workers
         except TimeoutError as error:
             raise AssertionError(f"{error}: {found}\n{self.said}") from error
         return found[0]

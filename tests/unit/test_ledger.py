@@ -253,3 +253,23 @@ def test_a_stored_state_is_the_state() -> None:
     state = committed(entered(3), landed(3, 9))
 
     assert decode_state(encode_state(state)) == state
+
+
+def test_a_revision_is_written_only_where_there_is_one() -> None:
+    plain = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s")
+    named = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s", revision="g1-a")
+
+    assert b"revision" not in encode(plain)
+    assert fold(State(), encode(plain)).revision == ""
+    assert fold(State(), encode(named)).revision == "g1-a"
+    assert b"revision" not in encode_state(fold(State(), encode(plain)))
+    assert decode_state(encode_state(fold(State(), encode(named)))).revision == "g1-a"
+
+
+def test_a_lane_is_free_for_whom_nobody_is_in_the_way() -> None:
+    named = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s", revision="a")
+    held = fold(State(), encode(named))
+    yielded = fold(held, encode(Yield(header=header(held), reason="test")))
+
+    free = [[state.is_free_for(revision) for revision in ("a", "b")] for state in (State(), held, yielded)]
+    assert free == [[True, True], [True, False], [True, True]]

@@ -10,10 +10,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall.app.tally import Tally
-from landfall.contract import PartitionStatus, Status
+from landfall.contract import PartitionStatus, Phase, Status, Workers
 
 TOPICS = 200
 OTHER = "_other"
+HAVE_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING})
 _GROUP = ["namespace", "group"]
 _TOPIC = [*_GROUP, "topic"]
 
@@ -34,7 +35,8 @@ class StatusCollector(Collector):
             return
         status, tally = latest
         names = [status.namespace, status.group]
-        yield from (_gauge(name, text, names, value) for name, text, value in _gauges(status))
+        gauges = (*_gauges(status), *_workers(status.workers))
+        yield from (_gauge(name, text, names, value) for name, text, value in gauges)
         yield from (_counter(name, text, names, value) for name, text, value in _counters(status, tally))
         yield from _by_topic(status, tally, names)
         failures = CounterMetricFamily("landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"])
@@ -55,7 +57,18 @@ def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
         ("landfall_topic_partitions", "Topic partitions of the group", len(status.partitions)),
         ("landfall_epoch", "Epoch of this driver in the ledger", status.epoch),
         ("landfall_generation", "Generation of the group", status.generation),
+        ("landfall_has_lane", "1 while this driver has the lane", status.phase in HAVE_LANE),
         ("landfall_consecutive_failures", "Failures since the last commit", status.commits.consecutive_failures),
+    )
+
+
+def _workers(workers: Workers | None) -> Iterable[tuple[str, str, float]]:
+    if workers is None:
+        return ()
+    return (
+        ("landfall_executors_wanted", "Executors asked for; 0 where tasks run in the driver", workers.wanted),
+        ("landfall_executors", "Executors that are there", workers.registered),
+        ("landfall_slots", "Tasks that can run at the same time", workers.slots),
     )
 
 
@@ -66,6 +79,8 @@ def _counters(status: Status, tally: Tally) -> Iterable[tuple[str, str, float]]:
         ("landfall_input_bytes", "Payload bytes read from the source and committed", tally.input_bytes),
         ("landfall_invisible_offsets", "Committed offsets that hold no record", tally.invisible),
         ("landfall_filtered_records", "Records left out on purpose", tally.filtered),
+        ("landfall_arrived_records", "Offsets that topics grew by, as far as this driver saw", tally.arrived),
+        ("landfall_task_seconds", "How long tasks took for what is committed, summed", tally.task_seconds),
         ("landfall_busy_seconds", "Time from start to commit, summed over rounds", tally.busy.total_seconds()),
         ("landfall_ledger_commits", "Commits in the ledger since its first slot", status.commits.total),
     )

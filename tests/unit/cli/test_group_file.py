@@ -66,3 +66,19 @@ def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
 def test_a_wrong_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(tmp_path / "none.yaml")]) == ExitCode.USAGE
     assert "none.yaml: No such file" in capsys.readouterr().err
+
+
+def test_json_is_read_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    source = '{"kafka": {"bootstrapServers": "k:1", "topics": ["a"], "properties": {"x": "\x85"}}}'
+    head = '{"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "shop"}, '
+    path.write_text(f'{head} "spec": {{"source": {source}, "output": {{"url": "file:///x"}}}}}}', "utf-8")
+
+    assert load(path, {}).spec.source.kafka.properties == {"x": "\x85"}
+
+
+def test_broken_json_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    path.write_text('{"a":\n 1,}')
+
+    assert refused(path).startswith(f"{path}:2:")
