@@ -1,7 +1,7 @@
 """One look at a group, put together from the stock and from what its drivers said. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from landfall_operator.merge import Json
@@ -12,6 +12,14 @@ from landfall_operator.scaling import Sample
 from landfall_operator.stock import Kept, Key, Resource
 
 Owned = Mapping[tuple[str, str], Kept]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a driver said last, and which process it was: see ``voice``."""
+
+    voice: str
+    report: Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Heard:
     """
 
     now: datetime
-    told: Mapping[str, Report]
+    told: Mapping[str, Told]
     samples: tuple[Sample, ...] = ()
     fault: str = ""
     token: str = ""
@@ -57,13 +65,13 @@ def observed(key: Key, resource: Resource, owned: Owned, heard: Heard) -> Observ
     )
 
 
-def addresses(owned: Owned) -> dict[str, str]:
-    """Where the newest pod of each revision's driver can be asked, if it runs."""
+def running(owned: Owned) -> dict[str, Json]:
+    """The newest pod of each revision's driver, if it runs and can be asked."""
     found = {}
     for revision in revisions(owned):
         newest = max(pods(owned, revision), key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
         if newest and newest["status"].get("phase") == "Running" and newest["status"].get("podIP"):
-            found[revision] = newest["status"]["podIP"]
+            found[revision] = newest
     return found
 
 
@@ -77,13 +85,26 @@ def _hashes(uid: str, owned: Owned) -> dict[str, str]:
     return {f"{kept.kind}/{kept.name}": kept.hash for kept in owned.values() if kept.owner == uid}
 
 
-def drivers(uid: str, owned: Owned, told: Mapping[str, Report]) -> dict[str, Driver]:
+def drivers(uid: str, owned: Owned, told: Mapping[str, Told]) -> dict[str, Driver]:
     """Drivers by revision."""
     return {
-        kept.revision: driver_of(_adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision))
+        kept.revision: _driver(_adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision))
         for kept in owned.values()
         if kept.kind == "Deployment" and kept.revision
     }
+
+
+def _driver(deployment: Json, of_it: list[Json], told: Told | None) -> Driver:
+    if told is None:
+        return driver_of(deployment, of_it, None)
+    gone = told.voice not in {voice(pod) for pod in of_it}
+    return replace(driver_of(deployment, of_it, told.report), gone=gone)
+
+
+def voice(pod: Json) -> str:
+    """Which process of a driver speaks at a pod's address: another one after every restart."""
+    restarts = [status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])]
+    return f"{pod['metadata']['uid']}/{sum(restarts)}"
 
 
 def pods(owned: Owned, revision: str) -> list[Json]:

@@ -94,7 +94,7 @@ def _absent(view: View) -> Judgement:
         return Judgement("False", Reason.SPEC_INVALID if view.observed.fault else Reason.STARTING, view.observed.fault)
     if view.driver.trouble:
         return Judgement("False", *_told(view.driver.trouble))
-    if view.driver.report is None:
+    if view.driver.report is None or view.driver.gone:
         return Judgement("False", Reason.STARTING, "waiting for the driver")
     since = view.driver.report.received.isoformat(timespec="seconds")
     return Judgement("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")

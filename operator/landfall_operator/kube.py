@@ -162,6 +162,16 @@ class Kube:
                 return Listing(items, answer["metadata"]["resourceVersion"])
             query = {**query, "continue": more}
 
+    def may_list(self, kind: str, namespace: str | None, selector: str) -> None:
+        """Do nothing, if we may list objects of a kind.
+
+        Raises:
+            Refused: we may not.
+        """
+        known = KINDS[kind]
+        query = {"labelSelector": selector, "limit": "1"}
+        self._ask(Request("list", known, "GET", known.path(namespace), query))
+
     def create(self, manifest: Json) -> Json:
         """Make an object.
 

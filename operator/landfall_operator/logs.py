@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_LOUD = {"kopf": logging.WARNING, "kubernetes": logging.WARNING, "urllib3": logging.ERROR, "aiohttp": logging.WARNING}
+_LOUD = {"kopf": logging.WARNING, "kubernetes": logging.WARNING, "urllib3": logging.ERROR, "asyncio": logging.WARNING}
 """Libraries, and from what level on they have something to say to whoever runs this."""
 
 

@@ -31,7 +31,7 @@ from landfall_operator.events import Events
 from landfall_operator.kube import Kube, Refused
 from landfall_operator.lease import Lease
 from landfall_operator.metrics import Metrics, Standing
-from landfall_operator.reconcile import Reconciler
+from landfall_operator.reconcile import Reconciler, Terms
 from landfall_operator.rounds import Rounds
 from landfall_operator.settings import Settings, read
 from landfall_operator.stock import GROUP, Stock
@@ -88,7 +88,7 @@ class Operator:
         self._lease = Lease(patient, settings.namespace, settings.lease, settings.holder, now)
         drivers, pool = HttpDrivers(self._session, metrics), ThreadPoolExecutor(settings.threads)
         hands = Hands(self._kube, self._stock, drivers, Events(self._kube, metrics, now), pool)
-        reconciler = Reconciler(self._stock, drivers, hands, metrics, settings.site, now)
+        reconciler = Reconciler(self._stock, drivers, hands, metrics, Terms(settings.site, now, settings.interval))
         self._rounds = Rounds(reconciler.pass_over, metrics)
         self._watching = asyncio.Event()
 
@@ -102,6 +102,7 @@ class Operator:
         settings = self._settings
         log.info("starting", extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"})
         shown = await face.serve(self._metrics.registry, self._healthy, self._ready, settings.host, settings.port)
+        log.info("serving", extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in shown.addresses)})
         try:
             await _first(_signal(), self._lead())
         finally:
@@ -113,6 +114,7 @@ class Operator:
 
     async def _lead(self) -> None:
         await self._served()
+        await asyncio.to_thread(watch.check, self._kube, self._settings.namespaces)
         await self._lease.acquire()
         await _first(self._lease.keep(), self._watch(), self._sweep())
 

@@ -52,6 +52,7 @@ class Driver:
         terminating: its deletion has begun.
         trouble: why the pod does not run, if it does not.
         report: what the driver said last.
+        gone: the process that said so is no longer there, whether another one is or not.
     """
 
     revision: str
@@ -63,10 +64,13 @@ class Driver:
     terminating: bool = False
     trouble: Trouble | None = None
     report: Report | None = None
+    gone: bool = False
 
     def fresh(self, now: datetime) -> Status | None:
         """What it said, if that is still true."""
-        return self.report.status if self.report and now - self.report.received <= FRESH else None
+        if self.report is None or self.gone or now - self.report.received > FRESH:
+            return None
+        return self.report.status
 
     def phase(self, now: datetime) -> Phase | None:
         """What it is doing; None when it does not say."""

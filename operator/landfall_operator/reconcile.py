@@ -24,7 +24,7 @@ from landfall_operator.kube import Absent, Conflict, Refused
 from landfall_operator.merge import Json
 from landfall_operator.metrics import Metrics, Picture
 from landfall_operator.names import control_name
-from landfall_operator.observe import Observed, Report, measured
+from landfall_operator.observe import Observed, measured
 from landfall_operator.pods import Site
 from landfall_operator.reading import report_of
 from landfall_operator.report import report, worth_writing
@@ -39,7 +39,7 @@ KEPT = timedelta(minutes=30)
 SAMPLED = timedelta(seconds=5)
 """How far samples are apart at least."""
 INTERVAL = 15.0
-"""Seconds from pass to pass when nothing happens."""
+"""Seconds from pass to pass when nothing happens, at most: a third of ``FRESH``."""
 SHORTLY = 3.0
 """The same while a group is on its way from one driver to another."""
 PATIENCE = timedelta(minutes=2)
@@ -63,7 +63,7 @@ class Memory:
         decided: whether a pass was made since the operator started.
     """
 
-    told: dict[str, Report] = field(default_factory=dict)
+    told: dict[str, gather.Told] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=deque)
     wrote: float = float("-inf")
     refused: tuple[int, str] | None = None
@@ -71,25 +71,31 @@ class Memory:
     decided: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all passes.
+
+    Attributes:
+        site: where the operator is.
+        clock: tells the time.
+        interval: seconds from pass to pass when nothing happens.
+    """
+
+    site: Site
+    clock: Callable[[], datetime]
+    interval: float = INTERVAL
+
+
 class Reconciler:
     """Passes over groups; one at a time for each of them."""
 
-    def __init__(
-        self,
-        stock: Stock,
-        drivers: Drivers,
-        hands: Hands,
-        metrics: Metrics,
-        site: Site,
-        clock: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, stock: Stock, drivers: Drivers, hands: Hands, metrics: Metrics, terms: Terms) -> None:
         """Nothing is remembered yet."""
         self._stock = stock
         self._drivers = drivers
         self._hands = hands
         self._metrics = metrics
-        self._site = site
-        self._clock = clock
+        self._terms = terms
         self._memories: dict[Key, Memory] = {}
 
     async def pass_over(self, key: Key) -> float | None:
@@ -106,35 +112,35 @@ class Reconciler:
         memory = self._memories.setdefault(key, Memory())
         target = Target(key, resource, await self._listen(key, memory))
         observed = await self._observe(target, memory)
-        chosen, actions = course(observed), decide(observed, self._site)
+        chosen, actions = course(observed), decide(observed, self._terms.site)
         memory.decided = True
         failure = await self._apply(target, actions, memory)
         wait = await self._report(target, observed, chosen, memory)
         if failure:
             raise failure
-        return min(wait, _next(observed, chosen, actions))
+        return min(wait, self._terms.interval, _next(observed, chosen, actions))
 
     # --------------------------------------------------------------------------------------------------- observe
 
     async def _listen(self, key: Key, memory: Memory) -> dict[str, str]:
         """Ask all drivers of a group how they are; returns their addresses by revision."""
-        addresses = gather.addresses(self._stock.owned(key))
+        running = gather.running(self._stock.owned(key))
         looks = 1 if memory.decided else FIRST_LOOKS
         for attempt in range(looks):
-            silent = [revision for revision in addresses if attempt == 0 or revision not in memory.told]
+            silent = [revision for revision in running if attempt == 0 or revision not in memory.told]
             if attempt and silent:
                 await asyncio.sleep(1)
-            await asyncio.gather(*(self._ask(revision, addresses[revision], memory) for revision in silent))
-        return addresses
+            await asyncio.gather(*(self._ask(revision, running[revision], memory) for revision in silent))
+        return {revision: pod["status"]["podIP"] for revision, pod in running.items()}
 
-    async def _ask(self, revision: str, address: str, memory: Memory) -> None:
-        body = await self._drivers.status(address)
-        said = report_of(body, self._clock()) if body else None
+    async def _ask(self, revision: str, pod: Json, memory: Memory) -> None:
+        body = await self._drivers.status(pod["status"]["podIP"])
+        said = report_of(body, self._terms.clock()) if body else None
         if said and said.status.revision in {"", revision}:
-            memory.told[revision] = said
+            memory.told[revision] = gather.Told(gather.voice(pod), said)
 
     async def _observe(self, target: Target, memory: Memory) -> Observed:
-        now, owned = self._clock(), self._stock.owned(target.key)
+        now, owned = self._terms.clock(), self._stock.owned(target.key)
         there = gather.revisions(owned)
         memory.told = {revision: said for revision, said in memory.told.items() if revision in there}
         active = target.resource.status.rollout.active
@@ -233,9 +239,9 @@ def _picture(before: Picture | None, observed: Observed, chosen: Course, told: G
     )
 
 
-def _remember(samples: deque[Sample], said: Report | None, now: datetime) -> None:
+def _remember(samples: deque[Sample], said: gather.Told | None, now: datetime) -> None:
     """Keep what a fresh answer measures."""
-    sample = measured(said) if said else None
+    sample = measured(said.report) if said else None
     if sample and (not samples or sample.time - samples[-1].time >= SAMPLED):
         samples.append(sample)
     while samples and now - samples[0].time > KEPT:

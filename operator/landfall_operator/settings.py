@@ -13,6 +13,7 @@ from uuid import uuid4
 from landfall import __version__
 from landfall_operator.names import OPERATOR
 from landfall_operator.pods import Site
+from landfall_operator.reconcile import INTERVAL
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DESCRIPTION = "Runs ConsumerGroups: one Landfall driver for each, on Kubernetes."
@@ -33,6 +34,7 @@ class Settings:
         log_format: text or json.
         log_level: as in ``logging``.
         threads: that ask the API server.
+        interval: seconds between two looks at a group when nothing happens.
         site: what holds for all groups.
     """
 
@@ -45,6 +47,7 @@ class Settings:
     log_format: str
     log_level: str
     threads: int
+    interval: float
     site: Site
 
 
@@ -63,6 +66,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         log_format=told.log_format,
         log_level=told.log_level,
         threads=told.threads,
+        interval=told.interval,
         site=Site(
             image=told.image,
             namespace=namespace,
@@ -106,8 +110,17 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--http-port", "8080", "port of these", type=int)
     add("--log-format", "json", "text or json", choices=("text", "json"))
     add("--log-level", "INFO", "DEBUG, INFO, WARNING or ERROR", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    add("--interval", "15", "seconds between two looks at a group when nothing happens; at most 15", type=_interval)
     add("--threads", "16", "requests to the API server at the same time", type=int)
     return parser
+
+
+def _interval(text: str) -> float:
+    """More than 15 would make numbers look old that are not: see ``landfall_operator.observe.FRESH``."""
+    seconds = float(text)
+    if not 1 <= seconds <= INTERVAL:
+        raise ValueError(text)
+    return seconds
 
 
 def _own_namespace() -> str:

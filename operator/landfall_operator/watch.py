@@ -116,6 +116,17 @@ def credentials(configuration: Configuration) -> kopf.ConnectionInfo:
     )
 
 
+def check(kube: Kube, namespaces: tuple[str, ...]) -> None:
+    """Ask for everything that is going to be watched: kopf would try again and again without saying what is wrong.
+
+    Raises:
+        Refused: a right is missing; says which.
+    """
+    for namespace in namespaces or (None,):
+        for kind, selector in SELECTORS.items():
+            kube.may_list(kind, namespace, selector)
+
+
 def sweep(kube: Kube, stock: Stock, namespaces: tuple[str, ...]) -> set[Key]:
     """List everything once; returns the groups that have to be looked at for what the watches did not tell."""
     changed: set[Key] = set()

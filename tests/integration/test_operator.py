@@ -1,0 +1,280 @@
+"""The operator as a process, with no more rights than it declares, at a real API server; kubelet and drivers are played."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.contract import ExitCode, Phase
+from landfall_operator import rights
+from landfall_operator.names import FINALIZER, OPERATOR
+from tests.support.cluster import Cluster
+from tests.support.groups import Groups, document, install
+from tests.support.operators import PATIENCE, Operators, Running
+from tests.support.played import Kubelet, PlayedDriver
+from tests.support.waiting import eventually
+
+KINDS = {
+    *("Deployment", "ConfigMap", "ControllerRevision", "ServiceAccount", "Role", "RoleBinding"),
+    *("Service", "NetworkPolicy", "PodDisruptionBudget", "Secret"),
+}
+_OWNED = 'jsonpath={range .items[*]}{.kind}/{.metadata.name}={.metadata.uid}{"\\n"}{end}'
+
+
+@dataclass
+class Stage:
+    """A namespace with a kubelet, and one group that a test is about."""
+
+    groups: Groups
+    kubelet: Kubelet
+    operators: Operators
+    name: str = "clicks"
+
+    def create(self, **spec: Any) -> None:
+        self.groups.create(document(self.name, **spec))
+
+    def patch(self, **spec: Any) -> None:
+        self.groups.patch(self.name, {"spec": spec})
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.groups.read(self.name).get("status", {})
+
+    def wait_for(self, phase: str) -> dict[str, Any]:
+        return eventually(lambda: self.status, lambda seen: seen.get("phase") == phase, PATIENCE)
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        return next((c for c in self.status.get("conditions", []) if c["type"] == kind), {})
+
+    def owned(self) -> dict[str, str]:
+        """Uids of what the group owns, by kind and name."""
+        kinds = ",".join(kind.lower() for kind in sorted(KINDS))
+        listed = self.groups.kubectl("get", kinds, "-l", f"landfall.dev/group={self.name}", "-o", _OWNED)
+        return dict(line.split("=") for line in listed.split())
+
+    def drivers(self) -> dict[str, PlayedDriver]:
+        """Of this group, by revision."""
+        return {driver.revision: driver for driver in self.kubelet.drivers if driver.group == self.name}
+
+    def reasons(self) -> set[str]:
+        """Of Events about the group."""
+        about = f"involvedObject.name={self.name},involvedObject.kind=ConsumerGroup"
+        told = self.groups.kubectl("get", "events", "--field-selector", about, "-o", "jsonpath={.items[*].reason}")
+        return set(told.split())
+
+
+@pytest.fixture(scope="module")
+def shared(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One namespace and one operator for all tests that do nothing to it."""
+    yield from _staged(control_plane, control_plane.create_namespace(), tmp_path_factory.mktemp("operators"))
+
+
+@pytest.fixture(scope="module")
+def operator(shared: Stage) -> Running:
+    return shared.operators.lead()
+
+
+@pytest.fixture
+def stage(shared: Stage, operator: Running, request: pytest.FixtureRequest) -> Stage:
+    """A group's name of the test's own, and an operator that looks after it."""
+    number = abs(hash(request.node.name)) % 10**6
+    return Stage(shared.groups, shared.kubelet, shared.operators, f"clicks-{number}")
+
+
+@pytest.fixture
+def own(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[Stage]:
+    """A namespace without an operator: the test starts them, and does with them what it likes."""
+    yield from _staged(control_plane, namespace, tmp_path)
+
+
+def _staged(cluster: Cluster, namespace: str, folder: Path) -> Iterator[Stage]:
+    install(cluster)
+    operators = Operators(cluster, namespace, folder)
+    operators.allow()
+    with Kubelet(cluster, namespace).running() as kubelet, operators.clearing():
+        yield Stage(Groups(cluster, namespace), kubelet, operators)
+
+
+def test_a_group_gets_its_objects_and_a_status_with_only_the_declared_rights(stage: Stage, operator: Running) -> None:
+    stage.create()
+
+    seen = stage.wait_for("Running")
+    ((revision, driver),) = stage.drivers().items()
+    assert {name.partition("/")[0] for name in stage.owned()} == KINDS
+    assert seen["rollout"]["active"] == revision
+    assert (seen["lag"]["records"], seen["executors"]) == (2, {"wanted": 1, "ready": 1})
+    assert FINALIZER in stage.groups.read(stage.name)["metadata"]["finalizers"]
+    assert operator.metric("landfall_operator_api_requests_total", code="403") == 0
+    assert driver.token not in operator.said
+
+
+def test_nothing_is_written_again_when_all_is_as_it_should_be(own: Stage) -> None:
+    operator = own.operators.lead()
+    own.create()
+    own.wait_for("Running")
+    eventually(lambda: own.status["rollout"]["stage"], lambda seen: seen == "Settled")
+    eventually(own.reasons, lambda said: "Settled" in said)
+    written, passes = operator.written(), operator.metric("landfall_operator_passes_total", outcome="done")
+
+    eventually(lambda: operator.metric("landfall_operator_passes_total", outcome="done"), lambda n: n > passes + 3)
+
+    assert operator.written() == written
+
+
+def test_what_somebody_deletes_is_there_again(stage: Stage) -> None:
+    stage.create()
+    stage.wait_for("Running")
+    before = stage.owned()
+
+    stage.groups.kubectl("delete", "service,role,poddisruptionbudget", "-l", f"landfall.dev/group={stage.name}")
+
+    eventually(stage.owned, lambda seen: seen.keys() == before.keys())
+
+
+def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) -> None:
+    stage.create()
+    first = stage.wait_for("Running")["rollout"]["active"]
+    old = stage.drivers()[first]
+
+    stage.patch(image="landfall:2")
+
+    rollout = eventually(lambda: stage.status["rollout"], lambda seen: seen["active"] != first, PATIENCE)
+    eventually(stage.drivers, lambda seen: seen.keys() == {rollout["active"]}, PATIENCE)
+    assert (old.told, stage.drivers()[rollout["active"]].phase) == (["/control/yield"], Phase.RUNNING)
+    assert {"Opening", "Warming", "Yielding"} <= stage.reasons()
+
+
+def test_a_broken_image_is_given_up_and_said_to_be(stage: Stage) -> None:
+    stage.create()
+    first = stage.wait_for("Running")["rollout"]["active"]
+
+    stage.patch(image="broken:1")
+
+    seen = stage.wait_for("Stalled")
+    assert (seen["reason"], seen["rollout"]["active"]) == ("RolledBack", first)
+    assert seen["rollout"]["rejected"]["reason"] == "CrashLoop"
+    assert stage.drivers()[first].phase is Phase.RUNNING
+    assert "RolledBack" in eventually(stage.reasons, lambda said: "RolledBack" in said)
+
+
+def test_executors_are_asked_of_the_running_driver(stage: Stage) -> None:
+    stage.create()
+    stage.wait_for("Running")
+
+    stage.groups.patch_scale(stage.name, 3)
+
+    eventually(lambda: stage.status["executors"], lambda seen: seen == {"wanted": 3, "ready": 3})
+    assert {path for driver in stage.drivers().values() for path in driver.told} == {"/control/executors"}
+
+
+def test_a_suspended_group_drains_and_goes_on_when_it_is_resumed(stage: Stage) -> None:
+    stage.create()
+    stage.wait_for("Running")
+    ((revision, driver),) = stage.drivers().items()
+
+    stage.patch(state="Suspended")
+
+    stage.wait_for("Suspended")
+    assert (driver.lane.yielded, stage.drivers()) == (True, {})
+    stage.patch(state="Running")
+    stage.wait_for("Running")
+    assert stage.drivers().keys() == {revision}
+
+
+def test_a_deleted_group_is_drained_before_it_goes(stage: Stage) -> None:
+    stage.create()
+    stage.wait_for("Running")
+    (driver,) = stage.drivers().values()
+
+    stage.groups.kubectl("delete", "consumergroup", stage.name, f"--timeout={PATIENCE:.0f}s")
+
+    assert (driver.lane.yielded, stage.drivers()) == (True, {})
+    eventually(stage.owned, lambda left: not left)
+
+
+def test_what_the_api_server_finds_invalid_is_said_and_the_running_driver_stays(stage: Stage) -> None:
+    stage.create()
+    first = stage.wait_for("Running")["rollout"]["active"]
+
+    stage.patch(driver={"volumes": [{"name": "NOT A NAME", "emptyDir": {}}]})
+
+    told = eventually(lambda: stage.condition("SpecValid"), lambda seen: seen["status"] == "False")
+    assert "NOT A NAME" in told["message"]
+    assert stage.drivers()[first].phase is Phase.RUNNING
+
+
+def test_two_groups_that_would_mix_their_output_are_told_so(stage: Stage) -> None:
+    stage.create()
+    stage.wait_for("Running")
+    url = stage.groups.read(stage.name)["spec"]["output"]["url"]
+    second = Stage(stage.groups, stage.kubelet, stage.operators, f"{stage.name}-too")
+
+    second.create(output__url=url)
+
+    second.wait_for("Stalled")
+    assert second.condition("SpecValid")["message"].endswith(
+        f"is also the output of {stage.groups.namespace}/{stage.name}"
+    )
+    assert second.drivers() == {}
+
+
+def test_an_operator_goes_on_where_one_was_killed_in_the_middle_of_a_pass(own: Stage) -> None:
+    others = [rule for rule in rights.GROUPS if "deployments" not in rule["resources"]]
+    looking = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
+    own.operators.allow([*others, looking])
+    dying = own.operators.lead()
+    own.create()
+    eventually(lambda: dying.metric("landfall_operator_api_requests_total", kind="Deployment", code="403"), bool)
+    dying.kill()
+    left = own.owned()
+    own.operators.allow()
+
+    own.operators.lead()
+
+    own.wait_for("Running")
+    made = own.owned()
+    assert {name: made[name] for name in left} == left
+    assert [name.partition("/")[0] for name in made.keys() - left.keys()] == ["Deployment"]
+    assert "NotApplied" in own.reasons()
+
+
+def test_of_two_operators_one_stands_by_until_the_other_ends(own: Stage) -> None:
+    first = own.operators.lead()
+    second = own.operators.start()
+    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "standing by\n"), PATIENCE)
+    assert (first.metric("landfall_operator_leader"), second.metric("landfall_operator_leader")) == (1, 0)
+
+    assert first.end() == ExitCode.OK
+
+    second.wait_until_leading()
+
+
+def test_an_operator_takes_over_from_one_that_was_killed(own: Stage) -> None:
+    first = own.operators.lead()
+    second = own.operators.start()
+    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "standing by\n"), PATIENCE)
+
+    first.kill()
+
+    second.wait_until_leading()
+
+
+def test_an_operator_that_loses_its_lease_ends(own: Stage) -> None:
+    operator = own.operators.lead()
+
+    stolen = {"spec": {"holderIdentity": "somebody-else"}}
+    own.groups.kubectl("patch", "lease", OPERATOR, "--type=merge", "-p", json.dumps(stolen))
+
+    assert operator.popen.wait(PATIENCE) == ExitCode.FENCED
+
+
+def test_an_account_without_rights_ends_the_operator_with_a_word(own: Stage) -> None:
+    own.operators.allow([])
+
+    operator = own.operators.start()
+
+    assert operator.popen.wait(PATIENCE) == ExitCode.STALLED
+    assert "403" in operator.said
