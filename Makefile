@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model bench demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model crash-hunt bench demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Format, lint, types, import contracts, dependencies
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model
+	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
@@ -75,6 +75,9 @@ integration: ready tools ## Real Kafka, S3, Spark and Kubernetes API
 
 sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs
 	@$(BIN)/python -m tests.sim
+
+crash-hunt: setup ## Play random schedules of the crash machine (MINUTES=60), or one step by step (SEED=n)
+	@$(BIN)/python -m tests.crashes $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
 
 model: setup ## Check the protocol in every order of its steps, and show what each of its rules prevents
 	@$(BIN)/python -m tests.model $(ARGS)

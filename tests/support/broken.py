@@ -1,6 +1,6 @@
 """Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and its test, are needed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -8,7 +8,7 @@ from itertools import chain
 from landfall import ledger
 from landfall.app.driver import Driver, Flight
 from landfall.app.verdict import judge
-from landfall.errors import Retry
+from landfall.errors import LandfallError, Retry
 from landfall.offsets import TopicPartition
 
 
@@ -28,3 +28,22 @@ class PlansBeforeRecovery(Driver):
 
     def _recover(self) -> None:
         """Trust that everything committed is visible."""
+
+
+class GivesUpInDoubt(Driver):
+    """What was uploaded is given up on any error of the COMMIT that names it."""
+
+    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: Flight) -> ledger.State:
+        try:
+            return self._append(commit)
+        except LandfallError:
+            self._chores.abort_results(flight.results.result())
+            raise
+
+
+class SweepsThoughFenced(Driver):
+    """Open uploads are swept without a look at the ledger."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._chores._is_fenced = lambda: False

@@ -1,0 +1,488 @@
+"""The real driver loop under every kind of trouble, in an order that a seed decides.
+
+A schedule is a handful of drivers (``Turns``, as in a pod) on one ``MemoryStore`` and one log. At every call of the store or
+the log the seed may let another thread go on, and may strike the call: the driver is killed before or after it, the answer
+is lost with or without the effect, the effect comes later, perhaps after the driver's death, a lifecycle rule takes the
+upload, the store refuses for good. Between calls it may start a driver, freeze or wake one, tell one to hand over, to take
+over or to stop, let records arrive, or let the log drop what is committed.
+
+After that all late effects come, one driver is left alone and lands the rest; then whoever was frozen wakes up. What must be
+there in the end is what a run without any of this leaves, up to where ranges were cut; see ``Schedule.judge``.
+"""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import count
+from typing import TypeVar
+
+import stamina
+
+from landfall.app.driver import Driver, Parts
+from landfall.app.observer import Observer
+from landfall.app.tally import Tally
+from landfall.app.turns import Turns
+from landfall.cli.fsck import examine
+from landfall.cli.opened import Opened
+from landfall.contract import LANE, ExitCode
+from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.landed import LandedSlice
+from landfall.lane import Lane
+from landfall.ledger import Repair, decode
+from landfall.offsets import Slice, TopicPartition
+from landfall.sink import Batch
+from landfall.source import Topic, Watermarks
+from landfall.spec import ConsumerGroup
+from landfall.store import Upload
+from landfall.store.faults import Call, Fault, Operation
+from landfall.store.memory import MemoryStore
+from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
+from tests.support.twins import TwinLog, TwinRunner, group, landed_offsets, ticking
+
+CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
+REVISIONS = ("", "a", "b")
+DECIDES = {Operation.CREATE, Operation.COMPLETE}
+BURST = 0.4
+"""How often the next call of a thread is struck, too."""
+MOST_ALIVE = 3
+MOST_STEPS = 20_000
+"""After this many, a schedule has run astray."""
+
+T = TypeVar("T")
+
+
+class Wrong(AssertionError):  # noqa: N818  # the name is the finding
+    """Something is there that must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Luck:
+    """What a schedule is made of, drawn from its seed.
+
+    Attributes:
+        steps: before the world calms down.
+        switch: how often another thread goes on.
+        strike: how often a call is struck.
+        event: how often something happens between two calls.
+        loses_uploads: a lifecycle rule may take uploads; else the log may drop what is committed.
+        refuses: the store may refuse for good.
+        repeats: a second completion is a success, as on AWS.
+        snapshot_every: as in the spec.
+    """
+
+    steps: int
+    switch: float
+    strike: float
+    event: float
+    loses_uploads: bool
+    refuses: bool
+    repeats: bool
+    snapshot_every: int
+
+    @classmethod
+    def of(cls, dice: random.Random) -> "Luck":
+        return cls(
+            steps=dice.choice((60, 120, 180, 240)),
+            switch=dice.choice((0.02, 0.1, 0.4)),
+            strike=dice.choice((0.0, 0.02, 0.06, 0.15)),
+            event=dice.choice((0.05, 0.1, 0.2)),
+            loses_uploads=dice.random() < 0.4,
+            refuses=dice.random() < 0.5,
+            repeats=dice.random() < 0.5,
+            snapshot_every=dice.choice((2, 5, 1000)),
+        )
+
+
+class Process(Owner):
+    """A driver's process.
+
+    Attributes:
+        turns: its loop.
+        code: how it ended, if by itself.
+        error: what ended it otherwise.
+    """
+
+    def __init__(self, name: str, turns: Turns) -> None:
+        super().__init__(name)
+        self.turns = turns
+        self.task: Task | None = None
+        self.code: ExitCode | None = None
+        self.error: LandfallError | None = None
+        self.ended = False
+
+    def run(self) -> None:
+        try:
+            self.code = self.turns.run()
+        except LandfallError as error:
+            self.error = error
+        finally:
+            self.ended = True
+
+    @property
+    def went_wrong(self) -> str:
+        """What it said that must never be said, if it did."""
+        if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
+            return f"{self.error.reason}: {self.error}"
+        message = self.turns.tally.message
+        return message if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED) else ""
+
+
+class WatchedStore(MemoryStore):
+    """Notes objects that change while they can be seen."""
+
+    def __init__(self, plan: "Schedule", clock: Callable[[], datetime], *, repeat_completes: bool) -> None:
+        super().__init__(plan, repeat_completes=repeat_completes, clock=clock)
+        self.changed: list[str] = []
+
+    def _finish_once(self, upload: Upload) -> None:
+        before = self._objects.get(upload.key)
+        super()._finish_once(upload)
+        if before and self._objects[upload.key].token != before.token:
+            self.changed.append(f"{upload.key}: {before.token} became {self._objects[upload.key].token}")
+
+    def deliver_one(self, dice: random.Random) -> None:
+        """Let one late call have its effect."""
+        if self._late:
+            effect = self._late.pop(dice.randrange(len(self._late)))
+            with suppress(LandfallError):  # nobody waits for the answer
+                effect()
+
+
+@dataclass
+class GatedLog(TwinLog):
+    """A log whose every call is a step."""
+
+    gate: Callable[[str], None] = lambda _: None
+
+    def topics(self) -> tuple[Topic, ...]:
+        self.gate("topics")
+        return super().topics()
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+        self.gate("topic ids")
+        return {name: self.ids[name] for name in names}
+
+    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
+        self.gate("watermarks")
+        return super().watermarks(tps)
+
+    def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, datetime]:
+        self.gate("record times")
+        return super().record_times(positions)
+
+    def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        self.gate("mirror")
+        super().mirror(next_offsets)
+
+
+class ReadingRunner(TwinRunner):
+    """A runner that finds out when the log has dropped what it should read."""
+
+    log: TwinLog
+
+    def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
+        start = self.log.partitions[piece.topic_partition.topic][piece.topic_partition.partition].log_start
+        if piece.offsets.start < start:
+            raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {start}")
+        return super()._landed(batch, piece, bad)
+
+
+@cache
+def group_with(snapshot_every: int) -> ConsumerGroup:
+    """The group, which takes a snapshot now and then."""
+    return group(tuning={"pollInterval": "5ms", "snapshotEvery": snapshot_every})
+
+
+class Schedule:
+    """One run; see the module."""
+
+    def __init__(self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None) -> None:
+        self.kind = kind
+        self.dice = random.Random(seed)
+        self.luck = Luck.of(self.dice)
+        self.of = group_with(self.luck.snapshot_every)
+        self.clock, self.names = ticking(), count(1)
+        self.log = GatedLog(gate=self._ask_log)
+        self.log.write("a", 25, 7).write("b", 3)
+        self.store = WatchedStore(self, self.clock, repeat_completes=self.luck.repeats)
+        self.processes: list[Process] = []
+        self.steps, self.calls = 0, 0
+        self.calm, self.aside = False, False
+        self._dying: Task | None = None
+        self._struck: Task | None = None
+        self._tell = tell
+        self.stage = Stage(self.choose)
+
+    def run(self) -> None:
+        """Play it to its end.
+
+        Raises:
+            Wrong: something is there that must not be.
+        """
+        Stage.current = self.stage
+        if self._tell:
+            self.say(f"{self.luck}")
+        self.start()
+        self.stage.play()
+        self._settle()
+        self.say("all late effects come, and one driver lands the rest")
+        last = self.start("", until_caught_up=True)
+        self.stage.play()
+        if last.code is not ExitCode.OK:
+            raise Wrong(f"the last driver ended with {last.code} {last.error}: {last.turns.tally.message}")
+        self.judge()
+        if any(process.frozen for process in self.processes):
+            self.say("who was frozen wakes up")
+            for process in self.processes:
+                process.frozen = False
+            self.stage.play()
+            self._settle()
+            self.judge()
+
+    def say(self, what: str) -> None:
+        """Tell what happens, if somebody listens."""
+        if self._tell:
+            self._tell(f"{self.steps:>5}  {what}")
+
+    # ------------------------------------------------------------------------------------------------- who goes next
+
+    def choose(self, tasks: list[Task]) -> Task | None:
+        """The stage asks who goes next."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Wrong(f"no end after {MOST_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}")
+        if not self.calm:
+            self._happen()
+        awake = [task for task in tasks if task.owner.dead or not task.owner.frozen]
+        busy = [task for task in awake if task.owner.dead or task.ready()]
+        me = self.stage.me
+        if me in busy and self.dice.random() >= self.luck.switch:
+            return me
+        may_go = busy if busy and self.dice.random() < 0.95 else awake
+        if may_go:
+            return self.dice.choice(may_go)
+        return None if self.calm else self.start().task
+
+    def _happen(self) -> None:
+        if self.steps >= self.luck.steps:
+            self._calm_down()
+        elif self.dice.random() < self.luck.event:
+            self.dice.choice(self._events())()
+
+    def _events(self) -> list[Callable[[], object]]:
+        alive = [p for p in self.processes if not p.dead and not p.ended]
+        events: list[Callable[[], object]] = [self._arrive, lambda: self.store.deliver_one(self.dice)]
+        if len(alive) < MOST_ALIVE:
+            events += [self.start, self.start]
+        if not self.luck.loses_uploads:
+            events.append(self._drop)
+        if alive:
+            one = self.dice.choice(alive)
+            events += [
+                lambda: self._freeze(one),
+                lambda: self._wake(one),
+                lambda: self._kill(one),
+                lambda: self._order(one, one.turns.take_over, "take over"),
+                lambda: self._order(one, lambda: one.turns.hand_over("b"), "hand over"),
+                lambda: self._order(one, lambda: one.turns.stop("SIGTERM"), "stop"),
+            ]
+        return events
+
+    def _calm_down(self) -> None:
+        self.calm = True
+        for process in self.processes:
+            if process.dead or process.ended:
+                continue
+            fate = self.dice.choice(("killed", "frozen", "stopped"))
+            if fate == "killed":
+                self._kill(process)
+                continue
+            process.frozen = fate == "frozen"
+            self._order(process, lambda p=process: p.turns.stop("SIGTERM"), f"stop, {fate}")  # type: ignore[misc]  # mypy cannot infer it
+
+    # ------------------------------------------------------------------------------------------------- what happens
+
+    def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
+        """Start a driver."""
+        name = f"D{next(self.names)}"
+        batches = count(1)
+        runner = ReadingRunner(self.store)
+        runner.log = self.log
+        observer = Observer(self.log, timedelta(0))
+        parts = Parts(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
+        turns = Turns(
+            self.of,
+            Lane(self.store, self.of.metadata.name, LANE),
+            parts,
+            Tally(self.clock()),
+            lambda _: None,
+            revision=self.dice.choice(REVISIONS) if revision is None else revision,
+            until_caught_up=until_caught_up,
+            kind=self.kind,
+            _inbox=Queue(),  # type: ignore[arg-type]  # its twin
+        )
+        process = Process(name, turns)
+        self.say(f"{name} starts, revision {turns.revision or 'none'}")
+        self.processes.append(process)
+        process.task = self.stage.spawn(process, "driver", process.run)
+        return process
+
+    def _arrive(self) -> None:
+        topic = self.dice.choice(("a", "b"))
+        more = [Watermarks(m.log_start, m.end + self.dice.randrange(20)) for m in self.log.partitions[topic]]
+        self.log.partitions[topic] = more
+        self.say(f"records arrive: {topic} {more}")
+
+    def _drop(self) -> None:
+        with self._aside():
+            checkpoint = Lane(self.store, self.of.metadata.name, LANE).read().checkpoint
+        for tp in checkpoint:
+            marks = self.log.partitions[tp.topic][tp.partition]
+            self.log.partitions[tp.topic][tp.partition] = Watermarks(checkpoint[tp], marks.end)
+        self.say("the log drops what is committed")
+
+    def _freeze(self, process: Owner) -> None:
+        process.frozen = True
+        self.say(f"{process.name} freezes")
+
+    def _wake(self, process: Process) -> None:
+        process.frozen = False
+
+    def _kill(self, process: Owner) -> None:
+        process.dead = True
+        self.say(f"{process.name} is killed")
+
+    def _order(self, process: Process, order: Callable[[], object], what: str) -> None:
+        self.say(f"{process.name} is told to {what}")
+        order()
+
+    # ------------------------------------------------------------------------------------------------ calls, struck
+
+    def before(self, call: Call) -> Fault | None:
+        """The store is asked."""
+        if self.aside:
+            return None
+        self.stage.step()
+        me = self.stage.me
+        again = me is self._struck
+        fault = self._strike(call, me, again=again) if self._is_struck(call, me) else None
+        if self._tell:
+            self.say(f"{me.owner.name} {me.what}: {call.operation} {call.key}{f' ({fault})' if fault else ''}")
+        return fault
+
+    def _is_struck(self, call: Call, me: Task) -> bool:
+        """Trouble goes for what decides, and seldom comes alone."""
+        often = BURST if me is self._struck else self.luck.strike * (3 if call.operation in DECIDES else 1)
+        is_struck = not self.calm and self.dice.random() < often
+        self._struck = me if is_struck else None
+        return is_struck
+
+    def _strike(self, call: Call, me: Task, *, again: bool) -> Fault | None:
+        dice = self.dice.random()
+        if dice < 0.1:
+            self._kill(me.owner)
+            raise Killed
+        if dice < 0.2:
+            self._dying = me
+            return Fault.LATE if dice < 0.15 and call.operation in CHANGES else None
+        if dice < 0.35:
+            self._freeze(me.owner)
+            self.stage.step()
+            return None
+        if dice < (0.7 if again else 0.45) and self.luck.refuses:
+            self.say(f"{me.owner.name} is refused {call.operation}")
+            raise Stalled(Reason.STORE_DENIED, "the credentials expired")
+        faults = [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED]
+        if call.operation in CHANGES:
+            faults += [Fault.ANSWER_LOST, Fault.LATE, Fault.LATE]
+        if self.luck.loses_uploads:
+            faults += [Fault.EXPIRED]
+        return self.dice.choice(faults)
+
+    def after(self, call: Call) -> None:  # noqa: ARG002  # the plan's shape
+        """The store has answered."""
+        if self._dying is self.stage.me and not self.aside:
+            self._dying = None
+            self._kill(self.stage.me.owner)
+            raise Killed
+
+    def _ask_log(self, what: str) -> None:
+        self.stage.step()
+        me = self.stage.me
+        self.say(f"{me.owner.name} {me.what}: log, {what}")
+        if not self.calm and self.dice.random() < self.luck.strike:
+            if self.dice.random() < 0.3:
+                self._kill(me.owner)
+                raise Killed
+            raise Retry("the broker is away")
+
+    # ------------------------------------------------------------------------------------------------------ judging
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Calls that are the test's own."""
+        self.aside = True
+        try:
+            yield
+        finally:
+            self.aside = False
+
+    def _settle(self) -> None:
+        with self._aside():
+            self.store.deliver()
+
+    def judge(self) -> None:
+        """Hold what is there against a run without trouble.
+
+        Raises:
+            Wrong: something is missing, twice, changed or contradicts the ledger, or a driver said what it must not say.
+        """
+        with self._aside():
+            wrong = [*self._findings()]
+        if wrong:
+            raise Wrong("; ".join(wrong))
+
+    def _findings(self) -> Iterator[str]:
+        written = Counter(
+            (topic, partition, offset)
+            for topic, marks in self.log.partitions.items()
+            for partition, mark in enumerate(marks)
+            for offset in range(mark.end)
+        )
+        landed = landed_offsets(self.store)
+        if landed != written:
+            yield f"missing {sorted((written - landed).items())}, too many {sorted((landed - written).items())}"
+        yield from self.store.changed
+        yield from (f"{p.name}: {p.went_wrong}" for p in self.processes if p.went_wrong)
+        report = examine(Opened(self.of, self.store), deep=False)
+        yield from map(str, report.findings)
+        if report.waiting:
+            yield f"{report.waiting} decided uploads wait"
+        lane = Lane(self.store, self.of.metadata.name, LANE)
+        records = [decode(seq, body) for seq, body in lane.bodies()]
+        state = lane.read()
+        if state != report.chain.state:
+            yield "a snapshot gives another state than the whole chain"
+        if (state.totals.landed, state.totals.skipped) != (written.total(), 0):
+            yield f"the ledger counts {state.totals.landed} landed and {state.totals.skipped} skipped of {written.total()}"
+        if not self.luck.loses_uploads and any(isinstance(record, Repair) for record in records):
+            yield "a decided upload was lost, though nobody but drivers can have aborted it"
+
+
+@contextmanager
+def machinery() -> Iterator[None]:
+    """What schedules need around them: pools and queues of the stage, no waiting between retries, no log."""
+    hooks = stamina.instrumentation.get_on_retry_hooks()
+    stamina.instrumentation.set_on_retry_hooks(())
+    logging.disable(logging.CRITICAL)
+    try:
+        with staged(), stamina.set_testing(True, attempts=1000):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+        stamina.instrumentation.set_on_retry_hooks(hooks)

@@ -1,0 +1,48 @@
+"""The real loop under kills, zombies, lost and late answers, hand-overs and retention, in an order that a seed decides."""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from landfall.app.driver import Driver
+from tests.crashes.machine import Schedule, Wrong, machinery
+from tests.support.broken import CompletesFirst, GivesUpInDoubt, PlansBeforeRecovery, SweepsThoughFenced
+
+SCHEDULES, CHUNKS = 2000, 8
+
+
+@pytest.fixture(autouse=True)
+def _machinery() -> Iterator[None]:
+    with machinery():
+        yield
+
+
+def play(seeds: Iterable[int], kind: type[Driver] = Driver) -> None:
+    for seed in seeds:
+        try:
+            Schedule(seed, kind=kind).run()
+        except Wrong as wrong:
+            raise AssertionError(f"{wrong}\nstep by step: make crash-hunt SEED={seed}") from wrong
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_whatever_happens_everything_is_landed_once(chunk: int) -> None:
+    seeds = range(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
+
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    play(seeds)
+
+
+@pytest.mark.parametrize("kind", [CompletesFirst, PlansBeforeRecovery, GivesUpInDoubt, SweepsThoughFenced])
+def test_each_rule_is_needed(kind: type[Driver]) -> None:
+    with pytest.raises(AssertionError, match="make crash-hunt"):
+        play(range(10 * SCHEDULES), kind)
+
+
+def test_a_seed_gives_the_same_schedule_again() -> None:
+    told: list[list[str]] = [[], []]
+    for lines in told:
+        Schedule(7, tell=lines.append).run()
+
+    assert told[0] == told[1]
+    assert len(told[0]) > 50
