@@ -29,7 +29,9 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
 FROM pip AS operator-packages
 COPY requirements/operator.txt /requirements/
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/operator.txt \
- && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+ && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
+ # a second client, for asyncio, as big as all the rest
+ && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
 FROM pip AS spark-packages
 COPY requirements/spark.txt /requirements/

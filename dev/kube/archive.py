@@ -14,7 +14,6 @@ from dev.servers.ports import write
 NAME = "org.opencontainers.image.ref.name"
 TYPE = "application/vnd.oci.image"
 VERSION = json.dumps({"imageLayoutVersion": "1.0.0"})
-KEPT = 3
 SMALL = 2**20
 """Blobs up to this many bytes are always packed: manifests and configurations must be there to be read."""
 
@@ -49,11 +48,11 @@ class Layout:
                     with blob.open("rb") as content:
                         archive.addfile(_entry(f"blobs/sha256/{blob.name}", blob.stat().st_size), content)
 
-    def prune(self, prefix: str) -> None:
-        """Forget all images called ``prefix-…`` but the newest few, and every blob that no image has."""
+    def prune(self, prefix: str, keep: int) -> None:
+        """Forget all images called ``prefix-…`` but the newest so many, and every blob that no image has."""
         entries = self._manifests()
         ours = [entry for entry in entries if entry["annotations"][NAME].startswith(f"{prefix}-")]
-        left = [entry for entry in entries if entry not in ours[:-KEPT]]
+        left = [entry for entry in entries if entry not in ours[:-keep]]
         write(self.folder / "index.json", json.dumps({"schemaVersion": 2, "manifests": left}))
         needed = {digest for entry in left for digest in self._blobs_of(entry["digest"])}
         for blob in (self.folder / "blobs" / "sha256").iterdir():

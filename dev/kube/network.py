@@ -99,10 +99,15 @@ def remembered(home: Path) -> Network:
 
 def release(home: Path) -> None:
     """Have no link of this home's. The end of its namespace takes it along, too, but in its own time."""
-    for link in _ip("link"):
-        if link.get("ifalias") == str(home):
-            cache.run(["ip", "link", "delete", link["ifname"]])
+    while found := links(home):
+        for link in found:
+            subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
     (home / MEMORY).unlink(missing_ok=True)
+
+
+def links(home: Path) -> list[str]:
+    """Names of this home's links; at most one."""
+    return [link["ifname"] for link in _ip("link") if link.get("ifalias") == str(home)]
 
 
 def _link(network: Network, init: int, home: Path) -> bool:

@@ -45,7 +45,7 @@ def test_a_layer_that_is_there_is_not_sent_but_what_describes_it_is(layout: Layo
 def test_the_newest_few_images_stay_and_those_of_others(layout: Layout) -> None:
     needed = _blobs(layout, "a-2") | _blobs(layout, "a-3") | _blobs(layout, "a-4") | _blobs(layout, "b-1")
 
-    layout.prune("a")
+    layout.prune("a", keep=3)
 
     assert list(layout.names()) == ["a-2", "a-3", "a-4", "b-1"]
     assert {f"blobs/sha256/{path.name}" for path in (layout.folder / "blobs" / "sha256").iterdir()} == needed

@@ -1,0 +1,153 @@
+"""``dev/cluster up`` runs pods, and ``down`` leaves the machine as it was, whatever happened in between."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dev.kube import images, network, requirements
+from dev.kube.cluster import EXISTING, Cluster
+from dev.kube.configuration import PAUSE_IMAGE
+from dev.kube.node import CGROUPS, HIDDEN, KERNEL
+from dev.servers import cache
+from dev.servers.cache import Missing
+from dev.servers.ports import answers
+from tests.support import cluster as kubernetes
+
+NewCluster = Callable[[str], Cluster]
+
+
+@pytest.fixture
+def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewCluster]:
+    """Makes clusters that this test alone may kill."""
+    monkeypatch.delenv(EXISTING, raising=False)
+    try:
+        requirements.check([tmp_path, cache.folder()], HIDDEN)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    made: list[Cluster] = []
+
+    def make(name: str) -> Cluster:
+        made.append(Cluster(tmp_path / name))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.down()
+
+
+def test_a_pod_runs_and_a_service_leads_to_the_api_server(new: NewCluster) -> None:
+    cluster = new("one")
+
+    kubectl = _up(cluster)
+
+    _run_a_pod(kubectl)
+    service = kubectl("get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}")
+    assert answers(service, 443)
+    assert list((cluster.home / "log" / "pods").iterdir())
+
+
+def test_a_second_up_changes_nothing(new: NewCluster) -> None:
+    cluster = new("one")
+    before = cluster.up()
+
+    after = cluster.up()
+
+    assert after == before
+    # whatever is started again has a former log
+    assert not list((cluster.home / "log").glob("*.previous"))
+
+
+def test_clusters_stand_side_by_side(new: NewCluster) -> None:
+    one, other = new("one"), new("other")
+
+    hosts = {one.up().host, other.up().host}
+    one.down()
+
+    assert len(hosts) == 2
+    assert other.status().running
+
+
+def test_down_leaves_nothing_but_logs_and_images(new: NewCluster) -> None:
+    cluster = new("one")
+    before = _machine()
+    _run_a_pod(_up(cluster))
+
+    cluster.down()
+
+    assert _machine() == before
+    assert _left(cluster) == []
+    assert {path.name for path in cluster.home.iterdir()} == {"containerd", "lock", "log", "ports.json"}
+
+
+@pytest.mark.parametrize("victim", ["node", "etcd", "containerd", "kubelet"])
+def test_up_after_a_kill_makes_it_whole_again(new: NewCluster, victim: str) -> None:
+    cluster = new("one")
+    before = _machine()
+    _run_a_pod(_up(cluster))
+    cluster.node.daemons.stop(victim)
+
+    _run_a_pod(_up(cluster))
+    cluster.down()
+
+    assert _machine() == before
+    assert _left(cluster) == []
+
+
+def test_down_after_a_kill_of_everything_leaves_nothing(new: NewCluster) -> None:
+    cluster = new("one")
+    before = _machine()
+    _run_a_pod(_up(cluster))
+    for pid in _processes(cluster):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    cluster.down(purge=True)
+
+    assert _machine() == before
+    assert (_left(cluster), cluster.home.exists()) == ([], False)
+
+
+def test_images_are_not_loaded_into_a_cluster_of_the_users(new: NewCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubeconfig = Path(__file__)
+    monkeypatch.setenv(EXISTING, str(kubeconfig))
+
+    with pytest.raises(Missing, match="by its own registry"):
+        new("one").load(images.TARGETS)
+
+
+def _up(cluster: Cluster) -> Callable[..., str]:
+    kubeconfig = cluster.up().kubeconfig
+    assert kubeconfig
+    return kubernetes.Cluster(Path(kubeconfig)).kubectl
+
+
+def _run_a_pod(kubectl: Callable[..., str]) -> None:
+    metadata = {"generateName": "pod-", "namespace": "default"}
+    container = {"name": "c", "image": PAUSE_IMAGE}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    created = kubectl("create", "-f", "-", "-o", "name", manifest=pod).strip()
+    kubectl("wait", "--for=condition=Ready", created, "--timeout=120s")
+
+
+def _processes(cluster: Cluster) -> list[int]:
+    return sorted(cluster.node.daemons.pids())
+
+
+def _left(cluster: Cluster) -> list[object]:
+    """Processes, links and cgroups of a cluster."""
+    cgroups = [*CGROUPS.glob(f"*/{cluster.node.cgroup}"), *CGROUPS.glob(cluster.node.cgroup)]
+    return [*_processes(cluster), *network.links(cluster.home), *cgroups]
+
+
+def _machine() -> dict[str, str]:
+    """What a node could change of this machine's own."""
+    settings = {name: Path("/proc/sys", name).read_text() for name in KERNEL}
+    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if "landfall" in line.split()[0]]
+    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False).stdout
+    ours = "\n".join(line for line in rules.splitlines() if "KUBE" in line or "CNI" in line)
+    return {**settings, "mounts": "\n".join(mounts), "rules": ours}
