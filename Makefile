@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model crash-hunt bench demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model crash-hunt bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,9 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 servers: ## Fetch and build what dev/kafka and dev/s3 run (once per machine)
 	@dev/kafka build && dev/s3 build
 
-tools: ## Build what only tests need: Kubernetes' control plane, Helm, promtool (once per machine)
+tools: ## Build what only tests need: Kubernetes (with its node, where one can run), Helm, promtool (once per machine)
 	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
+	@if dev/cluster check 2> /dev/null; then dev/cluster build; fi
 
 ready:
 	@$(MAKE) -s -j2 setup servers
@@ -85,6 +86,12 @@ model: setup ## Check the protocol in every order of its steps, and show what ea
 bench: ready ## Measure speed, memory and requests (ARGS="--help" tells more)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
+cluster: ## A real Kubernetes cluster of one node on this machine, with Landfall's images in it
+	@dev/cluster up && dev/cluster load
+
+cluster-down: ## Stop it
+	@dev/cluster down
+
 demo: ready ## Land a real topic twice, exactly once, through a kill -9
 	@$(BIN)/python -m dev.demo $(ARGS)
 
@@ -98,5 +105,5 @@ demo-cluster-clean: ## Stop that demo's cluster and servers and forget its data
 	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
-	@dev/kafka down; dev/s3 down; dev/cluster down
+	@dev/kafka down; dev/s3 down; dev/cluster down; dev/cluster down --control-plane
 	@rm -rf .venv .state .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import platform
 import tarfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dev.servers.ports import write
 
 NAME = "org.opencontainers.image.ref.name"
 TYPE = "application/vnd.oci.image"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 VERSION = json.dumps({"imageLayoutVersion": "1.0.0"})
 SMALL = 2**20
 """Blobs up to this many bytes are always packed: manifests and configurations must be there to be read."""
@@ -66,7 +68,7 @@ class Layout:
             content.addfile(_entry(command[0].lstrip("/"), program.stat().st_size, 0o755), binary)
         layer_of = self._file(f"{TYPE}.layer.v1.tar", layer.getvalue())
         config = {
-            "architecture": "amd64",
+            "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
             "os": "linux",
             "config": {"Entrypoint": list(command), "User": "65535:65535"},
             "rootfs": {"type": "layers", "diff_ids": [layer_of["digest"]]},

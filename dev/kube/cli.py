@@ -23,9 +23,10 @@ COMMANDS = """\
   enter     run a command (default: a shell) in the node's namespaces
   images    build Landfall's images of the sources as they are now, unless they are there
   load      the same, and have them in the running node; print what pods call them
+  check     exit code 0 if this machine can run it; else say what it lacks
   build     only build what it runs"""
 
-CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "build")
+CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "check", "build")
 
 
 def main() -> int:
@@ -51,6 +52,8 @@ def _do(chosen: argparse.Namespace, rest: Sequence[str]) -> int:
             return _export(cluster.status())
         case "down":
             cluster.down(purge=chosen.purge)
+        case "check":
+            cluster.check()
         case "build":
             _build(control_plane=chosen.control_plane)
         case _:

@@ -56,13 +56,15 @@ class ControlPlane:
         """
         if found := self._existing():
             return found
-        self._check()
+        self.check()
         with locked(self.home / "lock"):
             self._start()
         return self.status()
 
     def down(self, *, purge: bool = False) -> None:
         """Have it stopped and its objects forgotten; its logs and images stay, unless purged."""
+        if not self.home.exists():
+            return
         with locked(self.home / "lock"):
             self._stop()
             if purge:
@@ -94,7 +96,12 @@ class ControlPlane:
             raise Missing(f"{EXISTING}={named}: no such kubeconfig file")
         return Status(True, str(kubeconfig), env=_env(kubeconfig))  # noqa: FBT003
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Let it be started here.
+
+        Raises:
+            Missing: says what this machine lacks.
+        """
         if sys.platform != "linux":
             raise Missing(f"a cluster needs Linux; elsewhere, name one that exists by {EXISTING}=KUBECONFIG-FILE")
 
@@ -135,8 +142,9 @@ class Cluster(ControlPlane):
         images.have(targets, self.node.load)
         return tuple(images.image(target) for target in targets)
 
-    def _check(self) -> None:
-        super(Cluster, self)._check()
+    def check(self) -> None:
+        """See there."""
+        super(Cluster, self).check()
         requirements.check([self.home, cache.folder()], node.HIDDEN)
 
     def _start(self) -> None:

@@ -99,7 +99,7 @@ def remembered(home: Path) -> Network:
 
 def release(home: Path) -> None:
     """Have no link of this home's. The end of its namespace takes it along, too, but in its own time."""
-    while found := links(home):
+    while (home / MEMORY).exists() and (found := links(home)):
         for link in found:
             subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
     (home / MEMORY).unlink(missing_ok=True)
