@@ -80,7 +80,8 @@ def _objects(observed: Observed, chosen: Course, site: Site) -> Iterator[Action]
         yield from _driver(observed, chosen, site, revision, replicas)
     for revision, driver in sorted(observed.drivers.items()):
         if revision not in wanted and not driver.terminating:
-            yield from _gone(observed, revision)
+            yield Delete("Deployment", names.revision_name(observed.name, revision))
+    yield from _abandoned(observed, chosen)
     yield from _forgotten(observed, chosen)
 
 
@@ -141,11 +142,15 @@ def _image(observed: Observed, driver: Driver | None, group: ConsumerGroup, site
     return driver.image if driver else record.image if record else site.image
 
 
-def _gone(observed: Observed, revision: str) -> Iterator[Action]:
-    name = names.revision_name(observed.name, revision)
-    yield Delete("Deployment", name)
-    if f"ConfigMap/{name}" in observed.hashes:
-        yield Delete("ConfigMap", name)
+def _abandoned(observed: Observed, chosen: Course) -> Iterator[Action]:
+    """What revisions ran by that are nothing to the group any more; their drivers may be gone already."""
+    rollout, prefix = chosen.rollout, f"ConfigMap/{observed.name}-"
+    if rollout.stage in _ENDING:
+        return  # it goes with the group
+    needed = {names.revision_name(observed.name, revision) for revision in (rollout.active, rollout.target) if revision}
+    for name in sorted(key.removeprefix("ConfigMap/") for key in observed.hashes if key.startswith(prefix)):
+        if name not in needed:
+            yield Delete("ConfigMap", name)
 
 
 def _forgotten(observed: Observed, chosen: Course) -> Iterator[Action]:

@@ -30,6 +30,17 @@ def test_a_new_group_starts_and_lands() -> None:
     assert world.stages == [Stage.OPENING, Stage.WATCHING, Stage.SETTLED]
 
 
+def test_what_a_revision_ran_by_goes_even_if_its_driver_went_before(world: World) -> None:
+    world.hashes["ConfigMap/clicks-g0-left"] = "left by an operator that died"
+    world.contracts["g0-left"] = group("good")
+
+    world.settle()
+
+    assert [name for name in world.hashes if name.startswith("ConfigMap/")] == [
+        f"ConfigMap/clicks-{next(iter(world.drivers))}"
+    ]
+
+
 def test_executors_are_told_to_the_running_driver(world: World) -> None:
     pod = next(iter(world.drivers.values())).pod
 
