@@ -20,7 +20,7 @@ from landfall_operator.events import Events
 from landfall_operator.kube import Kube, Request
 from landfall_operator.metrics import Metrics, Standing
 from landfall_operator.pods import Site
-from landfall_operator.reconcile import Reconciler
+from landfall_operator.reconcile import Reconciler, Terms
 from landfall_operator.stock import Stock
 from tests.support.cluster import Cluster
 
@@ -87,7 +87,7 @@ async def live(cluster: Cluster, namespace: str, name: str, writes: int | None, 
         async with aiohttp.ClientSession() as session:
             drivers = MortalDrivers(session, metrics, allowance)
             hands = Hands(kube, stock, drivers, Events(kube, metrics, _now), pool)
-            reconciler = Reconciler(stock, drivers, hands, metrics, SITE, _now)
+            reconciler = Reconciler(stock, drivers, hands, metrics, Terms(SITE, _now))
             try:
                 while not enough():
                     await asyncio.to_thread(watch.sweep, kube, stock, (namespace,))
