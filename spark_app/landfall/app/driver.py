@@ -32,7 +32,7 @@ from landfall.app.setbacks import Setbacks
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
 from landfall.contract import ExitCode, Phase
-from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
+from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.landed import LandedSlice, SliceResult
 from landfall.lane import LaneWriter
 from landfall.offsets import TopicPartition
@@ -284,11 +284,15 @@ class Driver:
         for landed in verdict.commit:
             self._setbacks.landed(landed.piece.topic_partition)
         for tp, error in verdict.failed.items():
-            if isinstance(error, Stalled):
+            if isinstance(error, Stalled) and not self._may_skip(error):
                 self.blocked[tp] = error
             else:
                 self._setbacks.failed(tp, now)
             self._failed(cause(error, "RoundFailed"), error)
+
+    def _may_skip(self, error: Stalled) -> bool:
+        """Whether the next look makes a HOLE of it, and the rest can land."""
+        return error.reason is Reason.DATA_LOSS and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
 
     # ------------------------------------------------------------------------------------------------------- aside
 

@@ -101,6 +101,17 @@ def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> Non
     assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(10), *range(20, 30)]
 
 
+def test_offsets_that_expire_while_they_are_read_are_skipped_too_when_the_spec_says_so() -> None:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    store, log = MemoryStore(), TwinLog().write("a", 30)
+    runner = TwinRunner(store, failures={A0: [Stalled(Reason.DATA_LOSS, "offsets [0, 30) are not all there")]})
+    after_next_round(runner, lambda: log.write("a", 30, log_start=20))
+
+    assert driver(group(source={"kafka": kafka}), store, log, runner).run() is ExitCode.OK
+    assert ledger_state(store).totals.skipped == 20
+    assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(20, 30)]
+
+
 def test_a_recreated_topic_stands_still_until_a_new_generation() -> None:
     store, log = MemoryStore(), TwinLog().write("a", 10)
     driver(group(), store, log, TwinRunner(store)).run()
