@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import cache
 from itertools import count
 from typing import TypeVar
@@ -33,7 +34,7 @@ from landfall.contract import LANE, ExitCode
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.landed import LandedSlice
 from landfall.lane import Lane
-from landfall.ledger import Repair, decode
+from landfall.ledger import Hole, Repair, decode
 from landfall.offsets import Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
@@ -47,6 +48,8 @@ from tests.support.twins import TwinLog, TwinRunner, group, landed_offsets, tick
 CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
+LOST_ATTEMPTS = 0.1
+"""How often a task's first attempt uploads and is not heard of again, as under speculation or when an executor is lost."""
 BURST = 0.4
 """How often the next call of a thread is struck, too."""
 MOST_ALIVE = 3
@@ -60,6 +63,14 @@ class Wrong(AssertionError):  # noqa: N818  # the name is the finding
     """Something is there that must not be."""
 
 
+class Loss(StrEnum):
+    """What may be lost besides, for no fault of a driver."""
+
+    UPLOADS = "uploads"
+    COMMITTED = "committed records"
+    ANYTHING = "any records"
+
+
 @dataclass(frozen=True, slots=True)
 class Luck:
     """What a schedule is made of, drawn from its seed.
@@ -69,7 +80,7 @@ class Luck:
         switch: how often another thread goes on.
         strike: how often a call is struck.
         event: how often something happens between two calls.
-        loses_uploads: a lifecycle rule may take uploads; else the log may drop what is committed.
+        loss: a lifecycle rule may take uploads, or the log may drop what is committed, or what is not, and that is skipped.
         refuses: the store may refuse for good.
         repeats: a second completion is a success, as on AWS.
         snapshot_every: as in the spec.
@@ -79,7 +90,7 @@ class Luck:
     switch: float
     strike: float
     event: float
-    loses_uploads: bool
+    loss: Loss
     refuses: bool
     repeats: bool
     snapshot_every: int
@@ -91,7 +102,7 @@ class Luck:
             switch=dice.choice((0.02, 0.1, 0.4)),
             strike=dice.choice((0.0, 0.02, 0.06, 0.15)),
             event=dice.choice((0.05, 0.1, 0.2)),
-            loses_uploads=dice.random() < 0.4,
+            loss=dice.choice((Loss.UPLOADS, Loss.UPLOADS, Loss.COMMITTED, Loss.COMMITTED, Loss.ANYTHING)),
             refuses=dice.random() < 0.5,
             repeats=dice.random() < 0.5,
             snapshot_every=dice.choice((2, 5, 1000)),
@@ -181,21 +192,25 @@ class GatedLog(TwinLog):
 
 
 class ReadingRunner(TwinRunner):
-    """A runner that finds out when the log has dropped what it should read."""
+    """A runner that finds out when the log has dropped what it should read, and loses attempts with all they did."""
 
     log: TwinLog
+    dice: random.Random
 
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
         start = self.log.partitions[piece.topic_partition.topic][piece.topic_partition.partition].log_start
         if piece.offsets.start < start:
             raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {start}")
+        if self.dice.random() < LOST_ATTEMPTS:
+            super()._landed(batch, piece, bad)
         return super()._landed(batch, piece, bad)
 
 
 @cache
-def group_with(snapshot_every: int) -> ConsumerGroup:
+def group_with(snapshot_every: int, on_data_loss: str) -> ConsumerGroup:
     """The group, which takes a snapshot now and then."""
-    return group(tuning={"pollInterval": "5ms", "snapshotEvery": snapshot_every})
+    kafka = {"bootstrapServers": "twin:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
+    return group(source={"kafka": kafka}, tuning={"pollInterval": "5ms", "snapshotEvery": snapshot_every})
 
 
 class Schedule:
@@ -205,7 +220,8 @@ class Schedule:
         self.kind = kind
         self.dice = random.Random(seed)
         self.luck = Luck.of(self.dice)
-        self.of = group_with(self.luck.snapshot_every)
+        skips = self.luck.loss is Loss.ANYTHING
+        self.of = group_with(self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall")
         self.clock, self.names = ticking(), count(1)
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 3)
@@ -279,7 +295,7 @@ class Schedule:
         events: list[Callable[[], object]] = [self._arrive, lambda: self.store.deliver_one(self.dice)]
         if len(alive) < MOST_ALIVE:
             events += [self.start, self.start]
-        if not self.luck.loses_uploads:
+        if self.luck.loss is not Loss.UPLOADS:
             events.append(self._drop)
         if alive:
             one = self.dice.choice(alive)
@@ -312,7 +328,7 @@ class Schedule:
         name = f"D{next(self.names)}"
         batches = count(1)
         runner = ReadingRunner(self.store)
-        runner.log = self.log
+        runner.log, runner.dice = self.log, self.dice
         observer = Observer(self.log, timedelta(0))
         parts = Parts(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
         turns = Turns(
@@ -343,8 +359,11 @@ class Schedule:
             checkpoint = Lane(self.store, self.of.metadata.name, LANE).read().checkpoint
         for tp in checkpoint:
             marks = self.log.partitions[tp.topic][tp.partition]
-            self.log.partitions[tp.topic][tp.partition] = Watermarks(checkpoint[tp], marks.end)
-        self.say("the log drops what is committed")
+            start = checkpoint[tp]
+            if self.luck.loss is Loss.ANYTHING:
+                start = self.dice.randint(marks.log_start, marks.end)
+            self.log.partitions[tp.topic][tp.partition] = Watermarks(start, marks.end)
+        self.say(f"the log drops records: {self.log.partitions}")
 
     def _freeze(self, process: Owner) -> None:
         process.frozen = True
@@ -400,7 +419,7 @@ class Schedule:
         faults = [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED]
         if call.operation in CHANGES:
             faults += [Fault.ANSWER_LOST, Fault.LATE, Fault.LATE]
-        if self.luck.loses_uploads:
+        if self.luck.loss is Loss.UPLOADS:
             faults += [Fault.EXPIRED]
         return self.dice.choice(faults)
 
@@ -455,22 +474,31 @@ class Schedule:
             for offset in range(mark.end)
         )
         landed = landed_offsets(self.store)
-        if landed != written:
-            yield f"missing {sorted((written - landed).items())}, too many {sorted((landed - written).items())}"
+        lane = Lane(self.store, self.of.metadata.name, LANE)
+        records = [decode(seq, body) for seq, body in lane.bodies()]
+        skipped = Counter(
+            (hole.piece.topic_partition.topic, hole.piece.topic_partition.partition, offset)
+            for hole in records
+            if isinstance(hole, Hole)
+            for offset in range(hole.piece.offsets.start, hole.piece.offsets.end)
+        )
+        if landed + skipped != written:
+            missing, too_many = written - landed - skipped, landed + skipped - written
+            yield f"missing {sorted(missing.items())}, too many {sorted(too_many.items())}"
+        if skipped and self.luck.loss is not Loss.ANYTHING:
+            yield f"skipped {sorted(skipped)}"
         yield from self.store.changed
         yield from (f"{p.name}: {p.went_wrong}" for p in self.processes if p.went_wrong)
         report = examine(Opened(self.of, self.store), deep=False)
         yield from map(str, report.findings)
         if report.waiting:
             yield f"{report.waiting} decided uploads wait"
-        lane = Lane(self.store, self.of.metadata.name, LANE)
-        records = [decode(seq, body) for seq, body in lane.bodies()]
         state = lane.read()
         if state != report.chain.state:
             yield "a snapshot gives another state than the whole chain"
-        if (state.totals.landed, state.totals.skipped) != (written.total(), 0):
+        if (state.totals.landed, state.totals.skipped) != (landed.total(), skipped.total()):
             yield f"the ledger counts {state.totals.landed} landed and {state.totals.skipped} skipped of {written.total()}"
-        if not self.luck.loses_uploads and any(isinstance(record, Repair) for record in records):
+        if self.luck.loss is not Loss.UPLOADS and any(isinstance(record, Repair) for record in records):
             yield "a decided upload was lost, though nobody but drivers can have aborted it"
 
 
