@@ -8,6 +8,7 @@ import asyncio
 import base64
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
+_TOKEN_SECONDS = 300.0
+"""How long a token is taken for granted: whoever deletes its Secret gets another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Hands:
         self._drivers = drivers
         self._events = events
         self._pool = pool
-        self._tokens: dict[Key, str] = {}
+        self._tokens: dict[Key, tuple[str, float]] = {}
 
     async def carry_out(self, target: Target, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """Carry out one action.
@@ -141,15 +144,17 @@ class Hands:
         self._stock.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status"))
 
     async def knows_token(self, target: Target) -> bool:
-        """Whether there is a Secret with a control token: asked once, then known."""
-        if target.key not in self._tokens:
+        """Whether there is a Secret with a control token: asked now and then."""
+        known = self._tokens.get(target.key)
+        if known is None or time.monotonic() - known[1] > _TOKEN_SECONDS:
             try:
                 secret = await self._in_thread(
                     self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
                 )
             except Absent:
+                self.forget(target.key)
                 return False
-            self._tokens[target.key] = base64.b64decode(secret["data"]["token"]).decode()
+            self._tokens[target.key] = base64.b64decode(secret["data"]["token"]).decode(), time.monotonic()
         return True
 
     def forget(self, key: Key) -> None:
@@ -226,7 +231,7 @@ class Hands:
             log.info("cannot tell %s", word, extra=about)
             return
         try:
-            await self._drivers.tell(address, word, self._tokens[target.key])
+            await self._drivers.tell(address, word, self._tokens[target.key][0])
         except Unheard as error:
             if isinstance(error, Denied):
                 self.forget(target.key)  # it may have been made anew

@@ -20,10 +20,11 @@ import aiohttp
 import kopf
 from kubernetes import config
 from kubernetes.client import Configuration
+from prometheus_client import disable_created_metrics
 
 from landfall import __version__
 from landfall.contract import ExitCode
-from landfall.errors import Fenced, LandfallError
+from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator import face, logs, watch
 from landfall_operator.apply import Hands
 from landfall_operator.drivers import HttpDrivers
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a signal; returns the exit code, see ``landfall.contract.ExitCode``."""
     settings = read(sys.argv[1:] if arguments is None else arguments, os.environ)
     logs.configure(settings.log_format, settings.log_level)
+    disable_created_metrics()
     code = asyncio.run(_guarded(settings))
     logging.shutdown()
     # threads that wait for an answer must not keep a process alive that has stopped acting
@@ -113,20 +115,32 @@ class Operator:
         log.info("stopped")
 
     async def _lead(self) -> None:
-        await self._served()
-        await asyncio.to_thread(watch.check, self._kube, self._settings.namespaces)
+        await self._prepared()
         await self._lease.acquire()
         await _first(self._lease.keep(), self._watch(), self._sweep())
 
-    async def _served(self) -> None:
-        """Wait until the API server knows ConsumerGroups: kopf would only look for them once."""
-        told = False
-        while not await asyncio.to_thread(self._kube.serves, GROUP):
-            if not told:
-                log.warning("waiting for the CustomResourceDefinition of ConsumerGroups")
-            told = True
+    async def _prepared(self) -> None:
+        """Wait until the API server answers and knows ConsumerGroups, which kopf would only look for once.
+
+        Raises:
+            Refused: a right is missing.
+        """
+        told = ""
+        while waits := await asyncio.to_thread(self._missing):
+            if waits != told:
+                log.warning("waiting for %s", waits)
+            told = waits
             self._lease.looked = time.monotonic()
             await asyncio.sleep(2)
+
+    def _missing(self) -> str:
+        try:
+            if not self._kube.serves(GROUP):
+                return "the CustomResourceDefinition of ConsumerGroups"
+            watch.check(self._kube, self._settings.namespaces)
+        except Retry as error:
+            return f"the API server: {error}"
+        return ""
 
     async def _watch(self) -> None:
         namespaces = self._settings.namespaces

@@ -58,7 +58,8 @@ class Memory:
         told: what drivers said last, by revision.
         samples: of the last half an hour, oldest first.
         wrote: when the status was last written, by the monotonic clock.
-        refused: the metadata.generation whose objects the API server finds invalid, and why.
+        refused: what the API server would not do in the last pass; empty when there was nothing.
+        invalid: the metadata.generation whose objects it finds invalid, if that is why.
         troubles: what drivers were last seen to have, by revision.
         decided: whether a pass was made since the operator started.
     """
@@ -66,7 +67,8 @@ class Memory:
     told: dict[str, gather.Told] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=deque)
     wrote: float = float("-inf")
-    refused: tuple[int, str] | None = None
+    refused: str = ""
+    invalid: int | None = None
     troubles: dict[str, object] = field(default_factory=dict)
     decided: bool = False
 
@@ -155,8 +157,8 @@ class Reconciler:
     def _fault(self, resource: Resource, memory: Memory) -> str:
         """Why a spec that is fine in itself cannot be run."""
         generation = resource.body["metadata"].get("generation", 0)
-        if memory.refused and memory.refused[0] == generation:
-            return memory.refused[1]
+        if memory.refused and memory.invalid == generation:
+            return memory.refused
         return self._stock.rivals(resource.spec) if resource.spec else ""
 
     def _count_troubles(self, key: Key, observed: Observed, memory: Memory) -> None:
@@ -184,17 +186,17 @@ class Reconciler:
                 await self._refused(target, action, failure, memory)
                 return failure
             self._metrics.actions.labels(type(action).__name__).inc()
+        memory.refused, memory.invalid = "", None
         return None
 
     async def _refused(self, target: Target, action: Action, failure: LandfallError, memory: Memory) -> None:
-        """Tell people what only they can put right."""
-        if not isinstance(failure, Refused):
+        """Tell people what only they can put right, once."""
+        if not isinstance(failure, Refused) or memory.refused == str(failure):
             return
-        generation = target.resource.body["metadata"].get("generation", 0)
-        if isinstance(action, Apply) and failure.invalid:
-            memory.refused = (generation, f"{action}: {failure}")
-        said = f"{action if isinstance(action, Apply) else type(action).__name__}: {failure}"
-        await self._hands.announce(target, Announce("Warning", "NotApplied", said))
+        memory.refused = str(failure)
+        invalid = isinstance(action, Apply) and failure.invalid
+        memory.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
+        await self._hands.announce(target, Announce("Warning", "NotApplied", memory.refused))
 
     # ---------------------------------------------------------------------------------------------------- report
 

@@ -1,0 +1,38 @@
+"""How a status is written: only what differs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall_operator.apply import difference
+
+VALUES = st.recursive(
+    st.one_of(st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=3)),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386, as the API server does it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
+    assert merged(before, difference(before, after)) == after
+
+
+@pytest.mark.parametrize("same", [{}, {"a": {"b": [1, 2]}, "c": "d"}])
+def test_there_is_none_between_equals(same: Any) -> None:
+    assert difference(same, same) == {}
