@@ -22,7 +22,7 @@ def kinds() -> list[str]:
     request = urllib.request.Request(SERVED, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"})
     trusted = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     with urllib.request.urlopen(request, timeout=10, context=trusted) as answer:
-        return sorted({resource["kind"] for resource in json.load(answer)["resources"]})
+        return [resource["kind"] for resource in json.load(answer)["resources"] if "/" not in resource["name"]]
 
 
 def ready(operator: str) -> str:
