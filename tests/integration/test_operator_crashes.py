@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.groups import Groups, Json, document
-from tests.support.kubelet import Kubelet
 from tests.support.lives import live
+from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
@@ -108,7 +108,7 @@ def test_a_group_comes_to_the_same_end(story: Story) -> None:
 
     story.edit(state="Suspended", generation=2, image=None)
     story.until(lambda status: status["phase"] == "Suspended")
-    assert story.kubelet.drivers == {}
+    assert story.kubelet.drivers == []
 
     story.edit(state="Running")
     story.until(landed(2))
@@ -117,7 +117,7 @@ def test_a_group_comes_to_the_same_end(story: Story) -> None:
 
     story.groups.kubectl("delete", "cg", "clicks", "--wait=false")
     story.until(lambda status: status["phase"] == "gone")
-    assert (story.kubelet.drivers, story.kubelet.lane("clicks").yielded) == ({}, True)
+    assert (story.kubelet.drivers, story.kubelet.lane("clicks").yielded) == ([], True)
     eventually(story.owned, lambda owned: not owned)
 
 
@@ -144,4 +144,4 @@ def test_a_generation_that_lands_and_fails_is_taken_back(story: Story) -> None:
     story.until(given_up(2))
 
     assert story.opened() == ["g1", "g2", "g1"]
-    eventually(lambda: list(story.kubelet.drivers.values()), lambda left: [d.generation for d in left] == [1])
+    eventually(lambda: story.kubelet.drivers, lambda left: [d.generation for d in left] == [1])
