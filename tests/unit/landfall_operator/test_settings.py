@@ -1,8 +1,13 @@
 """What an operator can be told."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from landfall_operator.settings import read
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "operator.md"
 
 
 def test_flags_win_over_the_environment() -> None:
@@ -51,3 +56,11 @@ def test_a_wrong_flag_is_refused(wrong: list[str], capsys: pytest.CaptureFixture
 
     assert ended.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_the_page_tells_of_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read(["--help"], {})
+
+    told = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--version"}
+    assert set(re.findall(r"`(--[a-z-]+)`", PAGE.read_text())) == told
