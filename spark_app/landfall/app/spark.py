@@ -36,8 +36,9 @@ LOCAL_CONF = {
     "spark.driver.memory": "512m",
 }
 """For a master inside this process: loopback only, and a small JVM, since data never passes through it."""
-LOCAL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""It only schedules: compiling its code well costs more CPU than it ever gives back."""
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+"""Of driver and executors. They only schedule: compiling their code well costs more CPU than it ever gives back, and most
+of it while somebody waits for them to start."""
 
 CONF = {
     "spark.log.level": "ERROR",
@@ -68,8 +69,8 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     if master:
         conf.setMaster(master)
     local = bool(master and master.startswith("local"))
-    java = f"{log4j} {LOCAL_JVM}" if local else log4j
-    settings = {**CONF, **(LOCAL_CONF if local else {}), "spark.driver.extraJavaOptions": java}
+    java = {"spark.driver.extraJavaOptions": f"{log4j} {JVM}", "spark.executor.extraJavaOptions": JVM}
+    settings = {**CONF, **(LOCAL_CONF if local else {}), **java}
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     quiet_py4j()
