@@ -9,10 +9,10 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration sim model crash-hunt bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.done ## Make the virtual environment from the hash-pinned requirements
 
@@ -59,8 +59,8 @@ check: setup ## Format, lint, types, import contracts, dependencies
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
-test: ready tools check ## Everything: check, then all tests
-	@$(PYTEST) $(PARALLEL) tests
+test: ready tools check ## Check, then all tests but those that only `make e2e` runs
+	@$(PYTEST) $(PARALLEL) -m "not full" tests
 
 unit: setup ## Tests of single modules, without the slow ones (seconds)
 	@$(PYTEST) -q $(PARALLEL) -m "not slow" tests/unit
@@ -73,6 +73,12 @@ behaviour: ready ## One suite on every implementation of a protocol
 
 integration: ready tools ## Real Kafka, S3, Spark and Kubernetes API
 	@$(PYTEST) -q $(PARALLEL) tests/integration
+
+e2e: ready tools ## All there is on a real Kubernetes node: helm, operator, Spark pods, Kafka, S3 (Linux, root)
+	@$(PYTEST) -n0 -v tests/e2e
+
+cluster-times: ready tools ## Measure on such a node: apply to commit, kill to commit, hand-over, outage to condition
+	@$(BIN)/python -m tests.bench.cluster
 
 sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs
 	@$(BIN)/python -m tests.sim

@@ -21,6 +21,8 @@ from tests.support.kafka import Broker
 from tests.support.s3 import Bucket, S3Server
 
 SESSION = "LANDFALL_TEST_STATE"
+STACK = "stack"
+"""In it, the folder of the cluster with a node and the servers that its pods reach: see ``tests/e2e``."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,12 +41,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _stop(state: Path) -> None:
-    for kind in (KAFKA, S3):
-        if (state / kind.name).exists():
-            Server(kind, state).down(at_once=True)
-    for kind in KINDS:
-        if kind(state).home.exists():
-            kind(state).down()
+    for folder in (state / STACK, state):
+        for kind in (KAFKA, S3):
+            if (folder / kind.name).exists():
+                Server(kind, folder).down(at_once=True)
+        for cluster in KINDS:
+            if cluster(folder).home.exists():
+                cluster(folder).down()
     shutil.rmtree(state, ignore_errors=True)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.kube import images
+from dev.kube import images, node, requirements
 from dev.kube.cluster import EXISTING, Cluster
+from dev.servers import cache
 from dev.servers.cache import Missing
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Server
+from dev.servers.server import Kind, Server
 
 REGISTRY = "LANDFALL_REGISTRY"
 """Environment variable: where a cluster of yours finds the images ``landfall-operator`` and ``landfall-spark``."""
@@ -34,20 +35,23 @@ class Place:
         Raises:
             Missing: something is, such as the address of a Kafka that pods of your cluster reach.
         """
-        if os.environ.get(EXISTING):
-            self._check()
+        self.check()
         status = self.cluster.up()
         assert status.kubeconfig
         say(f"cluster {status.kubeconfig}")
         env = dict(status.env)
         for kind in (KAFKA, S3):
-            server = Server(kind, self.folder, status.host or "127.0.0.1")
+            server = self.server(kind)
             server.down(at_once=True)
             shutil.rmtree(server.home, ignore_errors=True)
             found = server.up()
             say(f"{found.name:7} {found.address}" + ("" if found.pid else "  (yours)"))
             env |= found.env
         return env
+
+    def server(self, kind: Kind) -> Server:
+        """Kafka or S3, at an address that pods reach."""
+        return Server(kind, self.folder, self.cluster.status().host or "127.0.0.1")
 
     def load_images(self, say: Callable[[str], None]) -> None:
         """Have the images of operator and drivers where pods find them; a cluster of yours finds them by itself."""
@@ -67,7 +71,15 @@ class Place:
         if not os.environ.get(EXISTING):
             self.cluster.down()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Let there be a place.
+
+        Raises:
+            Missing: what this machine lacks for a cluster, or what is not said of yours.
+        """
+        if not os.environ.get(EXISTING):
+            requirements.check([self.cluster.home, cache.folder()], node.HIDDEN)
+            return
         for name in (KAFKA.existing, S3.existing, REGISTRY):
             if not os.environ.get(name):
                 raise Missing(f"with {EXISTING}, {name} must name one that pods of your cluster reach")

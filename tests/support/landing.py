@@ -107,7 +107,7 @@ class Scene:
 
     def lane(self) -> Lane:
         """The ledger, for reading."""
-        return Lane(self._store, "scene", LANE)
+        return Lane(self.store(), "scene", LANE)
 
     def state(self) -> State:
         """What the ledger says."""
@@ -115,7 +115,7 @@ class Scene:
 
     def faults(self, **spec: Any) -> list[str]:
         """What ``fsck --deep`` and ``audit`` find, and every upload that is still open; ``spec`` as it was landed."""
-        report = examine(Opened(self.group(), self._store), deep=True)
+        report = examine(Opened(self.group(), self.store()), deep=True)
         assert report.has_objects, "fsck did not come to the objects"
         audited = self.audited(**spec)
         told = [] if audited.is_whole else [str(audited)]
@@ -134,8 +134,8 @@ class Scene:
         """What landed against what the topics hold now."""
         return audit(in_kafka(self.kafka, *self.topics), in_bucket(self.bucket))
 
-    @property
-    def _store(self) -> Store:
+    def store(self) -> Store:
+        """Of the ledger and all that is landed."""
         return open_store(self.group().spec.output)
 
 

@@ -53,11 +53,6 @@ class Running:
         counted = {(s.labels["verb"], s.labels["kind"]): s.value for s in requests if s.labels["kind"] != "Lease"}
         return {asked: n for asked, n in counted.items() if asked[0] not in {"get", "list", "patch_status"}}
 
-    def asked(self) -> float:
-        """How many requests the API server got of it, but for its lease and watches."""
-        requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
-        return sum(s.value for s in requests if s.labels["kind"] != "Lease")
-
     def _samples(self) -> list[Sample]:
         families = text_string_to_metric_families(self.ask("/metrics")[1])
         return [sample for family in families for sample in family.samples]

@@ -1,0 +1,192 @@
+"""The rest of it (``make e2e``): what goes wrong around a group, and what is asked of it."""
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from landfall.ledger import Holding
+from tests.support.audit import EXACT, events
+from tests.support.operated import NAME, Operated, events_arriving
+from tests.support.stack import CHART, Stack
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
+
+UNREADABLE = {"format": "Json", "timestamp": {"field": "nowhere.to.be.found", "unit": "Milliseconds"}}
+"""How no event can be decoded."""
+
+
+def lands(group: Operated) -> None:
+    """Until it commits for the first time."""
+    group.apply()
+    group.wait_for_commit()
+
+
+def is_sound(group: Operated) -> bool:
+    """Everything there is landed once, and nothing else."""
+    group.wait_until_landed()
+    return group.audit() == EXACT and group.scene.faults() == []
+
+
+def test_a_driver_that_needs_more_memory_says_so(group: Operated, topic: str) -> None:
+    lands(group)
+
+    group.change(driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}})
+    group.wait_for_condition("Ready", "False", "OutOfMemory")
+    group.change(driver=None)
+
+    group.wait_for_condition("Ready", "True", "AsExpected")
+    group.scene.kafka.produce(topic, events(range(5000, 6000)))
+    assert is_sound(group)
+
+
+def test_a_node_is_drained_and_comes_back(group: Operated, topic: str) -> None:
+    lands(group)
+    node, drained = group.node(), group.driver()
+
+    with events_arriving(group.scene, topic), cordoned(group, node):
+        group.cluster.kubectl("drain", node, f"--pod-selector=landfall.dev/group={NAME}", "--force", "--timeout=300s")
+        assert group.ledger().holding is Holding.YIELDED
+        group.wait_for_condition("Ready", "False", "Unschedulable")
+
+    group.wait_for_condition("Ready", "True", "AsExpected")
+    assert group.driver() != drained
+    assert is_sound(group)
+
+
+@contextmanager
+def cordoned(group: Operated, node: str) -> Iterator[None]:
+    group.cluster.kubectl("cordon", node)
+    try:
+        yield
+    finally:
+        group.cluster.kubectl("uncordon", node)
+
+
+def test_a_group_waits_for_a_node_that_fits(group: Operated, topic: str) -> None:
+    group.apply(driver={"nodeSelector": {"nobody": "has-this"}})
+    group.wait_for_condition("Ready", "False", "Unschedulable")
+
+    group.change(driver=None)
+
+    assert is_sound(group)
+
+
+def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_that_goes_on(
+    stack: Stack, group: Operated, topic: str
+) -> None:
+    lands(group)
+
+    with events_arriving(group.scene, topic):
+        group.change(generation=2)
+        group.wait(lambda: group.status()["rollout"].get("target"), "the upgrade has begun")
+        stack.kill_operator()
+        group.wait(lambda: group.status().get("activeGeneration") == 2, "generation 2 is active")
+        group.wait_for_commit()
+
+    assert is_sound(group)
+
+
+def test_an_image_that_does_not_run_is_taken_back(stack: Stack, group: Operated, topic: str) -> None:
+    lands(group)
+    driver = group.driver()
+
+    with events_arriving(group.scene, topic):
+        group.change(image=stack.operator_image(), generation=2)
+        message = group.wait_for_condition("Stalled", "True", "RolledBack")
+        group.wait_for_commit()
+
+    assert "generation 2 was taken back" in message
+    assert (group.status()["activeGeneration"], group.driver()) == (1, driver)
+    assert is_sound(group)
+
+
+def test_a_generation_that_cannot_decode_is_taken_back_once(group: Operated, topic: str) -> None:
+    lands(group)
+
+    with events_arriving(group.scene, topic):
+        group.change(decode=UNREADABLE, generation=2)
+        group.wait_for_condition("Stalled", "True", "RolledBack")
+        group.wait(lambda: group.ledger().generation == 1, "generation 1 opens the ledger again")
+        group.wait_for_commit()
+
+    assert is_sound(group)
+    outcomes = [(o["generation"], o["outcome"]) for o in group.status()["history"]]
+    assert sorted(outcomes) == [(1, "Active"), (2, "RolledBack")]
+    epoch = group.ledger().epoch
+    group.kubectl("annotate", "consumergroup", NAME, "looked=at")
+    group.scene.kafka.produce(topic, events(range(5000, 6000)))
+    assert is_sound(group)
+    assert (group.ledger().epoch, group.condition("Stalled")[1]) == (epoch, "RolledBack")
+
+
+def test_a_suspended_group_goes_on_where_it_stopped(group: Operated, topic: str) -> None:
+    lands(group)
+
+    group.change(state="Suspended")
+    group.wait_for_phase("Suspended")
+    group.wait(lambda: not group.pods("driver") and not group.pods("executor"), "its pods are gone")
+    assert group.ledger().holding is Holding.YIELDED
+    group.scene.kafka.produce(topic, events(range(5000, 6000)))
+    group.change(state="Running")
+
+    assert is_sound(group)
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_store_that_is_away_is_told_and_waited_for(
+    stack: Stack, group: Operated, topic: str, how: signal.Signals
+) -> None:
+    group.apply(output={"s3": {"readTimeout": "3s", "connectTimeout": "3s", "maxAttempts": 2}})
+    group.wait_for_commit()
+    driver = group.driver()
+
+    with events_arriving(group.scene, topic), stack.s3_away(how):
+        group.wait_for_condition("CommitsHealthy", "False", "StoreUnavailable")
+        group.wait(lambda: ("Warning", "StoreUnavailable") in group.events(), "an Event says so")
+        group.wait(lambda: stack.condition(group, "CommitsHealthy") == 0, "a metric, too")
+
+    group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
+    assert is_sound(group)
+    assert group.driver() == driver
+
+
+def test_the_operator_is_upgraded_and_no_driver_notices(
+    stack: Stack, group: Operated, topic: str, tmp_path: Path
+) -> None:
+    stack.install(previous(tmp_path))
+    lands(group)
+    pods, operators = group.running("driver") | group.running("executor"), stack.operators()
+
+    with events_arriving(group.scene, topic):
+        stack.install()
+        group.wait(lambda: operators.isdisjoint(stack.operators()), "another operator runs")
+        group.change(upgrade={"rollback": {"window": "1h"}})
+        group.wait(lambda: group.status()["observedGeneration"] == 2, "it looks after the group")
+        group.wait_for_commit()
+
+    assert group.running("driver") | group.running("executor") == pods
+    assert group.driver()[1] == 0
+    assert is_sound(group)
+
+
+def previous(folder: Path) -> Path:
+    """The chart of the release before this one."""
+    chart = folder / "landfall"
+    shutil.copytree(CHART, chart)
+    about = yaml.safe_load((chart / "Chart.yaml").read_text())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": "0.0.9"}))
+    return chart
+
+
+def test_groups_do_not_get_in_each_others_way(groups: Callable[[], Operated]) -> None:
+    both = groups(), groups()
+    for group in both:
+        group.topic()
+        group.apply()
+
+    assert [is_sound(group) for group in both] == [True, True]

@@ -1,0 +1,112 @@
+"""The core: a group on a real node from ``kubectl apply`` to data in S3, through what happens to groups."""
+
+import pytest
+
+from landfall.ledger import Holding
+from tests.support.audit import EXACT, data_keys, events
+from tests.support.operated import Operated, events_arriving
+
+pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
+
+
+def test_what_is_applied_lands_and_is_told(group: Operated, topic: str) -> None:
+    group.apply()
+
+    group.wait_until_landed()
+    group.wait_for_phase("Running")
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+    columns = group.columns()
+    assert columns.pop("LAST-COMMIT")
+    assert columns.pop("AGE")
+    assert columns == {
+        "NAME": "scene",
+        "PHASE": "Running",
+        "GENERATION": "1",
+        "REPLICAS": "1",
+        "LAG": "0",
+        "LAG-TIME": "0s",
+        "COMMIT-FAILURES": "0",
+    }
+
+
+def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_for_commit()
+
+    with events_arriving(group.scene, topic):
+        killed, epoch = group.running("driver"), group.ledger().epoch
+        group.kill("driver")
+        group.wait(lambda: group.ledger().epoch > epoch, "the next driver opens the ledger")
+        group.wait_for_commit()
+
+    group.wait_until_landed()
+    assert group.running("driver").isdisjoint(killed)
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+
+
+def test_an_executor_that_is_killed_is_replaced(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_for_commit()
+    driver = group.driver()
+
+    with events_arriving(group.scene, topic):
+        killed = group.running("executor")
+        group.kill("executor")
+        group.wait(lambda: group.running("executor") - killed, "another executor runs")
+        group.wait_for_commit()
+
+    group.wait_until_landed()
+    assert group.driver() == driver
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+
+
+def test_a_new_generation_takes_over_under_load(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_for_commit()
+
+    with events_arriving(group.scene, topic):
+        group.change(generation=2)
+        group.wait(lambda: group.ledger().generation == 2, "generation 2 opens the ledger")
+        group.wait_for_commit()
+        group.wait(lambda: group.status().get("activeGeneration") == 2, "the status says so")
+
+    group.wait_until_landed()
+    assert group.status()["plan"]["change"] == "NewGeneration"
+    assert {key.rpartition("/")[2].partition("_")[0] for key in data_keys(group.scene.bucket)} == {"1", "2"}
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+
+
+def test_executors_change_without_another_driver(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_for_commit()
+    driver = group.driver()
+
+    for replicas in (3, 1):
+        group.kubectl("scale", "consumergroup", "scene", f"--replicas={replicas}")
+        group.wait(lambda: group.status().get("replicas") == replicas, f"{replicas} executors are at work")  # noqa: B023
+        group.wait(lambda: len(group.running("executor")) == replicas, f"{replicas} pods run")  # noqa: B023
+
+    group.scene.kafka.produce(topic, events(range(5000, 6000)))
+    group.wait_until_landed()
+    assert group.driver() == driver
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+
+
+def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_until_landed()
+
+    group.kubectl("delete", "consumergroup", "scene", "--wait=false")
+
+    group.wait(lambda: group.kubectl("get", "consumergroups", "-o", "name") == "", "the group is gone")
+    group.wait(lambda: group.kubectl("get", "pods", "-o", "name") == "", "its pods are gone")
+    assert group.ledger().holding is Holding.YIELDED
+    assert (group.audit(), group.scene.faults()) == (EXACT, [])
+
+
+def test_wrong_keys_are_named(group: Operated, topic: str) -> None:
+    group.apply(secret="wrong")
+
+    message = group.wait_for_condition("Stalled", "True", "StoreDenied")
+    assert group.scene.bucket.url in message
+    assert group.condition("StoreSafe")[:2] == ("False", "StoreDenied")
