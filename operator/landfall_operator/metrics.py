@@ -191,7 +191,7 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
     "landfall_group_blocked_topic_partitions": (GaugeMetricFamily, "Topic partitions that wait for a person", ()),
     "landfall_group_commits": (CounterMetricFamily, "Commits in the ledger since its first slot", ()),
     "landfall_group_commit_failures": (CounterMetricFamily, "Failures since the active driver started", ()),
-    "landfall_group_consecutive_commit_failures": (GaugeMetricFamily, "Failures since the last commit", ()),
+    "landfall_group_consecutive_commit_failures": (GaugeMetricFamily, "Failures in a row", ()),
     "landfall_group_last_commit_timestamp_seconds": (GaugeMetricFamily, "When the last commit was made", ()),
     "landfall_group_arriving_records_per_second": (GaugeMetricFamily, "Speed that the topics grow with", ()),
     "landfall_group_landing_records_per_second": (GaugeMetricFamily, "Speed that records are landed with", ()),

@@ -181,6 +181,8 @@ class Driver:
     def _pass(self, now: datetime) -> None:
         try:
             self._look(now)
+            if self.tally.consecutive_failures and self._nothing_is_left():
+                self.tally.consecutive_failures = 0  # no COMMIT would tell that it is over
         except Retry as error:
             self._failed(cause(error, "SourceUnavailable"), error)
             if self._targets is None and now - self._begun > STARTUP_PATIENCE:
@@ -360,6 +362,12 @@ class Driver:
     def unapplied(self) -> int:
         """COMMITs whose objects are not all visible yet."""
         return self._applier.unapplied
+
+    def _nothing_is_left(self) -> bool:
+        """Whether everything that the last look saw is landed and visible."""
+        checkpoint, marks = self.writer.state.checkpoint, self.parts.observer.watermarks
+        landed = all(tp in checkpoint and mark.end <= checkpoint[tp] for tp, mark in marks.items())
+        return landed and not (self.flights or self.unapplied or self.standing())
 
     def flying(self) -> set[TopicPartition]:
         """Topic partitions that are being landed now."""

@@ -58,7 +58,7 @@ def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
         ("landfall_epoch", "Epoch of this driver in the ledger", status.epoch),
         ("landfall_generation", "Generation of the group", status.generation),
         ("landfall_has_lane", "1 while this driver has the lane", status.phase in HAVE_LANE),
-        ("landfall_consecutive_failures", "Failures since the last commit", status.commits.consecutive_failures),
+        ("landfall_consecutive_failures", "Failures in a row", status.commits.consecutive_failures),
     )
 
 

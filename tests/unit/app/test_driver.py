@@ -306,6 +306,24 @@ def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
     assert landed_offsets(store) == written_offsets(log)
 
 
+def test_an_outage_with_nothing_to_land_is_over_when_the_source_answers() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    one = driver(group(), store, log, TwinRunner(store), until_caught_up=False)
+    seen: list[int] = []
+
+    def away_once_landed(_: object) -> None:
+        seen.append(one.tally.consecutive_failures)
+        if one.tally.commits and not one.unapplied:
+            log.error = Retry("broker away") if max(seen) < 3 else None
+        if max(seen) >= 3 and not seen[-1]:
+            one.stop("done")
+
+    one.report = away_once_landed
+
+    assert one.run() is ExitCode.OK
+    assert one.tally.commits == 1
+
+
 def test_a_source_that_never_answers_ends_the_driver() -> None:
     store, log = MemoryStore(), TwinLog()
     log.error = Retry("broker away")
