@@ -105,7 +105,7 @@ class Access:
         request = urllib.request.Request(  # noqa: S310  # always https
             self.server + path, data, {"Authorization": f"Bearer {token}", **(headers or {})}, method=method
         )
-        with opener.open(request, timeout=10) as answer:
+        with opener.open(request, timeout=30) as answer:
             return bytes(answer.read())
 
     def _tokens(self) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Daemons:
         # a clean environment: a proxy or a credential of the user's is none of their business
         env = {"PATH": SYSTEM_PATH, MARK: self._mark(name)}
         with log.open("wb") as output:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [*inside, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -61,16 +61,18 @@ class Daemons:
                 env=env,
                 start_new_session=True,
             )
+        while process.poll() is None and process.pid not in self.pids(name):
+            time.sleep(0.002)  # its environment appears a moment after the process
         return True
 
-    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 90) -> None:
-        """Until it is ready.
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 120) -> None:
+        """Until it is ready; an answer that does not come counts as no.
 
         Raises:
             Missing: it ended or takes too long; carries the end of its log.
         """
         deadline = time.monotonic() + seconds
-        while not ready():
+        while not _holds(ready):
             alive = self.any(name)
             if not alive or time.monotonic() > deadline:
                 what = f"is not ready after {seconds:.0f} s" if alive else "stopped while starting"
@@ -85,7 +87,7 @@ class Daemons:
         Raises:
             Missing: one does not go.
         """
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while pids := list(self.pids(name)):
             if time.monotonic() > deadline:
                 raise Missing(f"{name or self.home}: processes {pids} do not end")
@@ -118,3 +120,9 @@ def _command_line(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
     except OSError:
         return []
+
+
+def _holds(ready: Callable[[], bool]) -> bool:
+    with suppress(OSError):
+        return ready()
+    return False

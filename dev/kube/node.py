@@ -64,7 +64,7 @@ class Node:
             (self.home / folder).mkdir(parents=True, exist_ok=True)
         namespaces = ["--pid", "--fork", "--kill-child", "--mount", "--propagation", "private", "--mount-proc", "--net"]
         self.daemons.start("node", [program("unshare"), *namespaces, "sh", "-ec", self._furnish()])
-        self.daemons.wait("node", lambda: self.init() is not None, 20)
+        self.daemons.wait("node", lambda: self.init() is not None)
         return network.claim(self.home, self._init())
 
     def start(self, place: Network, access: Access) -> None:
@@ -74,10 +74,10 @@ class Node:
             access.apply(path, manifest)
         self._start_containerd()
         self._start_kubernetes(place, access)
-        self.daemons.wait("kubelet", lambda: _is_ready(access), 60)
-        self.daemons.wait("coredns", lambda: answers(place.node, 53), 60)
+        self.daemons.wait("kubelet", lambda: _is_ready(access))
+        self.daemons.wait("coredns", lambda: answers(place.node, 53))
         # the whole way: our route, the node's rules for Services, and back to the API server
-        self.daemons.wait("kube-proxy", lambda: answers(place.service, 443), 60)
+        self.daemons.wait("kube-proxy", lambda: answers(place.service, 443))
 
     def stop(self) -> None:
         """Have nothing of it left but its logs and images."""
@@ -175,7 +175,7 @@ class Node:
     def _start_containerd(self) -> None:
         config = f"{self.home}/config/containerd.toml"
         self.daemons.start("containerd", [program("containerd"), "--config", config], self.inside())
-        self.daemons.wait("containerd", lambda: not self.ctr("version").returncode, 30)
+        self.daemons.wait("containerd", lambda: not self.ctr("version").returncode)
         own = Layout(self.home / "config" / "images")
         own.add(PAUSE_IMAGE, programs.node() / "pause", ["/pause", "-P"])
         self.load(own, PAUSE_IMAGE, PAUSE_IMAGE)
@@ -234,7 +234,7 @@ def _remove_cgroups(top: Path) -> None:
     Raises:
         Missing: some process stays.
     """
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while top.exists():
         for folder in (*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top):
             with suppress(OSError):
