@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dev.kube import images, programs
+from dev.kube import images, programs, requirements
 from dev.kube.cluster import EXISTING, Cluster, ControlPlane, Status
 from dev.servers.cache import Missing
 from dev.servers.cli import NOT_RUNNING
@@ -24,9 +24,10 @@ COMMANDS = """\
   images    build Landfall's images of the sources as they are now, unless they are there
   load      the same, and have them in the running node; print what pods call them
   check     exit code 0 if this machine can run it; else say what it lacks
+  packages  print which of Debian's packages it lacks, for apt-get install
   build     only build what it runs"""
 
-CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "check", "build")
+CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "check", "packages", "build")
 
 
 def main() -> int:
@@ -66,6 +67,8 @@ def _inside(cluster: Cluster, command: str, rest: Sequence[str]) -> None:
     match command:
         case "images":
             images.have()
+        case "packages":
+            print(" ".join(requirements.missing_packages()))
         case "load":
             print("\n".join(cluster.load()))
         case "enter":

@@ -15,6 +15,8 @@ PACKAGES = {
     "iptables": "iptables",
     "conntrack": "conntrack",
     "catatonit": "catatonit",
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
     "openssl": "openssl",
     "ip": "iproute2",
     "nsenter": "util-linux",
@@ -51,6 +53,13 @@ def cni_programs() -> str:
     return found
 
 
+def missing_packages() -> list[str]:
+    """Debian's packages that a node and the building of images need, and that are not there."""
+    missing = [PACKAGES[name] for name in PACKAGES if not shutil.which(name, path=SYSTEM_PATH)]
+    missing += [CNI_PACKAGE] * (not any(Path(folder, "bridge").exists() for folder in CNI_FOLDERS))
+    return list(dict.fromkeys(missing))
+
+
 def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
     """Let a node be started here.
 
@@ -61,13 +70,11 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
     Raises:
         Missing: says everything that is in the way, at once.
     """
-    missing = [PACKAGES[name] for name in PACKAGES if not shutil.which(name, path=SYSTEM_PATH)]
-    missing += [CNI_PACKAGE] * (not any(Path(folder, "bridge").exists() for folder in CNI_FOLDERS))
-    lacks = []
+    lacks, missing = [], missing_packages()
     if os.geteuid() != 0:
         lacks.append("root (without it: `dev/cluster up --control-plane`, which runs no pod)")
     if missing:
-        lacks.append(f"programs: apt-get install --no-install-recommends {' '.join(dict.fromkeys(missing))}")
+        lacks.append(f"programs: apt-get install --no-install-recommends {' '.join(missing)}")
     for folder in folders:
         lacks += [
             f"{folder} elsewhere: below {top} it is hidden from the node" for top in hidden if _below(folder, top)
