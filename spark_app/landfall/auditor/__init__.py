@@ -7,7 +7,7 @@ is worked out anew. Shared are only the group file and the way to log in: addres
 
 ``book`` writes down what is visible and what the ledger names, on disk. ``inspection`` then goes through one committed range
 after the other: ``log`` reads it from Kafka, ``rows`` reads its objects, ``places`` says where each record belongs, and
-``judge`` (pure) compares. In memory is one range at a time, 40 bytes a record, and never a payload that was looked at.
+``judge`` (pure) compares. In memory is one range at a time, some 200 bytes a record, and never a payload that was looked at.
 
 What cannot be compared is counted as unchecked, with the reason, and never passed off as good.
 """

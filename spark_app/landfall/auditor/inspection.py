@@ -245,7 +245,7 @@ class _Inspection:
         flat = array("q")
         for message in audited.cursor.take(piece.start, piece.end):
             flat.extend(self._expected(audited.topic, message, letters, codes))
-        columns = np.array(flat, np.int64).reshape(-1, 3)
+        columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         return Logged(columns[:, 0], columns[:, 1], columns[:, 2])
 
     def _expected(self, topic: str, message: Record, letters: set[int], codes: dict[str, int]) -> tuple[int, int, int]:
