@@ -29,6 +29,8 @@ T = TypeVar("T")
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()
 _LATEST: OffsetSpec = OffsetSpec.latest()
 _RECORD_TIME_SECONDS = 2.0
+_LAST_MILLISECOND = 253_402_300_799_000
+"""Of the year 9999, but for a second."""
 
 
 class KafkaLog:
@@ -192,4 +194,6 @@ def _topic_partition(message: Message) -> TopicPartition | None:
 
 def _time(message: Message) -> datetime | None:
     _, milliseconds = message.timestamp()
-    return datetime.fromtimestamp(milliseconds / 1000, UTC) if message.error() is None and milliseconds >= 0 else None
+    # whoever produces a record may date it in any year, also in none that a calendar has
+    is_known = message.error() is None and 0 <= milliseconds <= _LAST_MILLISECOND
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if is_known else None
