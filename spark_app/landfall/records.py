@@ -22,6 +22,7 @@ from landfall.offsets import TopicPartition
 Int64s = npt.NDArray[np.int64]
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 """Kafka headers: in order, keys may repeat, a value may be null."""
+UNREADABLE_HEADERS = "a header's name is not UTF-8"
 
 FieldValues = Int64s | pa.StringArray | list[object]
 """Values of one payload field, a row each: int64 when all rows hold an integer, Arrow strings (null = absent) when all
@@ -68,7 +69,7 @@ class Records:
 
     @cached_property
     def headers(self) -> pa.ListArray:
-        """Record headers, of type ``HEADERS``; an empty list where there are none."""
+        """Record headers, of type ``HEADERS``; an empty list where there are none, null where they cannot be read."""
         return self.columns.headers()
 
     def take(self, rows: Int64s) -> "Records":

@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.decoders import Wanted
-from landfall.formats import Block, Encoder, Row
+from landfall.formats import Block, Encoder, Row, text
 from landfall.formats.options import Options
-from landfall.records import HEADERS, NO_BAD_ROWS, BadRows, Records
+from landfall.records import HEADERS, UNREADABLE_HEADERS, BadRows, Records
 from landfall.spec import Codec
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
@@ -84,9 +84,10 @@ class Parquet:
         """The whole envelope; the schema, if there is one, is the decoder's."""
         return Wanted(timestamps=True, keys=True, headers=True)
 
-    def refuse(self, records: Records) -> BadRows:  # noqa: ARG002  # the protocol's signature
-        """None: the envelope holds everything, and typed columns are what the decoder could decode."""
-        return NO_BAD_ROWS
+    def refuse(self, records: Records) -> BadRows:
+        """Records whose headers cannot be read: the envelope holds everything else, and typed columns what was decoded."""
+        headers = records.headers
+        return text.refused((headers.is_null() if headers.null_count else None, UNREADABLE_HEADERS))
 
     def encoder(self) -> Encoder:
         """An encoder for a new object."""

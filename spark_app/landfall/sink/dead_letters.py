@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from landfall.formats import Block, Encoder
 from landfall.formats.parquet import ENVELOPE, Parquet, envelope
-from landfall.records import Records
+from landfall.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.sink.rows import Layout
 from landfall.sink.sorting import BadRecord
 
@@ -47,7 +47,29 @@ class DeadLetterEncoder:
 
 
 def letters(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBatch:
-    """The bad records of a chunk, as rows of ``LAYOUT``."""
+    """The bad records of a chunk, as rows of ``LAYOUT``; headers that cannot be read are left out, and that is said."""
     fallen = records.take(np.array([record.row for record in bad], np.int64))
-    said = {"stage": [record.stage for record in bad], "error": [record.error for record in bad]}
-    return LAYOUT.rows(fallen, pa.RecordBatch.from_pydict(said))
+    errors = [record.error for record in bad]
+    headers = fallen.headers
+    if headers.null_count:
+        told = headers.to_pylist()
+        errors = [_told(error) if found is None else error for error, found in zip(errors, told, strict=True)]
+        headers = pa.array([found or [] for found in told], HEADERS)
+    said = {"stage": [record.stage for record in bad], "error": errors}
+    whole = of_columns(
+        fallen.topic_partition,
+        fallen.offsets,
+        fallen.values,
+        timestamps=fallen.timestamps,
+        keys=fallen.keys,
+        headers=headers,
+    )
+    return LAYOUT.rows(whole, pa.RecordBatch.from_pydict(said))
+
+
+def _told(error: str) -> str:
+    return (
+        f"{error}; headers are left out"
+        if error == UNREADABLE_HEADERS
+        else f"{error}; headers are left out: {UNREADABLE_HEADERS}"
+    )

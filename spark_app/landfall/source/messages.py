@@ -5,7 +5,9 @@ Everything here is ``map`` over C functions of the client: per message a handful
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +62,8 @@ class Messages:
         columns = Columns(
             timestamps=lambda: np.fromiter(map(_STAMP, map(Message.timestamp, found)), np.int64, len(found)),
             keys=lambda: pa.array(list(map(Message.key, found)), pa.binary()),
-            headers=lambda: _headers(found),
+            # once: of a message with a header that cannot be read, the client's second answer is broken memory
+            headers=cache(lambda: _headers(found)),
         )
         return Records(tp, self.offsets, pa.array(list(map(Message.value, found)), pa.binary()), columns)
 
@@ -85,6 +88,19 @@ def _full(sizes: Int64s, most_rows: int, enough_bytes: int) -> int:
 
 
 def _headers(found: list[Message]) -> pa.ListArray:
-    if not any(map(Message.headers, found)):
+    """Headers of each; null where a name is not UTF-8: those the client cannot tell."""
+    told: list[list[tuple[str, bytes | None]] | None] = []
+    unreadable: list[int] = []
+    asked: Iterator[Any] = map(Message.headers, found)
+    while len(told) < len(found):
+        try:
+            told.extend(asked)
+        except SystemError:  # by map alone: called by name, the interpreter may notice the error too late
+            unreadable.append(len(told))
+            told.append(None)
+    if not any(told) and not unreadable:
         return pa.ListArray.from_arrays(pa.array(np.zeros(len(found) + 1, np.int32)), _EMPTY_HEADERS)
-    return pa.array([headers or [] for headers in map(Message.headers, found)], HEADERS)
+    rows: list[list[tuple[str, bytes | None]] | None] = [headers or [] for headers in told]
+    for row in unreadable:
+        rows[row] = None
+    return pa.array(rows, HEADERS)
