@@ -14,6 +14,7 @@ Record: TypeAlias = tuple[int, bytes | None, int | None, bytes]
 """Offset, Kafka key, Kafka timestamp, payload."""
 Unpack: TypeAlias = Callable[[bytes], bytes]
 
+_PIECE_BYTES = 1 << 20
 _HADOOP = "org.apache.hadoop.io."
 
 
@@ -87,15 +88,18 @@ class _Bytes:
 
 
 def _exactly(stream: "BinaryIO | _Bytes", count: int) -> bytes:
+    """So many bytes, asked for in pieces: what a damaged length says is never made room for."""
     if count < 0:
         raise ValueError(f"a length of {count}")
-    taken = stream.read(count)
-    while len(taken) < count:
-        more = stream.read(count - len(taken))
+    taken = stream.read(min(count, _PIECE_BYTES))
+    pieces, left = [taken], count - len(taken)
+    while left:
+        more = stream.read(min(left, _PIECE_BYTES))
         if not more:
-            raise EOFError(f"{count - len(taken)} bytes are missing at the end")
-        taken += more
-    return taken
+            raise EOFError(f"{left} bytes are missing at the end")
+        pieces.append(more)
+        left -= len(more)
+    return b"".join(pieces)
 
 
 def _number(stream: "BinaryIO | _Bytes") -> int:

@@ -21,6 +21,7 @@ Key = tuple[int | None, bytes | None, int | None]
 _VERSION = b"SEQ\x06"
 _SYNC_ESCAPE = -1
 _SYNC_BYTES = 16
+_PIECE_BYTES = 1 << 20
 _OPENERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {
         "org.apache.hadoop.io.compress.DefaultCodec": codecs.inflated,
@@ -46,11 +47,13 @@ class _Source:
     def _up_to(self, count: int) -> bytes:
         if count < 0:
             raise ValueError(f"a length of {count} before byte {self.position}")
-        taken = self._stream.read(count)
-        while len(taken) < count and (more := self._stream.read(count - len(taken))):
-            taken += more
-        self.position += len(taken)
-        return taken
+        pieces, left = [], count
+        # in pieces: what a damaged length says is never made room for
+        while left and (more := self._stream.read(min(left, _PIECE_BYTES))):
+            pieces.append(more)
+            left -= len(more)
+        self.position += count - left
+        return b"".join(pieces)
 
     def int32(self) -> int:
         return int.from_bytes(self.take(4), "big", signed=True)
