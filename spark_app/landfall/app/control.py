@@ -17,14 +17,12 @@ from typing import ClassVar, TypeVar, assert_never
 import msgspec
 
 from landfall import __version__
-from landfall.app.http import in_background
+from landfall.app.http import PATIENCE_SECONDS, in_background
 from landfall.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, HandOver, TakeOver, WantExecutors
 
 log = logging.getLogger(__name__)
 
 BODY_BYTES = 4096
-PATIENCE_SECONDS = 10
-"""How long a client may keep us waiting."""
 
 Word = WantExecutors | HandOver | TakeOver
 WORDS: Mapping[str, type[Word]] = {EXECUTORS_PATH: WantExecutors, YIELD_PATH: HandOver, OPEN_PATH: TakeOver}

@@ -4,11 +4,13 @@
 driver again would not help), 503 when the loop is dead, stalled, fenced, or has not passed for ``STUCK``.
 """
 
+import sys
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,6 +24,8 @@ from landfall.contract import Phase, Status
 STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1
 """How long ``shutdown`` may have to wait."""
+PATIENCE_SECONDS = 10
+"""How long a client may keep a thread waiting."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status       progress, as JSON\n/metrics      for Prometheus\n"
@@ -68,6 +72,7 @@ def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         server_version = f"landfall/{__version__}"
+        timeout = PATIENCE_SECONDS
 
         def do_GET(self) -> None:
             code, kind, body = _answer(self.path.split("?")[0], board, registry)
@@ -83,13 +88,20 @@ def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
     return in_background(host, port, Handler)
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up or keep us waiting: anybody could fill the log with them."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def in_background(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
     """Answer in threads until ``shutdown``.
 
     Raises:
         OSError: the port is taken.
     """
-    server = ThreadingHTTPServer((host, port), handler)
+    server = _Server((host, port), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True).start()
     return server
