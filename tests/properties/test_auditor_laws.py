@@ -2,12 +2,9 @@
 
 import io
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,10 +13,9 @@ from landfall.auditor import rows
 from landfall.auditor.places import Places
 from landfall.formats import Block
 from landfall.offsets import TopicPartition
-from landfall.records import HEADERS, Records, of_columns
 from landfall.sink.sorting import Sorter
 from landfall.spec import GroupSpec, MissingTimestamp, TimeUnit
-from tests.support.auditing import Message
+from tests.support.auditing import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
 
@@ -28,17 +24,6 @@ def spec(**fields: Any) -> GroupSpec:
     output = {"url": "file:///out", "format": "Json", **fields.pop("output", {})}
     source = {"kafka": {"bootstrapServers": "localhost:1", "topics": ["clicks"]}}
     return GroupSpec.model_validate({"source": source, "output": output, **fields})
-
-
-def records(messages: Sequence[Message]) -> Records:
-    return of_columns(
-        CLICKS,
-        np.array([m.at for m in messages], np.int64),
-        pa.array([m.held for m in messages], pa.binary()),
-        timestamps=np.array([m.stamp for m in messages], np.int64),
-        keys=pa.array([m.named for m in messages], pa.binary()),
-        headers=pa.array([list(m.tagged) for m in messages], HEADERS),
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
@@ -82,10 +67,10 @@ def test_what_was_written_is_read_as_what_kafka_held(output: Any, messages: list
     group = spec(output=output)
     format_ = registry.output_format(group.output)
     messages = [Message(7 * i, m.held, m.named, m.stamp, m.tagged) for i, m in enumerate(messages)]
-    refused = set(format_.refuse(records(messages)).rows.tolist())
+    refused = set(format_.refuse(of_messages(CLICKS, messages)).rows.tolist())
     messages = [m for i, m in enumerate(messages) if i not in refused]
     encoder = format_.encoder()
-    pieces = [records(messages[i : i + cut]) for i in range(0, len(messages), cut)]
+    pieces = [of_messages(CLICKS, messages[i : i + cut]) for i in range(0, len(messages), cut)]
     body = b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
 
     way = rows.rows_of(group)
@@ -171,7 +156,7 @@ def test_a_record_belongs_where_it_is_put(
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
     ]
     put: dict[int, str | None] = {m.at: None for m in messages}
-    for partition, landed in Sorter.of(group).sort(records(messages)).outputs:
+    for partition, landed in Sorter.of(group).sort(of_messages(CLICKS, messages)).outputs:
         put |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
     places = Places.of(group)

@@ -3,6 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import pyarrow as pa
+
+from landfall.offsets import TopicPartition
+from landfall.records import HEADERS, Records, of_columns
+
 
 @dataclass(frozen=True)
 class Message:
@@ -28,6 +34,18 @@ class Message:
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return list(self.tagged) or None
+
+
+def of_messages(tp: TopicPartition, messages: Sequence[Message]) -> Records:
+    """The same as the writer's columns."""
+    return of_columns(
+        tp,
+        np.array([m.at for m in messages], np.int64),
+        pa.array([m.held for m in messages], pa.binary()),
+        timestamps=np.array([m.stamp for m in messages], np.int64),
+        keys=pa.array([m.named for m in messages], pa.binary()),
+        headers=pa.array([list(m.tagged) for m in messages], HEADERS),
+    )
 
 
 @dataclass(frozen=True)

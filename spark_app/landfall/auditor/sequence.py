@@ -135,4 +135,6 @@ def _long(key: bytes) -> tuple[int, bytes | None, int | None]:
 
 def _packed(key: bytes) -> tuple[int, bytes | None, int | None]:
     fields = msgpack.unpackb(_payload(key), strict_map_key=False)
+    if not isinstance(fields, dict) or not isinstance(fields.get(1), int):
+        raise ValueError(f"a key without an offset: {fields!r:.100}")  # noqa: TRY004  # damaged data
     return fields[1], fields.get(2), fields.get(3)
