@@ -1,0 +1,163 @@
+"""Secrets planted wherever one can be given, and then looked for in everything a driver says, serves, writes and starts."""
+
+import json
+import signal
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from landfall.contract import EXECUTORS_PATH, ExitCode
+from tests.support.audit import events
+from tests.support.kafka import Message
+from tests.support.landing import Scene
+from tests.support.processes import Pod, Processes
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("drivers")]
+
+PASSWORD, IN_A_LINE, IN_ENV = "pl4nted-in-a-file", "pl4nted-in-a-line", "pl4nted-in-env"
+WRONG_KEY = "pl4nted-wrong-s3-key"
+PLANTED = "pl4nted"
+"""What all have in common, so that also a part of one is found."""
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as Kubernetes mounts secrets; the plain environment holds a wrong key only."""
+    keys = scene.bucket.server.env
+    folder = tmp_path / "secrets"
+    plant(folder / "kafka", {"properties": f"sasl.username=somebody\nssl.key.password={IN_A_LINE}\n"})
+    plant(folder / "kafka", {"sasl.password": PASSWORD})
+    for name, secret in (("s3", keys["AWS_SECRET_ACCESS_KEY"]), ("wrong", WRONG_KEY)):
+        plant(folder / name, {"AWS_ACCESS_KEY_ID": keys["AWS_ACCESS_KEY_ID"], "AWS_SECRET_ACCESS_KEY": secret})
+    monkeypatch.setenv("LANDFALL_SECRETS", str(folder))
+    monkeypatch.setenv("KAFKA_PASSWORD", IN_ENV)
+    return folder
+
+
+def plant(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
+    """A group with a secret of each kind, the interpolated one among its plain properties."""
+    found = scene.document(
+        kafka={
+            "propertiesSecretRef": {"name": "kafka"},
+            "properties": {"sasl.oauthbearer.client.secret": "${KAFKA_PASSWORD}", **kafka},
+        },
+        badRecords={"maxRatio": "0.5"},
+        tuning={"sparkConf": {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "false"}},
+    )
+    found["spec"]["output"]["s3"]["credentialsSecretRef"] = {"name": s3}
+    return found
+
+
+def given_away(scene: Scene, pod: Pod, folder: Path) -> set[str]:
+    """Where one of the planted secrets, or a real one, is seen."""
+    secrets = (PLANTED, pod.token, scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
+    return {where for where, text in everything(scene, pod, folder) if any(secret in text for secret in secrets)}
+
+
+def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]]:
+    """All that others may see, by where."""
+    yield "log", pod.said
+    yield "termination message", pod.termination.read_text()
+    for process in pod.left():
+        with suppress(psutil.Error):
+            yield f"command line of {process.name()}", " ".join(process.cmdline())
+    for key in scene.bucket.keys("_landfall/"):
+        yield key, scene.bucket.read(key).decode("latin-1")
+    for page in served(pod):
+        yield page, fetched(page)
+    for file in folder.rglob("*"):
+        if file.is_file() and not {"secrets", "token"} & {*file.relative_to(folder).parts}:
+            yield str(file), file.read_text("latin-1")
+
+
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def served(pod: Pod) -> Iterator[str]:
+    """Pages of the driver, and of Spark's own UI."""
+    if pod.popen.poll() is not None:
+        return
+    driver = pod._url("serving")
+    yield from (f"{driver}{path}" for path in ("/", "/status", "/metrics", "/healthcheck", "/version"))
+    ui = ui_of(pod)
+    (application,) = json.loads(fetched(f"{ui}/api/v1/applications"))
+    api = f"{ui}/api/v1/applications/{application['id']}"
+    yield from (f"{ui}/{page}/" for page in ("environment", "jobs", "stages", "executors"))
+    yield from (f"{api}/{page}" for page in ("environment", "jobs", "stages", "allexecutors"))
+
+
+def ui_of(pod: Pod) -> str:
+    """Where Spark's UI listens: the port of its JVM that answers as one."""
+    for listening in (c for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN):
+        url = f"http://127.0.0.1:{listening.laddr.port}"
+        with suppress(OSError, ValueError):
+            json.loads(fetched(f"{url}/api/v1/applications"))
+            return url
+    raise AssertionError("Spark's UI does not listen")
+
+
+def test_no_secret_is_given_away_by_a_driver_at_work(
+    scene: Scene, secrets: Path, processes: Processes, tmp_path: Path
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, [*events(range(200)), Message(b"no json"), Message(None)])
+    pod = processes.pod(document(scene), "secretive")
+    pod.until(lambda s: s["commits"]["total"] and not s["lag_records"] and not s["commits"]["unapplied"], "all landed")
+    scene.kafka.delete_topic(topic)  # from now on something fails
+    assert pod.tell(EXECUTORS_PATH, wanted=2) == 202
+    other = Pod(pod.popen, pod.log, pod.mark, pod.revision, "another token", pod.termination)
+    assert other.tell(EXECUTORS_PATH, wanted=3) == 401
+
+    assert scene.bucket.keys("_landfall/scene/dead-letters/")
+    assert given_away(scene, pod, tmp_path) == set()
+
+    pod.send(signal.SIGTERM)
+    assert pod.end() == ExitCode.OK, pod.said
+    assert given_away(scene, pod, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"s3": "wrong"}, ExitCode.STALLED),
+        ({"s3": "absent"}, ExitCode.USAGE),
+        ({"socket.timeout.ms": "${KAFKA_PASSWORD}"}, ExitCode.USAGE),
+        ({"no.such.property": "${KAFKA_PASSWORD}"}, ExitCode.USAGE),
+    ],
+    ids=["wrong key", "no such secret", "wrong value", "unknown property"],
+)
+def test_no_secret_is_given_away_by_a_driver_that_cannot_start(
+    scene: Scene, secrets: Path, processes: Processes, tmp_path: Path, spec: dict[str, str], code: ExitCode
+) -> None:
+    scene.topic()
+
+    pod = processes.pod(document(scene, **spec), "refused")
+
+    assert pod.end() == code, pod.said
+    assert pod.termination.read_text()
+    assert given_away(scene, pod, tmp_path) == set()
+
+
+def test_what_is_looked_for_would_be_found(scene: Scene, secrets: Path, processes: Processes, tmp_path: Path) -> None:
+    """A user who writes a secret into ``sparkConf`` has it on the JVM's command line and in Spark's UI."""
+    scene.kafka.produce(scene.topic(), events(range(10)))
+    careless = document(scene)
+    careless["spec"]["tuning"]["sparkConf"]["spark.careless"] = WRONG_KEY
+    pod = processes.pod(careless, "careless")
+    pod.until(lambda s: s["commits"]["total"], "something landed")
+
+    assert "command line of java" in given_away(scene, pod, tmp_path)
+    assert any("environment" in where for where in given_away(scene, pod, tmp_path))
