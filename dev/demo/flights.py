@@ -57,7 +57,11 @@ def events() -> Iterator[tuple[str, str, int, bytes]]:
 
 
 def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> int:
-    """Produce all flights, spread over this many seconds, or as fast as it goes; returns their bytes."""
+    """Produce all flights, now and spread over this many seconds, or, with 0, at once and dated by their departure.
+
+    Returns:
+        Their bytes.
+    """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -69,7 +73,7 @@ def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> 
     )
     size, begun = 0, time.monotonic()
     for number, (name, key, when, event) in enumerate(events(), 1):
-        while not _accepted(producer, name, event, key=key, timestamp=when, on_delivery=_must_arrive):
+        while not _accepted(producer, name, event, key=key, timestamp=0 if over else when, on_delivery=_must_arrive):
             producer.poll(0.1)
         size += len(event)
         if number % STEP == 0:

@@ -28,7 +28,7 @@ class Story:
 
     def say(self, text: str) -> None:
         """One line, indented."""
-        self.console.print(f"   {text}")
+        self.console.print(f"   {text}", soft_wrap=True)
 
     def show(self, output: str) -> None:
         """What a command printed, as it is."""

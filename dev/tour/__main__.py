@@ -79,6 +79,8 @@ def _deeds(tour: Tour) -> None:
             tour.upgrade("partition")
     with story.phase("The rest arrives and lands"), watching(story.show):
         tour.finish()
+    with story.phase("kubectl patch: state: Suspended; both drain"), watching(story.show):
+        tour.suspend()
 
 
 def _look_around(story: Story, place: Place) -> None:

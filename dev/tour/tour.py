@@ -111,6 +111,12 @@ class Tour:
             "both groups say that nothing is left",
         )
 
+    def suspend(self) -> None:
+        """Both groups drain and hand their lanes over to nobody."""
+        for name in NAMES:
+            self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"state":"Suspended"}}')
+        wait(lambda: all(self._status(name)["phase"] == "Suspended" for name in NAMES), "both groups are suspended")
+
     def groups(self) -> list[Group]:
         """Their YAML with the addresses filled in."""
         env, folder = {**self.landfall.env, "BUCKET": self.bucket.name}, self.landfall.folder

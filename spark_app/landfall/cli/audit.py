@@ -86,7 +86,7 @@ def _asides(out: Console, findings: Findings) -> None:
         if number := sum(account.unchecked.get(reason, 0) for account in findings.accounts.values()):
             out.print(f"[yellow]unchecked: {console.count(number)} {reason}[/yellow]")
     if findings.waiting:
-        out.print(f"{findings.waiting} COMMITs were left out: their objects are not visible yet")
+        out.print(f"COMMITs left out, as their objects are not visible yet: {findings.waiting}")
     if findings.strangers:
         out.print(f"{console.count(findings.strangers)} objects are not Landfall's")
 

@@ -134,7 +134,7 @@ def _show(verified: Verified, *, by_topic_partition: bool) -> None:
         out.print(f"and {console.count(len(verified.faults) - SHOWN)} more objects")
     if verified.unapplied:
         out.print(
-            f"{verified.unapplied} COMMITs were left out: the ledger does not say yet that their objects are visible"
+            f"COMMITs left out, as the ledger does not say yet that their objects are visible: {verified.unapplied}"
         )
     out.print(
         "[green]every record is there once[/green]"

@@ -55,7 +55,7 @@ def test_verify_tells_which_object_is_gone(made: Landed, capsys: Captured) -> No
 def test_verify_leaves_out_what_is_not_applied_and_other_topics(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
 
-    assert "1 COMMITs were left out" in ran(capsys, "verify", made.file)[1]
+    assert "visible: 1" in ran(capsys, "verify", made.file)[1]
     assert json.loads(ran(capsys, "verify", made.file, "orders", "--json")[1])["expected"] == 0
 
 
