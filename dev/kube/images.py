@@ -48,6 +48,16 @@ def image(target: str) -> str:
     return f"{REGISTRY}/landfall-{target}:dev"
 
 
+def check() -> None:
+    """Let images be built here.
+
+    Raises:
+        Missing: says what this machine lacks.
+    """
+    for name in ("buildah",) if os.environ.get(BASE) else ("buildah", "mmdebstrap"):
+        cache.tool(name, "building images", name)
+
+
 def have(targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], object] = lambda *_: None) -> None:
     """Have images of the sources as they are now, and use each of them: the layout, its name there, and what pods call it.
 

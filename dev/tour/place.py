@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.kube import images, node, requirements
+from dev.kube import images
 from dev.kube.cluster import EXISTING, Cluster
-from dev.servers import cache
 from dev.servers.cache import Missing
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
@@ -78,7 +77,8 @@ class Place:
             Missing: what this machine lacks for a cluster, or what is not said of yours.
         """
         if not os.environ.get(EXISTING):
-            requirements.check([self.cluster.home, cache.folder()], node.HIDDEN)
+            self.cluster.check()
+            images.check()
             return
         for name in (KAFKA.existing, S3.existing, REGISTRY):
             if not os.environ.get(name):

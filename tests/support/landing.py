@@ -114,12 +114,19 @@ class Scene:
         return self.lane().read()
 
     def faults(self, **spec: Any) -> list[str]:
-        """What ``fsck --deep`` and ``audit`` find, and every upload that is still open; ``spec`` as it was landed."""
+        """All ``findings``, and every upload that is still open."""
+        return self.findings(**spec) + self.bucket.open_uploads()
+
+    def findings(self, **spec: Any) -> list[str]:
+        """What ``fsck --deep`` and ``audit`` find; ``spec`` as it was landed.
+
+        Of a task that was killed an upload may stay open until it is swept.
+        """
         report = examine(Opened(self.group(), self.store()), deep=True)
         assert report.has_objects, "fsck did not come to the objects"
         audited = self.audited(**spec)
         told = [] if audited.is_whole else [str(audited)]
-        return [str(finding) for finding in report.findings] + told + self.bucket.open_uploads()
+        return [str(finding) for finding in report.findings] + told
 
     def audited(self, **spec: Any) -> Findings:
         """What ``landfall audit`` says."""

@@ -13,7 +13,7 @@ from typing import Any
 from kubernetes import client
 
 from landfall.ledger import State
-from tests.support.audit import Audit, audit, events, in_bucket, in_kafka
+from tests.support.audit import EXACT, Audit, audit, events, in_bucket, in_kafka
 from tests.support.cluster import Cluster, Refused
 from tests.support.landing import Scene
 
@@ -24,6 +24,9 @@ NAME = "scene"
 KEYS = "s3"
 """Name of the Secret with the keys to the bucket."""
 PARTITIONS = 2
+
+SOUND: tuple[Audit, list[str]] = (EXACT, [])
+"""Everything is landed once, and no rule of the ledger is broken."""
 
 Json = Mapping[str, Any]
 
@@ -155,7 +158,16 @@ class Operated:
         """Until all that the topics hold is committed, visible, and told."""
         self.wait(self._has_caught_up, "everything is committed")
         self.wait(lambda: not self.audit().missing, "everything committed is visible")
-        self.wait(lambda: self.status().get("lag", {}).get("records") == 0, "the status says so")
+        self.wait(self._is_told, "the status says so")
+
+    def _is_told(self) -> bool:
+        status, commits = self.status(), self.ledger().totals.commits
+        return "lag" in status and (status["lag"]["records"], status["commits"]["total"]) == (0, commits)
+
+    def verdict(self) -> tuple[Audit, list[str]]:
+        """How what landed in the end differs from what should have, and what fsck and audit say; see ``SOUND``."""
+        self.wait_until_landed()
+        return self.audit(), self.scene.findings()
 
     def _has_caught_up(self) -> bool:
         checkpoint = self.ledger().checkpoint
