@@ -1,6 +1,7 @@
 """Secrets planted wherever one can be given, and then looked for in everything a driver says, serves, writes and starts."""
 
 import json
+import random
 import signal
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from dev.servers.ports import PORTS
 from landfall.contract import EXECUTORS_PATH, ExitCode
 from tests.support.audit import events
 from tests.support.kafka import Message
@@ -47,13 +49,14 @@ def plant(folder: Path, files: Mapping[str, str]) -> None:
 
 def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
     """A group with a secret of each kind, the interpolated one among its plain properties."""
+    ui = random.choice(PORTS[:-20])
     found = scene.document(
         kafka={
             "propertiesSecretRef": {"name": "kafka"},
             "properties": {"sasl.oauthbearer.client.secret": "${KAFKA_PASSWORD}", **kafka},
         },
         badRecords={"maxRatio": "0.5"},
-        tuning={"sparkConf": {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "false"}},
+        tuning={"sparkConf": {"spark.ui.enabled": "true", "spark.ui.port": str(ui), "spark.eventLog.enabled": "false"}},
     )
     found["spec"]["output"]["s3"]["credentialsSecretRef"] = {"name": s3}
     return found
@@ -100,13 +103,12 @@ def served(pod: Pod) -> Iterator[str]:
 
 
 def ui_of(pod: Pod) -> str:
-    """Where Spark's UI listens: the port of its JVM that answers as one."""
-    for listening in (c for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN):
-        url = f"http://127.0.0.1:{listening.laddr.port}"
-        with suppress(OSError, ValueError):
-            json.loads(fetched(f"{url}/api/v1/applications"))
-            return url
-    raise AssertionError("Spark's UI does not listen")
+    """Where Spark's UI listens: on the port that it was told, or on one of the sixteen after it."""
+    group = json.loads((pod.termination.parent / "group.json").read_text())
+    told = int(group["spec"]["tuning"]["sparkConf"]["spark.ui.port"])
+    listening = {c.laddr.port for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    (port,) = listening & {*range(told, told + 17)}
+    return f"http://127.0.0.1:{port}"
 
 
 def test_no_secret_is_given_away_by_a_driver_at_work(
