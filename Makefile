@@ -12,7 +12,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup
 .PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.done ## Make the virtual environment from the hash-pinned requirements
 
