@@ -53,6 +53,11 @@ class Running:
         counted = {(s.labels["verb"], s.labels["kind"]): s.value for s in requests if s.labels["kind"] != "Lease"}
         return {asked: n for asked, n in counted.items() if asked[0] not in {"get", "list", "patch_status"}}
 
+    def asked(self) -> float:
+        """How many requests the API server got of it, but for its lease and watches."""
+        requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
+        return sum(s.value for s in requests if s.labels["kind"] != "Lease")
+
     def _samples(self) -> list[Sample]:
         families = text_string_to_metric_families(self.ask("/metrics")[1])
         return [sample for family in families for sample in family.samples]
@@ -89,6 +94,10 @@ class Operators:
     namespace: str
     folder: Path
     begun: list[Running] = field(default_factory=list)
+    host: str = ""
+    """Where they find the API server, if not where it is."""
+    pod: str = ""
+    """What all of them are called, if they are to have the same name."""
 
     def allow(self, rules: Sequence[Any] = rights.GROUPS) -> None:
         """Let the operator's account do this and hold its lease; whatever it was allowed before, it no longer is."""
@@ -117,7 +126,7 @@ class Operators:
             *("--image", "landfall:1", "--log-format", "text", "--log-level", "DEBUG", "--interval", "3"),
             *options,
         ]
-        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig())}
+        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig()), "POD_NAME": self.pod}
         with log.open("wb") as output:
             popen = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
@@ -144,12 +153,11 @@ class Operators:
         """Of the account: a real token, no certificate."""
         ours = self.cluster.as_account(self.namespace, OPERATOR).configuration
         token = str(ours.api_key["authorization"]).removeprefix("Bearer ")
+        where = {"server": self.host or ours.host, "certificate-authority": str(ours.ssl_ca_cert)}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": "c", "cluster": {"server": ours.host, "certificate-authority": str(ours.ssl_ca_cert)}}
-            ],
+            "clusters": [{"name": "c", "cluster": where}],
             "users": [{"name": "u", "user": {"token": token}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

@@ -249,7 +249,7 @@ class Kubelet:
         headers = {"Authorization": self._authorization} if self._authorization else {}
         connector = aiohttp.TCPConnector(ssl=self._ssl, limit=16)
         async with aiohttp.ClientSession(self._host, headers=headers, connector=connector) as self._api:
-            self._faces = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=0)
+            self._faces = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=0.1)
             await self._faces.setup()
             await self._make_node()
             self._ready.set()

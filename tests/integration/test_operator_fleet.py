@@ -1,0 +1,116 @@
+"""Many groups at once all come to their end, and people who write at the same time as the operator are not overrun."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.groups import Groups, Json, document
+from tests.support.operators import Operators
+from tests.support.played import Kubelet
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+MANY = 50
+PATIENCE = 400.0
+
+
+@pytest.fixture
+def kubelet(groups: Groups) -> Iterator[Kubelet]:
+    with Kubelet(groups.cluster, groups.namespace).running() as made:
+        yield made
+
+
+@pytest.fixture
+def operators(groups: Groups, tmp_path: Path) -> Iterator[Operators]:
+    made = Operators(groups.cluster, groups.namespace, tmp_path)
+    made.allow()
+    with made.clearing():
+        yield made
+
+
+def gist(group: Json) -> tuple[Any, ...]:
+    """Whether it is where it should be."""
+    status = group.get("status", {})
+    return status.get("phase"), status.get("rollout", {}).get("stage"), status.get("observedGeneration")
+
+
+def test_many_groups_at_once_all_come_to_their_end(groups: Groups, operators: Operators, kubelet: Kubelet) -> None:
+    operators.lead()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: groups.create(document(f"group-{n}")), range(MANY)))
+
+    eventually(
+        lambda: list(map(gist, groups.list())), lambda seen: seen == [("Running", "Settled", 1)] * MANY, PATIENCE
+    )
+    assert sorted(kubelet.begun.values()) == [1] * MANY
+    groups.kubectl("delete", "cg", "--all", "--wait=false")
+    eventually(groups.list, lambda left: not left, PATIENCE)
+    assert kubelet.drivers == []
+
+
+def test_edits_made_while_the_operator_writes_are_all_seen(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    operators.lead()
+    groups.create(document())
+    eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
+
+    for replicas in range(2, 22):
+        groups.patch_scale("clicks", replicas)
+        groups.patch("clicks", {"metadata": {"labels": {"edit": str(replicas)}}})
+        groups.patch_status("clicks", {"status": {"phase": "Pending"}})
+
+    seen = eventually(
+        lambda: groups.read("clicks"), lambda group: gist(group) == ("Running", "Settled", generation(group)), PATIENCE
+    )
+    eventually(lambda: [driver.wanted for driver in kubelet.drivers], lambda wanted: wanted == [21], PATIENCE)
+    assert (seen["metadata"]["labels"]["edit"], list(kubelet.begun.values())) == ("21", [1])
+
+
+def generation(group: Json) -> int:
+    return int(group["metadata"]["generation"])
+
+
+def test_an_edit_that_is_not_valid_leaves_the_last_valid_one_in_force(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    operators.lead()
+    groups.create(document())
+    eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
+
+    groups.patch("clicks", {"spec": {"image": "other:1", "source": {"kafka": {"exclude": "a("}}}})
+
+    told = eventually(lambda: spec_valid(groups), lambda seen: seen["status"] == "False", PATIENCE)
+    assert told["message"].startswith("spec.source.kafka.exclude: not a regular expression: 'a('")
+    assert [(driver.image, driver.phase) for driver in kubelet.drivers] == [("landfall:1", "Running")]
+
+    groups.patch("clicks", {"spec": {"source": {"kafka": {"exclude": "a"}}}})
+
+    eventually(lambda: spec_valid(groups), lambda seen: seen["status"] == "True", PATIENCE)
+    eventually(lambda: [d.image for d in kubelet.drivers], lambda images: images == ["other:1"], PATIENCE)
+
+
+def spec_valid(groups: Groups) -> Json:
+    conditions = groups.read("clicks")["status"]["conditions"]
+    return next(condition for condition in conditions if condition["type"] == "SpecValid")
+
+
+def test_a_driver_that_does_not_hand_over_in_time_is_fenced(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    operators.lead()
+    groups.create(document(image="deaf:1", upgrade__drainTimeout="1s"))
+    eventually(lambda: kubelet.lane("clicks").opened, lambda opened: len(opened) == 1, PATIENCE)
+
+    groups.patch("clicks", {"spec": {"image": "good:2"}})
+
+    opened = eventually(lambda: kubelet.lane("clicks").opened, lambda opened: len(opened) == 2, PATIENCE)
+    eventually(
+        lambda: groups.read("clicks")["status"]["rollout"]["active"], lambda active: active == opened[1], PATIENCE
+    )
+    assert kubelet.landing("clicks") == [opened[1]]

@@ -1,0 +1,77 @@
+"""``kill -9`` of the operator's process, again and again, just when the API server has done what it was asked to."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.gate import Gate
+from tests.support.groups import Groups, Json, document
+from tests.support.operators import Operators
+from tests.support.played import Kubelet
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(900)
+
+PATIENCE = 200.0
+WRITES = 5
+"""That an operator lives for: so few kills, in the midst of everything it does."""
+
+
+@pytest.fixture
+def kubelet(groups: Groups) -> Iterator[Kubelet]:
+    with Kubelet(groups.cluster, groups.namespace).running() as made:
+        yield made
+
+
+@pytest.fixture
+def gate(groups: Groups) -> Iterator[Gate]:
+    with Gate(groups.cluster).open() as made:
+        yield made
+
+
+@pytest.fixture
+def operators(groups: Groups, gate: Gate, tmp_path: Path) -> Iterator[Operators]:
+    """All of one pod, so the next one has the lease at once; they know no other way than by the gate."""
+    made = Operators(groups.cluster, groups.namespace, tmp_path, host=f"http://127.0.0.1:{gate.port}", pod="operator-0")
+    made.allow()
+    with made.clearing():
+        yield made
+
+
+def status(groups: Groups) -> Json:
+    found = groups.list()
+    return found[0].get("status", {}) if found else {"phase": "gone"}
+
+
+def dead_or(popen: subprocess.Popen[bytes], there: Callable[[], bool]) -> bool:
+    return popen.poll() is not None or there()
+
+
+def test_an_operator_that_is_killed_again_and_again_gets_there(
+    groups: Groups, gate: Gate, operators: Operators, kubelet: Kubelet
+) -> None:
+    def until(phase: str, generation: int | None = None) -> None:
+        def there() -> bool:
+            seen = status(groups)
+            return seen.get("phase") == phase and generation in {None, seen.get("activeGeneration")}
+
+        while not there():
+            popen = operators.start().popen
+            gate.after(WRITES, popen.kill)
+            eventually(partial(dead_or, popen, there), bool, PATIENCE)
+            popen.kill()
+            popen.wait()
+
+    groups.create(document(generation=1))
+    until("Running", 1)
+    groups.patch("clicks", {"spec": {"generation": 2}})
+    until("Running", 2)
+    groups.kubectl("delete", "cg", "clicks", "--wait=false")
+    until("gone")
+
+    assert [revision.partition("-")[0] for revision in kubelet.lane("clicks").opened] == ["g1", "g2"]
+    assert sorted(kubelet.begun.values()) == [1, 1]
+    assert (len(operators.begun) > 5, kubelet.drivers) == (True, [])
