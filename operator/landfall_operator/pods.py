@@ -112,6 +112,8 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, site: Site)
         or driver_name(group.metadata.name),
         "spark.kubernetes.executor.podTemplateFile": f"{GROUP_FOLDER}/executor.json",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        # of a pod that was deleted by force Spark learns only when it looks: half a minute late by its default
+        "spark.kubernetes.executor.apiPollingInterval": "10s",
         "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
         "spark.kubernetes.allocation.batch.delay": "1s",
         "spark.kubernetes.allocation.batch.size": "20",
