@@ -61,7 +61,10 @@ class Place:
         """What helm must know of the images."""
         if os.environ.get(EXISTING):
             return ("--set", f"image.registry={os.environ[REGISTRY]}")
-        return ("--set", f"image.registry={images.REGISTRY},image.operator.tag=dev,image.spark.tag=dev")
+        # the tag stays, so the digest says to a cluster that runs already that there is another operator to start
+        digest = self.cluster.node.images()[images.image("operator")]
+        annotation = f"operator.podAnnotations.digest={digest}"
+        return ("--set", f"image.registry={images.REGISTRY},image.operator.tag=dev,image.spark.tag=dev,{annotation}")
 
     def down(self) -> None:
         """Stop what is ours."""
