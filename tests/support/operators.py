@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -98,6 +99,8 @@ class Operators:
     """Where they find the API server, if not where it is."""
     pod: str = ""
     """What all of them are called, if they are to have the same name."""
+    _over: threading.Event = field(default_factory=threading.Event)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def allow(self, rules: Sequence[Any] = rights.GROUPS) -> None:
         """Let the operator's account do this and hold its lease; whatever it was allowed before, it no longer is."""
@@ -140,12 +143,26 @@ class Operators:
         started.wait_until_leading()
         return started
 
+    def keep(self, *options: str) -> None:
+        """Have one that leads, and another one whenever it ends, as a Deployment has: one that cannot renew its lease does end."""
+        threading.Thread(target=self._again, args=(self.start(*options), options), daemon=True).start()
+        eventually(lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 4 * PATIENCE)
+
+    def _again(self, running: Running, options: Sequence[str]) -> None:
+        while not self._over.is_set():
+            running.popen.wait()
+            with self._starting:
+                if not self._over.is_set():
+                    running = self.start(*options)
+
     @contextmanager
     def clearing(self) -> Iterator["Operators"]:
         """Let none of them outlive the block."""
         try:
             yield self
         finally:
+            with self._starting:
+                self._over.set()
             for running in self.begun:
                 running.kill()
 
