@@ -111,8 +111,12 @@ class Rounds:
         except Exception:  # a fault of ours in one group is no reason to leave the others alone
             log.exception("pass failed", extra=about)
             asked = None
-        backoff = min(LONGEST, 2.0**failures) * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
-        return "failed", max(asked or 0.0, backoff)
+        return "failed", max(asked or 0.0, backoff(failures))
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row, with jitter."""
+    return min(LONGEST, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:

@@ -20,10 +20,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from itertools import count
-from typing import TypeVar
 
 import stamina
 
+from landfall import layout
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.tally import Tally
@@ -34,7 +34,7 @@ from landfall.contract import LANE, ExitCode
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.landed import LandedSlice
 from landfall.lane import Lane
-from landfall.ledger import Hole, Repair, decode
+from landfall.ledger import Hole, Record, Repair, decode
 from landfall.offsets import Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
@@ -43,7 +43,7 @@ from landfall.store import Upload
 from landfall.store.faults import Call, Fault, Operation
 from landfall.store.memory import MemoryStore
 from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
-from tests.support.twins import TwinLog, TwinRunner, group, landed_offsets, ticking
+from tests.support.twins import TwinLog, TwinRunner, group, ticking
 
 CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
 REVISIONS = ("", "a", "b")
@@ -56,7 +56,8 @@ MOST_ALIVE = 3
 MOST_STEPS = 20_000
 """After this many, a schedule has run astray."""
 
-T = TypeVar("T")
+Offsets = Counter[tuple[str, int, int]]
+"""How often a record is there, by topic id, Kafka partition and offset."""
 
 
 class Wrong(AssertionError):  # noqa: N818  # the name is the finding
@@ -69,6 +70,7 @@ class Loss(StrEnum):
     UPLOADS = "uploads"
     COMMITTED = "committed records"
     ANYTHING = "any records"
+    TOPICS = "a topic, created again under its name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Luck:
         switch: how often another thread goes on.
         strike: how often a call is struck.
         event: how often something happens between two calls.
-        loss: a lifecycle rule may take uploads, or the log may drop what is committed, or what is not, and that is skipped.
+        loss: a lifecycle rule may take uploads; or the log may drop what is committed, or what is not, and that is skipped;
+            or a topic may be deleted and created again, and later drivers may be of a higher generation.
         refuses: the store may refuse for good.
         repeats: a second completion is a success, as on AWS.
         snapshot_every: as in the spec.
@@ -102,7 +105,7 @@ class Luck:
             switch=dice.choice((0.02, 0.1, 0.4)),
             strike=dice.choice((0.0, 0.02, 0.06, 0.15)),
             event=dice.choice((0.05, 0.1, 0.2)),
-            loss=dice.choice((Loss.UPLOADS, Loss.UPLOADS, Loss.COMMITTED, Loss.COMMITTED, Loss.ANYTHING)),
+            loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
             refuses=dice.random() < 0.5,
             repeats=dice.random() < 0.5,
             snapshot_every=dice.choice((2, 5, 1000)),
@@ -196,21 +199,29 @@ class ReadingRunner(TwinRunner):
 
     log: TwinLog
     dice: random.Random
+    read_from: dict[tuple[str, str], str]
+    """Per object's key and token, the id of the topic that was read."""
 
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
-        start = self.log.partitions[piece.topic_partition.topic][piece.topic_partition.partition].log_start
-        if piece.offsets.start < start:
-            raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {start}")
+        topic, partition = piece.topic_partition.topic, piece.topic_partition.partition
+        marks, topic_id = self.log.partitions[topic][partition], self.log.ids[topic]
+        if piece.offsets.start < marks.log_start:
+            raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {marks.log_start}")
+        if piece.offsets.end > marks.end:
+            raise Retry(f"{piece}: the log ends at {marks.end}")
         if self.dice.random() < LOST_ATTEMPTS:
             super()._landed(batch, piece, bad)
-        return super()._landed(batch, piece, bad)
+        landed = super()._landed(batch, piece, bad)
+        self.read_from |= {(o.upload.key, o.upload.token): topic_id for o in landed.objects}
+        return landed
 
 
 @cache
-def group_with(snapshot_every: int, on_data_loss: str) -> ConsumerGroup:
+def group_with(generation: int, snapshot_every: int, on_data_loss: str) -> ConsumerGroup:
     """The group, which takes a snapshot now and then."""
     kafka = {"bootstrapServers": "twin:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
-    return group(source={"kafka": kafka}, tuning={"pollInterval": "5ms", "snapshotEvery": snapshot_every})
+    tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every}
+    return group(generation=generation, source={"kafka": kafka}, tuning=tuning)
 
 
 class Schedule:
@@ -220,8 +231,10 @@ class Schedule:
         self.kind = kind
         self.dice = random.Random(seed)
         self.luck = Luck.of(self.dice)
-        skips = self.luck.loss is Loss.ANYTHING
-        self.of = group_with(self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall")
+        self.generations = 1
+        self.read_from: dict[tuple[str, str], str] = {}
+        self.former: Offsets = Counter()
+        """Records of topics that are gone, by topic id."""
         self.clock, self.names = ticking(), count(1)
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 3)
@@ -232,7 +245,13 @@ class Schedule:
         self._dying: Task | None = None
         self._struck: Task | None = None
         self._tell = tell
+        self.lane = Lane(self.store, self.of(1).metadata.name, LANE)
         self.stage = Stage(self.choose)
+
+    def of(self, generation: int) -> ConsumerGroup:
+        """The group, of a generation."""
+        skips = self.luck.loss is Loss.ANYTHING
+        return group_with(generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall")
 
     def run(self) -> None:
         """Play it to its end.
@@ -247,6 +266,7 @@ class Schedule:
         self.stage.play()
         self._settle()
         self.say("all late effects come, and one driver lands the rest")
+        self.generations += 1
         last = self.start("", until_caught_up=True)
         self.stage.play()
         if last.code is not ExitCode.OK:
@@ -295,7 +315,9 @@ class Schedule:
         events: list[Callable[[], object]] = [self._arrive, lambda: self.store.deliver_one(self.dice)]
         if len(alive) < MOST_ALIVE:
             events += [self.start, self.start]
-        if self.luck.loss is not Loss.UPLOADS:
+        if self.luck.loss is Loss.TOPICS:
+            events.append(self._recreate)
+        elif self.luck.loss is not Loss.UPLOADS:
             events.append(self._drop)
         if alive:
             one = self.dice.choice(alive)
@@ -328,12 +350,13 @@ class Schedule:
         name = f"D{next(self.names)}"
         batches = count(1)
         runner = ReadingRunner(self.store)
-        runner.log, runner.dice = self.log, self.dice
+        runner.log, runner.dice, runner.read_from = self.log, self.dice, self.read_from
         observer = Observer(self.log, timedelta(0))
         parts = Parts(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
+        of = self.of(self.generations if until_caught_up else self.dice.randint(1, self.generations))
         turns = Turns(
-            self.of,
-            Lane(self.store, self.of.metadata.name, LANE),
+            of,
+            self.lane,
             parts,
             Tally(self.clock()),
             lambda _: None,
@@ -343,7 +366,7 @@ class Schedule:
             _inbox=Queue(),  # type: ignore[arg-type]  # its twin
         )
         process = Process(name, turns)
-        self.say(f"{name} starts, revision {turns.revision or 'none'}")
+        self.say(f"{name} starts, revision {turns.revision or 'none'}, generation {of.spec.generation}")
         self.processes.append(process)
         process.task = self.stage.spawn(process, "driver", process.run)
         return process
@@ -356,7 +379,7 @@ class Schedule:
 
     def _drop(self) -> None:
         with self._aside():
-            checkpoint = Lane(self.store, self.of.metadata.name, LANE).read().checkpoint
+            checkpoint = self.lane.read().checkpoint
         for tp in checkpoint:
             marks = self.log.partitions[tp.topic][tp.partition]
             start = checkpoint[tp]
@@ -364,6 +387,22 @@ class Schedule:
                 start = self.dice.randint(marks.log_start, marks.end)
             self.log.partitions[tp.topic][tp.partition] = Watermarks(start, marks.end)
         self.say(f"the log drops records: {self.log.partitions}")
+
+    def _recreate(self) -> None:
+        topic = self.dice.choice(("a", "b"))
+        self.former += self._records(topic)
+        self.log.ids[topic] += "'"
+        self.log.partitions[topic] = [Watermarks(0, self.dice.randrange(30)) for _ in self.log.partitions[topic]]
+        self.generations += self.dice.choice((0, 1, 1))
+        self.say(f"topic {self.log.ids[topic]} is created in place of the one before: {self.log.partitions[topic]}")
+
+    def _records(self, topic: str) -> Offsets:
+        """What a topic was given, by its id."""
+        return Counter(
+            (self.log.ids[topic], partition, offset)
+            for partition, marks in enumerate(self.log.partitions[topic])
+            for offset in range(marks.end)
+        )
 
     def _freeze(self, process: Owner) -> None:
         process.frozen = True
@@ -467,39 +506,51 @@ class Schedule:
             raise Wrong("; ".join(wrong))
 
     def _findings(self) -> Iterator[str]:
-        written = Counter(
-            (topic, partition, offset)
-            for topic, marks in self.log.partitions.items()
-            for partition, mark in enumerate(marks)
-            for offset in range(mark.end)
-        )
-        landed = landed_offsets(self.store)
-        lane = Lane(self.store, self.of.metadata.name, LANE)
-        records = [decode(seq, body) for seq, body in lane.bodies()]
-        skipped = Counter(
-            (hole.piece.topic_partition.topic, hole.piece.topic_partition.partition, offset)
-            for hole in records
-            if isinstance(hole, Hole)
-            for offset in range(hole.piece.offsets.start, hole.piece.offsets.end)
-        )
-        if landed + skipped != written:
-            missing, too_many = written - landed - skipped, landed + skipped - written
-            yield f"missing {sorted(missing.items())}, too many {sorted(too_many.items())}"
-        if skipped and self.luck.loss is not Loss.ANYTHING:
-            yield f"skipped {sorted(skipped)}"
+        records = [decode(seq, body) for seq, body in self.lane.bodies()]
+        landed, skipped = self._landed(), self._skipped(records)
+        yield from self._unaccounted(landed, skipped)
         yield from self.store.changed
         yield from (f"{p.name}: {p.went_wrong}" for p in self.processes if p.went_wrong)
-        report = examine(Opened(self.of, self.store), deep=False)
+        report = examine(Opened(self.of(1), self.store), deep=False)
         yield from map(str, report.findings)
         if report.waiting:
             yield f"{report.waiting} decided uploads wait"
-        state = lane.read()
+        state = self.lane.read()
         if state != report.chain.state:
             yield "a snapshot gives another state than the whole chain"
         if (state.totals.landed, state.totals.skipped) != (landed.total(), skipped.total()):
-            yield f"the ledger counts {state.totals.landed} landed and {state.totals.skipped} skipped of {written.total()}"
+            yield f"{landed.total()} landed, {skipped.total()} skipped; the ledger counts {state.totals}"
         if self.luck.loss is not Loss.UPLOADS and any(isinstance(record, Repair) for record in records):
             yield "a decided upload was lost, though nobody but drivers can have aborted it"
+
+    def _unaccounted(self, landed: Offsets, skipped: Offsets) -> Iterator[str]:
+        written = self._records("a") + self._records("b")
+        gone = landed & self.former
+        missing, too_many = written - landed - skipped, landed + skipped - written - gone
+        if missing or too_many:
+            yield f"missing {sorted(missing.items())}, too many {sorted(too_many.items())}"
+        if skipped and self.luck.loss is not Loss.ANYTHING:
+            yield f"skipped {sorted(skipped)}"
+
+    def _landed(self) -> Offsets:
+        """Every record in a visible object, by the id of the topic that it was read from."""
+        found: Offsets = Counter()
+        for stat in self.store.list_after(""):
+            with suppress(ValueError):
+                name = layout.parse_key(stat.key)
+                visible = self.store.stat(stat.key)
+                topic_id = self.read_from.get((stat.key, visible.token if visible else ""), "nobody")
+                with self.store.open(stat.key) as stream:
+                    found.update((topic_id, name.partition, int(line)) for line in stream.read().split())
+        return found
+
+    def _skipped(self, records: list[Record]) -> Offsets:
+        holes = [record.piece for record in records if isinstance(record, Hole)]
+        return Counter(
+            (self.log.ids[hole.topic_partition.topic], hole.topic_partition.partition, offset)
+            for hole in holes
+            for offset in range(hole.offsets.start, hole.offsets.end)
+        )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and its test, are needed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -47,3 +47,10 @@ class SweepsThoughFenced(Driver):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._chores._is_fenced = lambda: False
+
+
+class LandsANamesake(Driver):
+    """Nobody asks which topic it was that was read."""
+
+    def _strangers(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
+        return {}

@@ -1,5 +1,6 @@
 """The repository keeps the shape that its tools rely on."""
 
+import os
 import re
 import subprocess
 import sys
@@ -49,3 +50,10 @@ def test_the_wheel_holds_both_packages() -> None:
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
     assert packages == ["operator/landfall_operator", "spark_app/landfall"]
+
+
+@pytest.mark.xdist_group("of its own")
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there is only one worker")
+def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist tells it by the name, and with a pytest it does not know, it says nothing and groups nothing."""
+    assert request.node.nodeid.endswith("@of its own")

@@ -52,7 +52,9 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
         for partition in range(topic.partitions):
             tp = TopicPartition(topic.name, partition)
             member = state.members.get(tp)
-            if member is None:
+            if member is None and state.generation <= state.retired.get(tp, -1):
+                recreated[tp] = _named_before(tp, state)
+            elif member is None:
                 enter.append(tp)
             elif member.topic_id == topic.topic_id:
                 continue
@@ -62,6 +64,11 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
             else:
                 recreated[tp] = Stalled(Reason.TOPIC_RECREATED, _recreated(tp, member.topic_id, topic, state))
     return Changes(tuple(enter), tuple(leave), recreated)
+
+
+def _named_before(tp: TopicPartition, state: State) -> Stalled:
+    text = f"{tp}: recreated, and generation {state.generation} landed its former life: raise spec.generation"
+    return Stalled(Reason.TOPIC_RECREATED, f"{text} above {state.retired[tp]}")
 
 
 def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
@@ -151,8 +158,7 @@ def gates(
             if tp.topic in kafka.topics or last_ends.get(tp, at) > at:
                 blocked[tp] = _missing(tp, at, last_ends.get(tp, at))
         elif state.generation <= state.retired.get(tp, -1):
-            text = f"{tp}: recreated, and generation {state.generation} landed its former life: raise spec.generation"
-            blocked[tp] = Stalled(Reason.TOPIC_RECREATED, f"{text} above {state.retired[tp]}")
+            blocked[tp] = _named_before(tp, state)
         elif marks.log_start > at and kafka.on_data_loss == "SkipAndRecord":
             holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
         elif marks.log_start > at:

@@ -64,7 +64,8 @@ def remake(
     batch = Batch(_as_of(group, next(iter(wanted))), token)
     (result,) = runner.run(batch, [(before.piece,)])
     if isinstance(result, FailedSlice):
-        if isinstance(result.error, Retry):
+        is_gone = isinstance(result.error, Stalled) and result.error.reason in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}
+        if not is_gone:
             raise result.error
         raise Stalled(Reason.OBJECT_LOST, f"{before.piece}: {sorted(wanted)} cannot be made again: {result.error}")
     made = {o.upload.key: o for o in result.objects if o.upload.key in keys}

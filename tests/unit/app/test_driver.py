@@ -288,6 +288,17 @@ def test_a_lost_upload_whose_range_is_gone_stalls_with_the_range() -> None:
     assert one.tally.message.startswith("ObjectLost")
 
 
+def test_a_repair_that_the_store_refuses_says_so() -> None:
+    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    runner = TwinRunner(store)
+    denied = Stalled(Reason.STORE_DENIED, "the credentials expired")
+    after_next_round(runner, lambda: runner.failures.update({A0: [denied]}))
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.STALLED
+    assert one.tally.message == "StoreDenied: the credentials expired"
+
+
 def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
     store, log = MemoryStore(), TwinLog().write("a", 10)
     log.error = Retry("broker away")

@@ -46,6 +46,13 @@ def test_a_new_generation_lands_a_recreated_topic_from_its_start() -> None:
     assert (found.enter, found.leave, found.recreated) == ((A0,), (A0,), {})
 
 
+def test_after_a_rollback_a_recreated_topic_that_left_does_not_enter() -> None:
+    found = changes(replace(state(), retired={A0: 2}), [Topic("a", "new", 1)])
+
+    assert found.enter == ()
+    assert "raise spec.generation above 2" in str(found.recreated[A0])
+
+
 def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
     of = state(a0=(5, "id", 1), b0=(5, "id", 1), c0=(5, "id", 1))
     b0, c0, d0 = (TopicPartition(name, 0) for name in "bcd")

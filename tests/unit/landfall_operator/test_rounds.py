@@ -6,7 +6,7 @@ import pytest
 
 from landfall_operator.kube import Busy, Conflict
 from landfall_operator.metrics import Metrics, Standing
-from landfall_operator.rounds import Rounds
+from landfall_operator.rounds import Rounds, backoff
 
 KEY = ("logs", "clicks")
 
@@ -79,6 +79,11 @@ async def test_a_pass_that_fails_is_followed_by_another(fault: Exception, outcom
     await passes.more(2)
     assert ended(metrics, outcome) == 1
     await made.stop()
+
+
+@pytest.mark.parametrize(("failures", "least", "most"), [(0, 0.5, 1), (2, 2, 4), (9, 7.5, 15), (10**6, 7.5, 15)])
+async def test_failures_are_waited_out_longer_and_longer(failures: int, least: float, most: float) -> None:
+    assert least <= backoff(failures) <= most
 
 
 async def test_a_group_that_is_gone_is_no_longer_looked_at() -> None:
