@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +26,10 @@ PACKAGES = {
     "mount": "mount",
 }
 """Debian's package of each program."""
+
+TRIAL = "mkdir lower upper work all && mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work landfall all"
+CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+"""The old hierarchy's, else the unified one's."""
 
 CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 CNI_PACKAGE = "containernetworking-plugins"
@@ -79,8 +85,21 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
         lacks += [
             f"{folder} elsewhere: below {top} it is hidden from the node" for top in hidden if _below(folder, top)
         ]
+    lacks += [refusal for folder in [*folders][:1] if not lacks and (refusal := _refused(folder))]
     if lacks:
         raise Missing("a cluster with a node needs\n" + "\n".join(f"  {lack}" for lack in lacks))
+
+
+def _refused(folder: Path) -> str | None:
+    """What a container or sandbox around us denies: namespaces, overlay mounts below this folder, or cgroups."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as trial:
+        argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "sh", "-ec", TRIAL]
+        done = subprocess.run(argv, cwd=trial, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"namespaces with mounts of their own, which are denied: {done.stderr.strip()}"
+    cgroups = next((path for path in CGROUPS if path.is_dir()), None)
+    return None if cgroups and os.access(cgroups, os.W_OK) else f"cgroups: {CGROUPS[-1]} cannot be written"
 
 
 def _below(folder: Path, top: str) -> bool:
