@@ -80,7 +80,7 @@ def test_a_kill_of_the_one_that_hands_over_loses_and_repeats_nothing(
     old, new = both(scene, processes, old_strike="KILL before create YIELD")
     scene.kafka.produce(topic, events(range(2000, 2300)))
 
-    old.tell(YIELD_PATH, to="new")
+    old.tell_its_last(YIELD_PATH, to="new")
     assert old.end() == -signal.SIGKILL, old.said
     assert new.get("/status")[1]["phase"] == "Standby"
     assert new.tell(OPEN_PATH) == 202

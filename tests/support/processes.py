@@ -68,18 +68,22 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def left(self) -> list[psutil.Process]:
-        """Processes of this run that are there: the driver, its JVM, its Python workers."""
-        return [process for process in psutil.process_iter() if self._started(process)]
+        """Processes of this run that are there: the driver, its JVM, its Python workers.
+
+        ``info`` holds what they were when they were seen, for some are gone a moment later.
+        """
+        seen = psutil.process_iter(["ppid", "name", "cmdline"])
+        return [process for process in seen if self._started(process)]
 
     def jvm(self) -> psutil.Process:
-        """Its Spark."""
-        (jvm,) = (process for process in self.left() if process.name() == "java")
+        """Its Spark; not what that forks, which is named so until it is another program."""
+        (jvm,) = (p for p in self.left() if (p.info["name"], p.info["ppid"]) == ("java", self.popen.pid))
         return jvm
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers that run its tasks; not their daemon, which makes new ones."""
-        python = [process for process in self.left() if "pyspark.daemon" in process.cmdline()]
-        return [process for process in python if process.ppid() in {parent.pid for parent in python}]
+        python = [process for process in self.left() if "pyspark.daemon" in (process.info["cmdline"] or ())]
+        return [process for process in python if process.info["ppid"] in {parent.pid for parent in python}]
 
     def _started(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
@@ -122,7 +126,7 @@ class Pod(Process):
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON of a page; 0 when it does not answer."""
         try:
-            with urllib.request.urlopen(self._url("serving") + path, timeout=10) as answer:
+            with urllib.request.urlopen(self._url("serving") + path, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -138,10 +142,15 @@ class Pod(Process):
             method="POST",
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:  # as above
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # as above
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
+
+    def tell_its_last(self, path: str, **document: object) -> None:
+        """Tell it something that it is struck dead for: perhaps before it has answered."""
+        with suppress(ConnectionError):
+            self.tell(path, **document)
 
     def until(self, condition: Callable[[Any], object], what: str) -> Any:
         """The first ``/status`` of which this holds."""
