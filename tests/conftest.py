@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dev.kube.cluster import KINDS, ControlPlane
 from dev.servers.kafka import KAFKA
@@ -23,6 +24,10 @@ from tests.support.s3 import Bucket, S3Server
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
 """In it, the folder of the cluster with a node and the servers that its pods reach: see ``tests/e2e``."""
+
+# A busy machine is slow, not wrong: pytest's own time limit is enough.
+settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("landfall")
 
 
 def pytest_configure(config: pytest.Config) -> None:

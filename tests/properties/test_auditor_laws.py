@@ -5,7 +5,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall import registry
@@ -61,7 +61,6 @@ OUTPUTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(output=OUTPUTS, messages=MESSAGES, cut=st.integers(1, 20))
 def test_what_was_written_is_read_as_what_kafka_held(output: Any, messages: list[Message], cut: int) -> None:
     group = spec(output=output)
@@ -132,7 +131,6 @@ DOCUMENTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(
     documents=DOCUMENTS,
     stamps=st.lists(st.integers(-1, 2**44), min_size=8, max_size=8),

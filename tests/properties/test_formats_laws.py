@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.formats import Block, Format
@@ -52,7 +52,6 @@ def written(of: Format, whole: Records, cut: int) -> bytes:
     return b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
 
 
-@settings(deadline=None)
 @given(of=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
 def test_what_is_not_refused_comes_back_however_it_was_cut(of: Format, rows: Rows, cut: int) -> None:
     whole = held(of, rows)
@@ -66,7 +65,6 @@ def test_what_is_not_refused_comes_back_however_it_was_cut(of: Format, rows: Row
         assert [row.offset for row in found] == whole.offsets.tolist()
 
 
-@settings(deadline=None)
 @given(mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS)
 def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
     found = list(mode.rows(io.BytesIO(written(mode, records(rows), 7))))
@@ -78,13 +76,11 @@ def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(of=FORMATS, rows=ROWS, cut=st.integers(1, 20))
 def test_the_same_blocks_give_the_same_bytes(of: Format, rows: Rows, cut: int) -> None:
     assert written(of, held(of, rows), cut) == written(of, held(of, rows), cut)
 
 
-@settings(deadline=None)
 @given(rows=ROWS, cut=st.integers(1, 20))
 def test_json_lines_are_one_for_each_row(rows: Rows, cut: int) -> None:
     json = Json.of({})

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import layout
@@ -214,7 +214,7 @@ class Scripted:
             yield of_messages(self._tp, self._found[start : start + self._cut])
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(drawn=MESSAGES, topic=TOPICS, decode=DECODES, route=ROUTES, output=OUTPUTS, cut=st.integers(1, 12))
 def test_whatever_comes_is_landed_or_dead_lettered(
     drawn: Any, topic: str, decode: Any, route: Any, output: Any, cut: int

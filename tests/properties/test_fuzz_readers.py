@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, BinaryIO
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import ledger
@@ -129,7 +129,7 @@ FULL: dict[str, Any] = {
 }
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(path=PLACES, value=ANYTHING)
 def test_a_spec_is_good_or_refused_in_words(path: list[int], value: object) -> None:
     document = changed(FULL, path, value)
@@ -140,7 +140,6 @@ def test_a_spec_is_good_or_refused_in_words(path: list[int], value: object) -> N
     assert getattr(refused, "reason", Reason.SPEC_INVALID) is Reason.SPEC_INVALID
 
 
-@settings(deadline=None)
 @given(ANYTHING)
 def test_any_document_is_a_group_or_refused_in_words(document: object) -> None:
     with pytest.raises(Stalled):
@@ -161,7 +160,7 @@ def chain() -> list[bytes]:
 CHAIN = chain()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     slot=st.integers(0, len(CHAIN) - 1), path=PLACES, value=ANYTHING, noise=st.one_of(st.none(), st.binary(max_size=30))
 )
@@ -186,7 +185,6 @@ def test_a_slot_is_folded_or_refused_in_words(slot: int, path: list[int], value:
 SNAPSHOT = encode_state(reduce(ledger.fold, CHAIN, State()))
 
 
-@settings(deadline=None)
 @given(hint=st.one_of(st.binary(max_size=30), ANYTHING.map(lambda v: json.dumps({"seq": v}).encode())))
 def test_a_hint_decides_nothing(hint: bytes) -> None:
     store = MemoryStore()
@@ -198,7 +196,6 @@ def test_a_hint_decides_nothing(hint: bytes) -> None:
     assert Lane(store, GROUP, LANE).read() == sound
 
 
-@settings(deadline=None)
 @given(path=PLACES, value=ANYTHING, noise=st.one_of(st.none(), st.binary(max_size=30)))
 def test_a_snapshot_is_read_or_refused_in_words(path: list[int], value: object, noise: bytes | None) -> None:
     body = noise if noise is not None else json.dumps(changed(json.loads(SNAPSHOT), path, value)).encode()
@@ -235,7 +232,7 @@ def stream_of(body: bytes) -> BinaryIO:
 WRITTEN = {name: written(name) for name in OUTPUTS}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     name=st.sampled_from(sorted(OUTPUTS)),
     at=st.floats(0, 1, exclude_max=True),

@@ -65,7 +65,7 @@ def test_it_holds_while_the_broker_is_away() -> None:
     assert ScalingReason.HOLD_LAG_UNKNOWN in policy.reasons
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     load=st.floats(0.05, 18),
     max_age=st.sampled_from([30.0, 60.0, 300.0, 900.0]),
