@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -23,6 +22,7 @@ from kubernetes.client import Configuration
 from prometheus_client import disable_created_metrics
 
 from landfall import __version__
+from landfall.clock import SteadyClock
 from landfall.contract import ExitCode
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator import face, logs, watch
@@ -87,6 +87,7 @@ class Operator:
         self._session = aiohttp.ClientSession()
         self._kube = Kube(connection(), metrics, connections=settings.threads)
         patient = Kube(connection(), metrics, connections=2, answer=LEASE_ANSWER)
+        now = SteadyClock()
         self._lease = Lease(patient, settings.namespace, settings.lease, settings.holder, now)
         drivers, pool = HttpDrivers(self._session, metrics), ThreadPoolExecutor(settings.threads)
         hands = Hands(self._kube, self._stock, drivers, Events(self._kube, metrics, now), pool)
@@ -178,11 +179,6 @@ class Operator:
         if not self._lease.held:
             return self._lease.stands_by, "standing by" if self._lease.stands_by else "starting"
         return self._watching.is_set(), f"leading, {len(self._rounds)} groups"
-
-
-def now() -> datetime:
-    """The one clock of the operator."""
-    return datetime.now(UTC)
 
 
 def connection() -> Configuration:

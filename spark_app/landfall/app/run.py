@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import FrameType
 
 import stamina
@@ -20,6 +19,7 @@ from landfall.app.runner import Runner
 from landfall.app.spark import SparkRunner, end, spark_context
 from landfall.app.tally import Tally
 from landfall.app.turns import Turns
+from landfall.clock import SteadyClock
 from landfall.contract import LANE, ExitCode, Status
 from landfall.errors import Retry
 from landfall.lane import Lane, claim
@@ -85,7 +85,8 @@ def drive(
     group: ConsumerGroup, store: Store, runner: Runner, options: Options, progress: Progress | None = None
 ) -> ExitCode:
     """Take turns at the lane with signals, HTTP and control attached."""
-    board, tally = Board(_now), Tally(_now())
+    clock = SteadyClock()
+    board, tally = Board(clock), Tally(clock())
 
     def post(status: Status) -> None:
         board.post(status, tally)
@@ -93,7 +94,7 @@ def drive(
             progress(status)
 
     observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
-    parts = Parts(store, observer, runner, _now, lambda: uuid.uuid4().hex)
+    parts = Parts(store, observer, runner, clock, lambda: uuid.uuid4().hex)
     lane = Lane(store, group.metadata.name, LANE)
     turns = Turns(group, lane, parts, tally, post, board.wait_for, options.revision, options.until_caught_up)
     with ExitStack() as stack:
@@ -129,7 +130,3 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
 
 def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:
     log.warning("trying again", extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)})
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
