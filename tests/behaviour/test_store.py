@@ -1,7 +1,7 @@
 """One suite for every store. S3 is a real server; the others must do what it does."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import probe
 from landfall.store.s3 import S3Store
+from tests.chaos.proxy import FaultProxy
 from tests.support.s3 import Bucket, S3Server
 from tests.support.stores import content, uploaded
 
@@ -58,7 +59,16 @@ def shared_bucket(s3: S3Server) -> Bucket:
     return s3.create_bucket()
 
 
-@pytest.fixture(params=["memory", "file", "s3"])
+@pytest.fixture(scope="session")
+def proxied_bucket(shared_bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """The same by way of chaos' proxy, without a fault: it passes on whatever a store asks and answers."""
+    server = shared_bucket.server
+    proxy = FaultProxy(server.endpoint, "127.0.0.1:0", seed=0, folder=tmp_path_factory.mktemp("proxy"))
+    yield Bucket(S3Server(proxy.endpoint, server.env), shared_bucket.name)
+    assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
+
+
+@pytest.fixture(params=["memory", "file", "s3", "proxied"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     match request.param:
         case "memory":
@@ -67,7 +77,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         case "file":
             return Place(FileStore(tmp_path / "root"), lambda key: (tmp_path / "root" / key).unlink())
         case _:
-            bucket: Bucket = request.getfixturevalue("shared_bucket")
+            bucket: Bucket = request.getfixturevalue("shared_bucket" if request.param == "s3" else "proxied_bucket")
             root = f"roots/{uuid4().hex}"
             return Place(
                 s3_store(bucket, root, tmp_path, monkeypatch),
