@@ -18,11 +18,13 @@ import stamina
 
 from landfall import layout, ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
-from landfall.ledger import Header, Record, State
+from landfall.ledger import Header, Holding, Record, State
 from landfall.snapshot import decode_state, encode_state
 from landfall.store import Created, Slots
 
 Clock = Callable[[], datetime]
+Read = Callable[[str], bytes | None]
+"""``Slots.read`` of a store."""
 OnRetry = Callable[[Retry], None]
 
 FETCHES = 16
@@ -197,6 +199,27 @@ class LaneWriter:
         state = self.state
         return self._lane.follow(state).epoch != state.epoch
 
+    def overtaken(self, read: Read) -> str:
+        """Who has opened the lane since, by what ``read`` finds in the slot after our last; empty if nobody. From any thread.
+
+        Of our own record, whose answer may be under way or lost, the bytes tell that it is ours; what is no OPEN is left for
+        the next append to find.
+
+        Raises:
+            Retry: the store cannot answer.
+        """
+        state = self.state
+        seq = state.seq + 1
+        body = read(self._lane.slot_key(seq))
+        if body is None or state.holding is not Holding.HELD:
+            return ""
+        try:
+            record = ledger.decode(seq, body)
+        except Stalled:
+            return ""
+        is_anothers = isinstance(record, ledger.Open) and record.header.writer != self._writer
+        return _taken(seq, body) if is_anothers else ""
+
     def snapshot(self, applied_through: int) -> None:
         """Store the state and point to it, so that the next one to open reads only what comes after."""
         body = encode_state(self.state)
@@ -231,15 +254,15 @@ def _win(lane: Lane, seq: int, body: bytes) -> None:
     if there is None:
         raise Retry(f"{key}: taken, but not there to read")
     if there != body:
-        raise Fenced(f"ledger slot {seq} was taken by {_author(seq, there)}")
+        raise Fenced(_taken(seq, there))
 
 
-def _author(seq: int, body: bytes) -> str:
+def _taken(seq: int, body: bytes) -> str:
     try:
         header = ledger.decode(seq, body).header
     except LandfallError:
-        return "something that is no ledger record"
-    return f"epoch {header.epoch}, writer {header.writer}"
+        return f"ledger slot {seq} was taken by something that is no ledger record"
+    return f"ledger slot {seq} was taken by epoch {header.epoch}, writer {header.writer}"
 
 
 def claim(slots: Slots, owner: str) -> None:

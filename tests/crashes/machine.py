@@ -50,6 +50,8 @@ REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
 LOST_ATTEMPTS = 0.1
 """How often a task's first attempt uploads and is not heard of again, as under speculation or when an executor is lost."""
+LATE_LOOKS = 0.5
+"""How often the answer to a look lets others go first, again and again."""
 BURST = 0.4
 """How often the next call of a thread is struck, too."""
 MOST_ALIVE = 3
@@ -85,6 +87,7 @@ class Luck:
         loss: a lifecycle rule may take uploads; or the log may drop what is committed, or what is not, and that is skipped;
             or a topic may be deleted and created again, and later drivers may be of a higher generation.
         refuses: the store may refuse for good.
+        looks: how eager drivers are to look at the lane's tail, between any two steps; 0 for never.
         repeats: a second completion is a success, as on AWS.
         snapshot_every: as in the spec.
     """
@@ -95,6 +98,7 @@ class Luck:
     event: float
     loss: Loss
     refuses: bool
+    looks: float
     repeats: bool
     snapshot_every: int
 
@@ -107,6 +111,7 @@ class Luck:
             event=dice.choice((0.05, 0.1, 0.2)),
             loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
             refuses=dice.random() < 0.5,
+            looks=dice.choice((0.0, 0.02, 0.1, 0.3)),
             repeats=dice.random() < 0.5,
             snapshot_every=dice.choice((2, 5, 1000)),
         )
@@ -128,6 +133,7 @@ class Process(Owner):
         self.code: ExitCode | None = None
         self.error: LandfallError | None = None
         self.ended = False
+        self.gave_up = False
 
     def run(self) -> None:
         try:
@@ -142,6 +148,8 @@ class Process(Owner):
         """What it said that must never be said, if it did."""
         if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
             return f"{self.error.reason}: {self.error}"
+        if self.gave_up:
+            return f"it said that it was fenced, and had the lane: {self.turns.tally.message}"
         message = self.turns.tally.message
         return message if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED) else ""
 
@@ -368,8 +376,29 @@ class Schedule:
         process = Process(name, turns)
         self.say(f"{name} starts, revision {turns.revision or 'none'}, generation {of.spec.generation}")
         self.processes.append(process)
-        process.task = self.stage.spawn(process, "driver", process.run)
+        process.task = self.stage.spawn(process, "driver", lambda: self._live(process))
+        if self.luck.looks:
+            self.stage.spawn(process, "look", lambda: self._look(process))
         return process
+
+    def _live(self, process: Process) -> None:
+        process.run()
+        if process.code is ExitCode.FENCED:
+            with self._aside():
+                process.gave_up = self.lane.read().writer.startswith(f"{process.name}-")
+
+    def _look(self, process: Process) -> None:
+        """What ``Lookout`` does, for as long as the driver is there."""
+        while not process.ended:
+            self.stage.wait(lambda: process.ended or self.dice.random() < self.luck.looks, idle=True)
+            with suppress(LandfallError):
+                process.turns.look(self._read_late)
+
+    def _read_late(self, key: str) -> bytes | None:
+        body = self.store.read(key)
+        while self.dice.random() < LATE_LOOKS:
+            self.stage.step()
+        return body
 
     def _arrive(self) -> None:
         topic = self.dice.choice(("a", "b"))

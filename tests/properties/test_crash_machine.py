@@ -6,10 +6,24 @@ import pytest
 
 from landfall.app.driver import Driver
 from tests.crashes.machine import Schedule, Wrong, machinery
-from tests.support.broken import CompletesFirst, GivesUpInDoubt, LandsANamesake, PlansBeforeRecovery, SweepsThoughFenced
+from tests.support.broken import (
+    CompletesFirst,
+    GivesUpInDoubt,
+    LandsANamesake,
+    PlansBeforeRecovery,
+    SweepsThoughFenced,
+    TakesItsOwnForAnothers,
+)
 
 SCHEDULES, CHUNKS = 2000, 8
-BROKEN = [CompletesFirst, PlansBeforeRecovery, GivesUpInDoubt, SweepsThoughFenced, LandsANamesake]
+BROKEN = [
+    CompletesFirst,
+    PlansBeforeRecovery,
+    GivesUpInDoubt,
+    SweepsThoughFenced,
+    TakesItsOwnForAnothers,
+    LandsANamesake,
+]
 
 
 @pytest.fixture(autouse=True)

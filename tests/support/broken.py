@@ -9,6 +9,7 @@ from landfall import ledger
 from landfall.app.driver import Driver, Flight
 from landfall.app.verdict import judge
 from landfall.errors import LandfallError, Retry
+from landfall.lane import Read
 from landfall.offsets import TopicPartition
 
 
@@ -47,6 +48,14 @@ class SweepsThoughFenced(Driver):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._chores._is_fenced = lambda: False
+
+
+class TakesItsOwnForAnothers(Driver):
+    """A look that finds any record after the last ends the driver, be it its own, whose answer is not there yet."""
+
+    def look(self, read: Read) -> None:
+        if read(self.writer.lane.slot_key(self.writer.state.seq + 1)):
+            self._overtaken = "there is a record"
 
 
 class LandsANamesake(Driver):

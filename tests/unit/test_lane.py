@@ -49,6 +49,47 @@ def test_a_writer_that_was_opened_over_is_fenced() -> None:
         add(old)
 
 
+def test_a_look_sees_who_opened_the_lane_since() -> None:
+    store = MemoryStore()
+    old = opened(store)
+    before = old.overtaken(store.read)
+    new = opened(store, "w2")
+    add(new)
+
+    assert before == ""
+    assert old.overtaken(store.read) == "ledger slot 1 was taken by epoch 2, writer w2"
+    assert new.overtaken(store.read) == ""
+
+
+def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
+    store = MemoryStore(Scripted({Operation.CREATE: [None, *[Fault.ANSWER_LOST] * 20]}))
+    writer = opened(store)
+    with pytest.raises(Retry):
+        add(writer)
+
+    assert store.read(writer.lane.slot_key(writer.state.seq + 1))
+    assert writer.overtaken(store.read) == ""
+
+
+def test_a_look_leaves_what_is_no_record_to_the_next_append() -> None:
+    store = MemoryStore()
+    writer = opened(store)
+    store.overwrite(layout.slot_key("g", "0", 1), b"{}")
+
+    assert writer.overtaken(store.read) == ""
+    with pytest.raises(Fenced, match="no ledger record"):
+        add(writer)
+
+
+def test_who_has_yielded_is_not_overtaken() -> None:
+    store = MemoryStore()
+    old = opened(store)
+    old.append(lambda header: ledger.Yield(header=header, reason="told to"))
+    opened(store, "w2")
+
+    assert old.overtaken(store.read) == ""
+
+
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT])
 def test_an_append_knows_its_own_record_whatever_the_answer(fault: Fault) -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [None, fault]}))

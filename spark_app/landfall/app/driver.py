@@ -16,6 +16,7 @@ import logging
 import queue
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,7 +35,7 @@ from landfall.app.verdict import Verdict, judge
 from landfall.contract import ExitCode, Phase
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.landed import LandedSlice, SliceResult
-from landfall.lane import LaneWriter
+from landfall.lane import LaneWriter, Read
 from landfall.offsets import TopicPartition
 from landfall.plan import Capacity, Policy, Round, Sizes, plan
 from landfall.sink import Batch
@@ -106,6 +107,7 @@ class Driver:
         self._absent: tuple[Stalled, ...] = ()
         self._leaving: tuple[TopicPartition, ...] = ()
         self._targets: dict[TopicPartition, int] | None = None
+        self._overtaken = ""
         self._stop_by: datetime | None = None
         self._stop_reason = ""
 
@@ -115,6 +117,16 @@ class Driver:
         """Drain and yield, from any thread or a signal handler."""
         self._stop_reason = self._stop_reason or reason
         self._inbox.put(None)
+
+    def look(self, read: Read) -> None:
+        """See whether the lane is another driver's by now, and if so end soon; from any thread, and nothing depends on it.
+
+        Raises:
+            Retry: the store cannot answer.
+        """
+        if overtaken := self.writer.overtaken(read):
+            self._overtaken = overtaken
+            self._inbox.put(None)
 
     def run(self) -> ExitCode:
         """Land until told to stop, caught up, fenced or stalled."""
@@ -304,7 +316,10 @@ class Driver:
     def _snapshot(self) -> None:
         state = self.writer.state
         if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
-            self.writer.snapshot(self._applier.applied_through)
+            try:
+                self.writer.snapshot(self._applier.applied_through)
+            except Retry as error:  # the next pass tries again, in the slot that is next then
+                self._failed(cause(error, "SnapshotFailed"), error)
 
     def _is_ours(self, key: str) -> bool:
         """Whether a key is named as this group's objects are; another group's root may lie inside this one."""
@@ -344,13 +359,17 @@ class Driver:
         log.warning("failed", extra={"reason": reason, "why": str(error)})
 
     def _wait(self) -> None:
-        """Until something happened, or it is time to look again."""
-        try:
+        """Until something happened, or it is time to look again.
+
+        Raises:
+            Fenced: a look at the lane found somebody else's record; only here, where nothing is half done.
+        """
+        with suppress(queue.Empty):
             self._inbox.get(timeout=self.group.spec.tuning.poll_interval.total_seconds())
             while True:
                 self._inbox.get_nowait()
-        except queue.Empty:
-            return
+        if self._overtaken:
+            raise Fenced(self._overtaken)
 
     # ------------------------------------------------------------------------------------------------------- asked
 

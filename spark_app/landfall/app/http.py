@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
+from landfall.app.lookout import Outage
 from landfall.app.metrics import StatusCollector
 from landfall.app.tally import Tally
 from landfall.contract import Phase, Status
@@ -34,30 +35,38 @@ _PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status
 class Board:
     """Where the loop leaves its latest picture and what it waits for; read by the threads that answer requests."""
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
-        """Nothing is posted yet."""
-        self._clock = clock
-        self.latest: tuple[Status, Tally] | None = None
+    def __init__(self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None) -> None:
+        """Nothing is posted yet; ``outage`` is what is known of the store whatever the loop is waiting for."""
+        self._clock, self._outage = clock, outage
+        self._posted: tuple[Status, Tally] | None = None
         self.posted = clock()
         self.waiting_for = ""
 
     def post(self, status: Status, tally: Tally) -> None:
         """Show a new picture."""
-        self.latest, self.posted, self.waiting_for = (status, tally), self._clock(), ""
+        self._posted, self.posted, self.waiting_for = (status, tally), self._clock(), ""
 
     def wait_for(self, what: str) -> None:
         """Show that the loop goes on when this is back."""
         self.waiting_for = what
 
+    @property
+    def latest(self) -> tuple[Status, Tally] | None:
+        """The picture as of now."""
+        posted, outage = self._posted, self._outage()
+        return (outage.told_in(posted[0]), posted[1]) if posted and outage else posted
+
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """The honest answer, and why."""
         age = self._clock() - self.posted
-        phase = self.latest[0].phase if self.latest else Phase.STARTING
+        phase = self._posted[0].phase if self._posted else Phase.STARTING
+        outage = self._outage()
+        waiting_for = f"store: {outage.failure.message}" if outage else self.waiting_for
         dead = phase in {Phase.STALLED, Phase.FENCED}
-        alive = not dead and (age < STUCK or bool(self.waiting_for))
+        alive = not dead and (age < STUCK or bool(waiting_for))
         why = {"alive": alive, "phase": phase, "seconds_since_pass": round(age.total_seconds(), 1)}
-        if self.waiting_for:
-            why["waiting_for"] = self.waiting_for
+        if waiting_for:
+            why["waiting_for"] = waiting_for
         return (HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE), why
 
 
@@ -120,9 +129,9 @@ def _answer(path: str, board: Board, registry: CollectorRegistry) -> tuple[HTTPS
 
 
 def _status(board: Board) -> tuple[HTTPStatus, str, bytes]:
-    if board.latest is None:
-        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
-    return _json(HTTPStatus.OK, board.latest[0])
+    if latest := board.latest:
+        return _json(HTTPStatus.OK, latest[0])
+    return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
 
 
 def _json(code: HTTPStatus, value: object) -> tuple[HTTPStatus, str, bytes]:

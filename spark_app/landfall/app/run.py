@@ -14,6 +14,7 @@ from landfall import registry
 from landfall.app.control import Control, Listener, serve_control
 from landfall.app.driver import Parts
 from landfall.app.http import Board, serve
+from landfall.app.lookout import Lookout, impatient
 from landfall.app.observer import Observer
 from landfall.app.runner import Runner
 from landfall.app.spark import SparkRunner, end, spark_context
@@ -86,7 +87,8 @@ def drive(
 ) -> ExitCode:
     """Take turns at the lane with signals, HTTP and control attached."""
     clock = SteadyClock()
-    board, tally = Board(clock), Tally(clock())
+    lookout = Lookout(lambda: turns.look(tail.read), clock)
+    board, tally = Board(clock, lookout.outage), Tally(clock())
 
     def post(status: Status) -> None:
         board.post(status, tally)
@@ -97,7 +99,10 @@ def drive(
     parts = Parts(store, observer, runner, clock, lambda: uuid.uuid4().hex)
     lane = Lane(store, group.metadata.name, LANE)
     turns = Turns(group, lane, parts, tally, post, board.wait_for, options.revision, options.until_caught_up)
+    tail = open_store(impatient(group.spec.output))
     with ExitStack() as stack:
+        stack.callback(lookout.stop)
+        lookout.start()
         port = group.spec.tuning.http_port if options.http_port is None else options.http_port
         server = serve(board, options.http_host, port)
         stack.callback(server.shutdown)

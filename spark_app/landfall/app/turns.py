@@ -28,7 +28,7 @@ from landfall.app.report import Bearings, picture, picture_without_lag
 from landfall.app.tally import Tally
 from landfall.contract import ExitCode, Phase, Status
 from landfall.errors import Reason, Retry, Stalled, cause
-from landfall.lane import Lane, LaneWriter, Opener
+from landfall.lane import Lane, LaneWriter, Opener, Read
 from landfall.ledger import State
 from landfall.spec import ConsumerGroup
 from landfall.store import Store
@@ -110,6 +110,18 @@ class Turns:
             log.info("told to take over")
             self._told = Told.TAKE_OVER
         self._inbox.put(None)
+
+    def look(self, read: Read) -> None:
+        """Return if the store answers; a driver whose lane is another's by now is told so. From any thread; decides nothing.
+
+        Raises:
+            Retry: the store cannot answer.
+        """
+        driver = self._driver
+        if driver:
+            driver.look(read)
+        else:
+            read(self.lane.slot_key(0))
 
     def run(self) -> ExitCode:
         """Stand by, land, rest, until told to stop, or a turn ends by itself.

@@ -439,3 +439,21 @@ def test_what_dead_drivers_left_is_swept_and_nothing_else() -> None:
         "_landfall/_probe/y/object",
         "b/all/1_0_00000000000000000000.txt",
     ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [{Operation.CREATE: [None] * 5 + [Fault.THROTTLED]}, {Operation.OVERWRITE: [Fault.THROTTLED]}],
+    ids=["the state", "the hint"],
+)
+def test_a_snapshot_that_the_store_does_not_take_ends_nobody(script: dict[Operation, list[Fault | None]]) -> None:
+    of, log = group(tuning={"pollInterval": "5ms", "snapshotEvery": 4}), TwinLog().write("a", 10)
+    store = MemoryStore(Scripted(script))  # OPEN, ADD, COMMIT, YIELD, OPEN; then the snapshot
+    driver(of, store, log, TwinRunner(store)).run()
+    log.write("a", 20)
+
+    one = driver(of, store, log, TwinRunner(store), writer="w2")
+
+    assert one.run() is ExitCode.OK
+    assert one.tally.failures_by_reason == {"StoreUnavailable": 1}
+    assert landed_offsets(store) == written_offsets(log)

@@ -10,6 +10,7 @@ from landfall.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.store.faults import Call, Fault, NoFaults, Operation
 from landfall.store.memory import MemoryStore
+from tests.support.player import Player
 from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
@@ -56,6 +57,20 @@ def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads
 
     assert old.run() is ExitCode.FENCED
     assert [upload.upload_id for upload in store.open_uploads("")] == [successors]
+
+
+def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    old = Player(store, log).start()
+    old.until_landed()
+    successor = driver(group(), store, log, TwinRunner(store), writer="w2")
+    ours = store.begin("a/all/1_0_00000000000000000010.txt", "of w2")
+
+    old.turns.look(store.read)
+
+    assert old.end() is ExitCode.FENCED
+    assert old.statuses[-1].message == f"ledger slot {successor.writer.state.seq} was taken by epoch 2, writer w2"
+    assert [upload.upload_id for upload in store.open_uploads("")] == [ours]
 
 
 def test_a_fenced_driver_takes_a_repaired_object_for_its_successors_work() -> None:

@@ -2,6 +2,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 
@@ -10,9 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.app.driver import Driver
 from landfall.app.http import STUCK, Board, serve
+from landfall.app.lookout import Outage
 from landfall.app.metrics import OTHER, TOPICS
 from landfall.app.report import picture
-from landfall.contract import Phase
+from landfall.contract import Failure, Phase
 from landfall.errors import Retry
 from landfall.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
@@ -38,11 +40,17 @@ def board(watch: Watch) -> Board:
     return Board(watch)
 
 
-@pytest.fixture
-def server(board: Board) -> Iterator[ThreadingHTTPServer]:
+@contextmanager
+def serving(board: Board) -> Iterator[ThreadingHTTPServer]:
     server = serve(board, "127.0.0.1", 0)
     yield server
     server.shutdown()
+
+
+@pytest.fixture
+def server(board: Board) -> Iterator[ThreadingHTTPServer]:
+    with serving(board) as server:
+        yield server
 
 
 def get(server: ThreadingHTTPServer, path: str) -> tuple[int, str]:
@@ -114,6 +122,24 @@ def test_waiting_for_the_store_is_healthy_and_says_so(server: ThreadingHTTPServe
     code, body = get(server, "/healthcheck")
 
     assert (code, json.loads(body)["waiting_for"]) == (200, "store: throttled")
+
+
+def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Watch) -> None:
+    known: list[Outage] = []
+    board = Board(watch, lambda: known[0] if known else None)
+    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+    watch.now += STUCK + timedelta(seconds=1)
+    known.append(Outage(3, Failure("then", "StoreUnavailable", "no answer")))
+
+    with serving(board) as server:
+        told, health, shown = json.loads(get(server, "/status")[1]), get(server, "/healthcheck"), metrics(server)
+        known.clear()
+        back = json.loads(get(server, "/status")[1])
+
+    assert told["commits"]["last_failure"] == {"time": "then", "reason": "StoreUnavailable", "message": "no answer"}
+    assert (told["commits"]["consecutive_failures"], shown["landfall_consecutive_failures", ""]) == (3, 3)
+    assert (health[0], json.loads(health[1])["waiting_for"]) == (200, "store: no answer")
+    assert (back["commits"]["consecutive_failures"], back["commits"]["last_failure"]) == (0, None)
 
 
 @pytest.mark.parametrize("phase", [Phase.STALLED, Phase.FENCED])

@@ -4,7 +4,7 @@ import pytest
 import stamina
 
 from landfall.contract import LANE, ExitCode, Phase
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import Holding, Open, decode
 from landfall.store.faults import Call, Fault, NoFaults, Operation, Scripted
@@ -68,6 +68,22 @@ def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: TwinLog
     assert old.stop() is ExitCode.OK
     assert opened_by(store) == ["old"]
     assert runner.rounds == []
+
+
+def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(store: MemoryStore, log: TwinLog) -> None:
+    old, new = landing(store, log, "old"), Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+    new.turns.look(store.read)
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    new.look()
+    new.until_landed()
+
+    old.turns.look(store.read)
+
+    with pytest.raises(StoreAway):
+        old.turns.look(MemoryStore(Scripted({Operation.READ: [Fault.REQUEST_LOST]})).read)
+    assert (old.stop(), new.stop()) == (ExitCode.OK, ExitCode.OK)
 
 
 def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: TwinLog) -> None:

@@ -1,0 +1,152 @@
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Event
+
+import pytest
+
+from landfall.app import lookout
+from landfall.app.lookout import PATIENCE, Lookout, Outage, impatient
+from landfall.app.report import picture
+from landfall.contract import Failure
+from landfall.errors import Reason, Stalled, StoreAway
+from landfall.spec import Output
+from landfall.store.memory import MemoryStore
+from landfall.store.s3 import S3Store
+from tests.support.landing import wait_for
+from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
+
+
+@dataclass
+class Scene:
+    """A store that is asked at times that the test sets."""
+
+    now: datetime = NOW
+    error: Exception | None = None
+    answered: int = 0
+    lookout: Lookout = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lookout = Lookout(self._look, lambda: self.now)
+
+    def _look(self) -> None:
+        if self.error:
+            raise self.error
+        self.answered += 1
+
+    def after(self, time: timedelta) -> Outage | None:
+        """What is known when time has gone by and the store was looked at again."""
+        self.now += time
+        self.lookout.look()
+        return self.lookout.outage()
+
+
+def away(missed: int, why: str = "time-out", reason: str = "StoreUnavailable") -> Outage:
+    return Outage(missed, Failure(NOW.isoformat(), reason, f"no answer: {why}"))
+
+
+def test_one_answer_that_does_not_come_is_nothing_to_tell() -> None:
+    scene = Scene(error=StoreAway("time-out"))
+
+    assert scene.after(timedelta(0)) is None
+    assert scene.after(PATIENCE) is None
+
+
+def test_a_store_that_keeps_silent_is_away_since_the_first_look_that_it_did_not_answer() -> None:
+    scene = Scene(error=StoreAway("time-out"))
+    scene.after(timedelta(0))
+
+    assert scene.after(2 * PATIENCE) == away(2)
+    assert scene.after(8 * PATIENCE) == away(10)
+
+
+def test_a_store_that_answers_again_is_back() -> None:
+    scene = Scene(error=StoreAway("time-out"))
+    scene.after(timedelta(0))
+    scene.after(2 * PATIENCE)
+    scene.error = None
+
+    assert scene.after(timedelta(0)) is None
+
+
+def test_a_store_that_refuses_is_told_with_its_reason() -> None:
+    scene = Scene(error=Stalled(Reason.STORE_DENIED, "the credentials expired"))
+    scene.after(timedelta(0))
+
+    assert scene.after(2 * PATIENCE) == away(2, "the credentials expired", "StoreDenied")
+
+
+def test_an_outage_is_told_in_the_picture_beside_what_failed_before() -> None:
+    one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
+    one.tally.failed("RoundFailed", "the broker is away", NOW)
+    before = picture(one, NOW)
+
+    commits = away(3).told_in(before).commits
+
+    assert (commits.failures, commits.consecutive_failures) == (1, 4)
+    assert commits.last_failure == away(3).failure
+
+
+@pytest.fixture
+def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks one after the other."""
+    monkeypatch.setattr(lookout, "INTERVAL", 0.001)
+    monkeypatch.setattr(lookout, "HASTE", 0.001)
+
+
+@pytest.mark.usefixtures("_restless")
+def test_looks_go_on_whatever_a_store_raises_until_it_is_stopped() -> None:
+    scene = Scene(error=KeyError("a bug in a store of one's own"))
+    scene.lookout.start()
+    wait_for(lambda: scene.lookout._missing, "the first look")
+    scene.now += 2 * PATIENCE
+    wait_for(scene.lookout.outage, "it is told")
+
+    scene.error = None
+
+    wait_for(lambda: scene.answered > 3, "it is looked at again and again")
+    assert scene.lookout.outage() is None
+    scene.lookout.stop()
+
+
+@pytest.mark.usefixtures("_restless")
+def test_a_look_that_hangs_is_no_answer() -> None:
+    begun, answer, now = Event(), Event(), [NOW]
+
+    def look() -> None:
+        begun.set()
+        answer.wait()
+
+    watching = Lookout(look, lambda: now[0])
+    watching.start()
+    begun.wait()
+    now[0] += 2 * PATIENCE
+
+    outage = watching.outage()
+    answer.set()
+
+    assert outage == Outage(2, Failure(NOW.isoformat(), "StoreUnavailable", "no answer"))
+    wait_for(lambda: watching.outage() is None, "it is back")
+    watching.stop()
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_looks_have_a_client_that_asks_once_and_not_for_long(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    s3 = {"endpoint": silent, "readTimeout": "50ms", "maxAttempts": 5}
+    output = impatient(Output.model_validate({"url": "s3://bucket/root", "s3": s3}))
+    store = S3Store("bucket", "root", output.s3)
+
+    with pytest.raises(StoreAway, match="ReadTimeoutError"):
+        store.read("key")
+
+    assert store.requests == {"GetObject": 1}
+    assert impatient(group().spec.output).s3.read_timeout == PATIENCE
