@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and p
 
 crash-hunt: setup ## Play random schedules of the crash machine (MINUTES=60), or one step by step (SEED=n)
 	@$(BIN)/python -m tests.crashes $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
+
+chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help" tells more)
+	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 model: setup ## Check the protocol in every order of its steps, and show what each of its rules prevents
 	@$(BIN)/python -m tests.model $(ARGS)

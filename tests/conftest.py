@@ -24,6 +24,8 @@ from tests.support.s3 import Bucket, S3Server
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
 """In it, the folder of the cluster with a node and the servers that its pods reach: see ``tests/e2e``."""
+CHAOS = "chaos"
+"""Likewise, of those that are broken on purpose."""
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,7 +48,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _stop(state: Path) -> None:
-    for folder in (state / STACK, state):
+    for folder in (state / STACK, state / CHAOS, state):
         for kind in (KAFKA, S3):
             if (folder / kind.name).exists():
                 Server(kind, folder).down(at_once=True)

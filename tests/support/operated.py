@@ -149,10 +149,10 @@ class Operated:
         self.wait(lambda: self.condition(kind)[:2] == (status, reason), f"{kind} is {status} because of {reason}")
         return self.condition(kind)[2]
 
-    def wait_for_commit(self) -> None:
+    def wait_for_commit(self, seconds: float = PATIENCE) -> None:
         """Until there is another commit than before."""
         before = self.ledger().totals.commits
-        self.wait(lambda: self.ledger().totals.commits > before, "another commit")
+        self.wait(lambda: self.ledger().totals.commits > before, "another commit", seconds)
 
     def wait_until_landed(self) -> None:
         """Until all that the topics hold is committed, visible, and told."""

@@ -1,0 +1,33 @@
+"""``make chaos`` itself, in short: it breaks what it says, and finds everything landed once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dev.servers.cache import Missing
+from dev.tour.place import Place
+from tests.chaos.outcome import Outcome
+from tests.conftest import CHAOS, SESSION
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(2400, func_only=True), pytest.mark.xdist_group("node")]
+
+
+def test_two_minutes_of_chaos_lose_and_repeat_nothing() -> None:
+    place = Place(Path(os.environ[SESSION]) / CHAOS)
+    try:
+        place.check()
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+    argv = [sys.executable, "-m", "tests.chaos", "--minutes", "2", "--seed", "1", "--state", str(place.folder)]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    (told,) = place.folder.glob("runs/*/outcome.json")
+    outcome = msgspec.json.decode(told.read_bytes(), type=Outcome)
+    assert outcome.is_sound
+    assert len(outcome.injected) > 10

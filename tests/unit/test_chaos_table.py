@@ -1,0 +1,76 @@
+"""The table of ``make chaos``: what it counts, and when a run is sound."""
+
+from dataclasses import replace
+
+from tests.chaos import table
+from tests.chaos.outcome import Landed, Outcome, Pause, Produced, Struck, Verdict, told
+from tests.chaos.schedule import KAFKA, RAW, STORE, Fault, Kind
+
+
+def struck(kind: Kind, target: str, began: float, ended: float, *, injected: bool = True) -> Struck:
+    return Struck(Fault(0, began, kind, target), began, ended, injected, "")
+
+
+LANDED = Landed(1000, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, Verdict())
+OUTCOME = Outcome(
+    seed=7,
+    minutes=2,
+    struck=(
+        struck(Kind.ERROR_500, STORE, 5, 14),
+        struck(Kind.DRIVER_FROZEN, RAW, 19, 60),
+        struck(Kind.DRIVER_FROZEN, "another", 19, 60),
+        struck(Kind.SCALED, RAW, 30, 30, injected=False),
+        struck(Kind.KAFKA_KILLED, KAFKA, 71, 80),
+    ),
+    requests_hit={"Error500": 30, "Reset": 12},
+    load=Produced(acknowledged=1000, aborted=50, in_doubt=3, payload_bytes=6_000_000, seconds=120),
+    groups={RAW: LANDED},
+    about={"machine": "2 cores"},
+)
+
+
+def test_the_table_says_what_was_done_and_what_came_of_it() -> None:
+    assert table.markdown(OUTCOME) == (
+        "| figure | value |\n"
+        "| --- | --- |\n"
+        "| seed, minutes | 7, 2 |\n"
+        "| faults injected | 4, of 3 kinds |\n"
+        "| requests of the store that were hit | 42 (Error500 30, Reset 12) |\n"
+        "| records produced | 1,000 acknowledged, 50 in aborted transactions, 3 in doubt |\n"
+        "| load held | 8 records/s, 0.05 MB/s of payload |\n"
+        "| raw: landed | 1,000 records, 6 commits |\n"
+        "| raw: missing, duplicates, misplaced, corrupted | 0, 0, 0, 0 |\n"
+        "| raw: longest pause between commits | 50 s, during: driver frozen |\n"
+        "| raw: lag at the end | 0 records, landed 12 s after load and faults ended |\n"
+        "| machine | 2 cores |\n"
+        "\n"
+        "| fault | injected |\n"
+        "| --- | --- |\n"
+        "| driver frozen | 2 |\n"
+        "| 500 | 1 |\n"
+        "| broker killed | 1 |\n"
+    )
+
+
+def test_a_pause_after_the_load_is_none_and_the_first_commit_ends_one() -> None:
+    assert LANDED.longest_pause(120) == Pause(20.0, 70.0)
+    assert LANDED.longest_pause(15) == Pause(0.0, 10.0)
+    assert LANDED.longest_pause(160) == Pause(150.0, 400.0)
+
+
+def test_a_run_is_sound_if_all_of_it_is() -> None:
+    late = replace(LANDED, seconds_to_land=None)
+    wrong = [
+        replace(LANDED, verdict=Verdict(**{name: 1})) for name in ("missing", "duplicates", "misplaced", "corrupted")
+    ]
+    odd = replace(LANDED, verdict=Verdict(other=("fsck: I4 is broken",)))
+
+    assert OUTCOME.is_sound
+    for group in (late, odd, *wrong):
+        assert not replace(OUTCOME, groups={RAW: LANDED, "parquet": group}).is_sound
+
+
+def test_kinds_are_told_with_their_number() -> None:
+    kinds = [Kind.AWAY, Kind.KAFKA_KILLED, Kind.KAFKA_KILLED]
+
+    assert told(kinds) == "store away, broker killed (2)"
