@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from landfall import lane
-from landfall.app import applier, chores, driver, turns
+from landfall.app import applier, chores, driver, rounds, turns
 from landfall.cli import opened
 
 
@@ -234,7 +234,7 @@ class Queue:
 @contextmanager
 def staged() -> Iterator[None]:
     """Let the product's loop run on a stage: its pools and queues are those above."""
-    pools = (lane, applier, chores, driver, turns, opened)
+    pools = (lane, applier, chores, rounds, turns, opened)
     queues = (driver, turns)
     before: list[tuple[Any, str, Any]] = [(module, "ThreadPoolExecutor", module.ThreadPoolExecutor) for module in pools]
     before += [(module, "queue", module.queue) for module in queues]

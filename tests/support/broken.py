@@ -6,7 +6,8 @@ from functools import partial
 from itertools import chain
 
 from landfall import ledger
-from landfall.app.driver import Driver, Flight
+from landfall.app.driver import Driver
+from landfall.app.rounds import Flight
 from landfall.app.verdict import judge
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Read

@@ -15,7 +15,6 @@ stops everything at once, Stalled stops a topic partition or, if it concerns the
 import logging
 import queue
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,17 +27,16 @@ from landfall.app.applier import Applier
 from landfall.app.chores import Chores
 from landfall.app.observer import Observer
 from landfall.app.repair import remake, repair
+from landfall.app.roster import Roster
+from landfall.app.rounds import Flight, Rounds
 from landfall.app.runner import Runner
-from landfall.app.setbacks import Setbacks
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
 from landfall.contract import ExitCode, Phase
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
-from landfall.landed import LandedSlice, SliceResult
+from landfall.landed import LandedSlice
 from landfall.lane import LaneWriter, Read
 from landfall.offsets import TopicPartition
-from landfall.plan import Capacity, Policy, Round, Sizes, plan
-from landfall.sink import Batch
 from landfall.spec import ConsumerGroup
 from landfall.store import Store
 
@@ -58,16 +56,6 @@ class Parts:
     clock: Callable[[], datetime]
     name: Callable[[], str]
     """A new name, unique for ever: for batches."""
-
-
-@dataclass
-class Flight:
-    """A round under way."""
-
-    batch: Batch
-    round: Round
-    started: datetime
-    results: Future[list[SliceResult]]
 
 
 @dataclass
@@ -91,32 +79,28 @@ class Driver:
     until_caught_up: bool = False
     phase: Phase = Phase.STARTING
     blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
-    flights: dict[str, Flight] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        spec = self.group.spec
-        self.policy = Policy.of(spec.upload_policy)
         self._begun = self.parts.clock()
-        self._sizes = Sizes()
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(spec.tuning.max_rounds, thread_name_prefix="round")
-        self._chores = Chores(self.parts.store, self.parts.observer.log, self.writer.is_fenced)
-        self._applier = Applier(self.parts.store, lambda: self._inbox.put(None))
-        self._setbacks = Setbacks()
-        self._gated: Mapping[TopicPartition, Stalled] = {}
-        self._absent: tuple[Stalled, ...] = ()
-        self._leaving: tuple[TopicPartition, ...] = ()
-        self._targets: dict[TopicPartition, int] | None = None
+        observer, kafka = self.parts.observer, self.group.spec.source.kafka
+        self.rounds = Rounds(self.group, self.parts.runner, self.parts.name, self._wake)
+        self._roster = Roster(kafka, observer, self._append)
+        self._chores = Chores(self.parts.store, observer.log, self.writer.is_fenced)
+        self._applier = Applier(self.parts.store, self._wake)
         self._overtaken = ""
         self._stop_by: datetime | None = None
         self._stop_reason = ""
+
+    def _wake(self) -> None:
+        self._inbox.put(None)
 
     # ------------------------------------------------------------------------------------------------ from outside
 
     def stop(self, reason: str) -> None:
         """Drain and yield, from any thread or a signal handler."""
         self._stop_reason = self._stop_reason or reason
-        self._inbox.put(None)
+        self._wake()
 
     def look(self, read: Read) -> None:
         """See whether the lane is another driver's by now, and if so end soon; from any thread, and nothing depends on it.
@@ -126,7 +110,7 @@ class Driver:
         """
         if overtaken := self.writer.overtaken(read):
             self._overtaken = overtaken
-            self._inbox.put(None)
+            self._wake()
 
     def run(self) -> ExitCode:
         """Land until told to stop, caught up, fenced or stalled."""
@@ -151,9 +135,9 @@ class Driver:
             log.error("unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
-            self._give_up_flights()
+            for results in self.rounds.stop():
+                self._chores.abort_results(results)
             self._applier.stop()
-            self._pool.shutdown(wait=False, cancel_futures=True)
             self._chores.finish()
             self.report(self)
 
@@ -197,7 +181,7 @@ class Driver:
                 self.tally.consecutive_failures = 0  # no COMMIT would tell that it is over
         except Retry as error:
             self._failed(cause(error, "SourceUnavailable"), error)
-            if self._targets is None and now - self._begun > STARTUP_PATIENCE:
+            if self._roster.targets is None and now - self._begun > STARTUP_PATIENCE:
                 raise
         self.tally.arrived += sum(more for tp, more in self.parts.observer.grown.items() if tp not in self.standing())
         self._land_finished(now)
@@ -210,68 +194,28 @@ class Driver:
         self.report(self)
 
     def _look(self, now: datetime) -> None:
-        observer, kafka = self.parts.observer, self.group.spec.source.kafka
-        observer.look(now)
-        self._absent = membership.absent(kafka, observer.topics, self.writer.state)
-        self.tally.message = _told_all(self._absent)
-        changes = membership.changes(self.writer.state, observer.topics)
-        # what is under way belongs to the old topic: it ends before the new one takes its place in the ledger
-        self._leaving = changes.leave if self.flights or self.unapplied else ()
-        if changes.leave and not self._leaving:
-            self._append(partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated"))
-            self._targets = None  # the new one's ends are others
-        self._enter(tuple(tp for tp in changes.enter if tp not in self._leaving))
-        gates = membership.gates(self.writer.state, kafka, observer.watermarks, observer.last_ends)
-        for piece in gates.holes:
-            if piece.topic_partition not in self.flying():
-                self._append(partial(ledger.Hole, piece=piece, reason="expired before it was landed"))
-                log.warning("lost range skipped", extra={"slice": str(piece)})
-        self._gated = {**gates.blocked, **changes.recreated}
-        observer.note(self.writer.state.checkpoint, now)
-        if self._targets is None:
-            self._targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
-
-    def _enter(self, entering: tuple[TopicPartition, ...]) -> None:
-        if not entering:
-            return
-        observer, kafka = self.parts.observer, self.group.spec.source.kafka
-        time = membership.starting_time(kafka)
-        founding = not (self.writer.state.members or self.writer.state.retired)
-        at_time = observer.log.offsets_at(entering, time) if time and founding else {}
-        starts = membership.first_offsets(kafka, entering, observer.watermarks, at_time, founding=founding)
-        ids = {topic.name: topic.topic_id for topic in observer.topics}
-        entries = tuple(ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items()))
-        if entries:
-            self._append(partial(ledger.Add, entries=entries))
+        at_rest = not (self.rounds or self.unapplied)
+        self._roster.look(self.writer.state, now, self.rounds.flying(), at_rest=at_rest)
+        self.tally.message = _told_all(self._roster.absent)
 
     def _start_rounds(self, now: datetime) -> None:
-        tuning = self.group.spec.tuning
-        while not self._leaving and len(self.flights) < tuning.max_rounds and self.unapplied < tuning.max_unapplied:
-            busy = self.flying() | self._setbacks.waiting(now) | self.standing().keys()
-            capacity = Capacity(self.parts.runner.slots, tuning.max_round_bytes, busy, self._setbacks.alone)
-            backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
-            todo = plan(backlogs, self.policy, self._sizes, capacity, flush=self.until_caught_up)
-            if todo is None:
-                return
-            self._start(todo, now)
-
-    def _start(self, todo: Round, now: datetime) -> None:
-        batch = Batch(self.group, self.parts.name())
-        results = self._pool.submit(self.parts.runner.run, batch, todo.bins)
-        self.flights[batch.token] = Flight(batch, todo, now, results)
-        results.add_done_callback(lambda _: self._inbox.put(None))
+        too_much = self.rounds.are_full or self.unapplied >= self.group.spec.tuning.max_unapplied
+        if too_much or self._roster.leaving:
+            return
+        backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
+        self.rounds.start(backlogs, self.standing(), now, flush=self.until_caught_up)
 
     def _land_finished(self, now: datetime) -> None:
-        done = [flight for flight in self.flights.values() if flight.results.done()]
+        back = self.rounds.back()
         try:
-            strangers = self._strangers({tp for flight in done for tp in flight.round.topic_partitions})
+            strangers = self._strangers({tp for flight in back for tp in flight.round.topic_partitions})
         except Retry as error:  # the log's word is needed: what came back waits for it
             self._failed("SourceUnavailable", error)
             return
         if strangers:
             self.parts.observer.look_anew()
-        for flight in done:
-            del self.flights[flight.batch.token]  # it is nobody's to give up any more: a COMMIT may name it
+        for flight in back:
+            self.rounds.take_out(flight)
             self._land(flight, strangers, now)
 
     def _strangers(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
@@ -288,7 +232,7 @@ class Driver:
             objects = chain.from_iterable(s.objects for s in verdict.commit)
             self._applier.apply(state.seq, objects)
             self._chores.committed(state.seq, state.checkpoint.next_offsets)
-            self._sizes = self._sizes.learn(verdict.commit)
+            self.rounds.learn(verdict.commit)
             self.tally.committed(verdict.commit, now - flight.started, now)
             log.info("batch committed", extra=_told(state.seq, verdict.commit))
         self._set_back(verdict, now)
@@ -296,12 +240,12 @@ class Driver:
 
     def _set_back(self, verdict: Verdict, now: datetime) -> None:
         for landed in verdict.commit:
-            self._setbacks.landed(landed.piece.topic_partition)
+            self.rounds.setbacks.landed(landed.piece.topic_partition)
         for tp, error in verdict.failed.items():
             if isinstance(error, Stalled) and not self._may_skip(error):
                 self.blocked[tp] = error
             else:
-                self._setbacks.failed(tp, now)
+                self.rounds.setbacks.failed(tp, now)
             self._failed(cause(error, "RoundFailed"), error)
 
     def _may_skip(self, error: Stalled) -> bool:
@@ -337,12 +281,6 @@ class Driver:
             self._chores.abort_results(flight.results.result())
             raise
 
-    def _give_up_flights(self) -> None:
-        """Abort what rounds uploaded that are not going to be committed; what is still running is left to the next sweep."""
-        for flight in self.flights.values():
-            if flight.results.done() and not flight.results.cancelled():
-                self._chores.abort_results(flight.results.result())
-
     def _fenced(self, why: str) -> ExitCode:
         self.phase, self.tally.message = Phase.FENCED, why
         log.warning("fenced", extra={"why": why})
@@ -375,7 +313,7 @@ class Driver:
 
     def standing(self) -> Mapping[TopicPartition, Stalled]:
         """Topic partitions that stand still until a person acts."""
-        return {**self._gated, **self.blocked}
+        return {**self._roster.gated, **self.blocked}
 
     @property
     def unapplied(self) -> int:
@@ -386,26 +324,22 @@ class Driver:
         """Whether everything that the last look saw is landed and visible."""
         checkpoint, marks = self.writer.state.checkpoint, self.parts.observer.watermarks
         landed = all(tp in checkpoint and mark.end <= checkpoint[tp] for tp, mark in marks.items())
-        return landed and not (self.flights or self.unapplied or self.standing())
-
-    def flying(self) -> set[TopicPartition]:
-        """Topic partitions that are being landed now."""
-        return {tp for flight in self.flights.values() for tp in flight.round.topic_partitions}
+        return landed and not (self.rounds or self.unapplied or self.standing())
 
     def _landed_enough(self) -> set[TopicPartition]:
         """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
-        if not self.until_caught_up or self._targets is None:
-            return set()
-        checkpoint = self.writer.state.checkpoint
-        return {tp for tp, end in self._targets.items() if tp in checkpoint and checkpoint[tp] >= end}
+        checkpoint, targets = self.writer.state.checkpoint, self._roster.targets or {}
+        return {
+            tp for tp, end in targets.items() if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
+        }
 
     @property
     def caught_up(self) -> bool:
         """Whether all that was there at the first look, and may go on, is landed and visible."""
-        if self._targets is None or self.flights or self._applier.unapplied or self._leaving:
+        targets, checkpoint, standing = self._roster.targets, self.writer.state.checkpoint, self.standing()
+        if targets is None or self.rounds or self.unapplied or self._roster.leaving:
             return False
-        checkpoint, standing = self.writer.state.checkpoint, self.standing()
-        return all(tp in standing or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in self._targets.items())
+        return all(tp in standing or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in targets.items())
 
     def _stopping(self, now: datetime) -> bool:
         if self.until_caught_up and not self._stop_reason and self.caught_up:
@@ -419,13 +353,13 @@ class Driver:
         if not self._stopping(now):
             return False
         assert self._stop_by is not None
-        return now >= self._stop_by or not (self.flights or self._applier.unapplied)
+        return now >= self._stop_by or not (self.rounds or self._applier.unapplied)
 
     def _drained(self) -> ExitCode:
         self._append(partial(ledger.Yield, reason=self._stop_reason))
         self._chores.mirror(self._applier.applied_through)
         self.phase = Phase.STOPPED
-        needed = (*self._absent, *(error for _, error in sorted(self.standing().items())))
+        needed = (*self._roster.absent, *(error for _, error in sorted(self.standing().items())))
         if self.until_caught_up and needed:
             self.tally.message = _told_all(needed)
             return ExitCode.STALLED

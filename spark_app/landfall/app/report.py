@@ -46,7 +46,7 @@ def picture(driver: Driver, now: datetime, workers: Workers | None = None) -> St
         lag_records=sum(p.lag_records for p in partitions),
         lag_seconds=max((p.lag_seconds for p in partitions), default=0.0),
         overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
-        rounds=len(driver.flights),
+        rounds=len(driver.rounds),
         commits=replace(bare.commits, unapplied=driver.unapplied),
         partitions=partitions,
         caught_up=driver.caught_up,
@@ -90,8 +90,8 @@ def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers
 def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, ...]:
     """Every topic partition the ledger or the log knows and the spec names."""
     checkpoint, observer = driver.writer.state.checkpoint, driver.parts.observer
-    standing, flying = driver.standing(), driver.flying()
-    late = {b.topic_partition: overdue(b, driver.policy) for b in observer.backlogs(checkpoint, (), now)}
+    standing, flying = driver.standing(), driver.rounds.flying()
+    late = {b.topic_partition: overdue(b, driver.rounds.policy) for b in observer.backlogs(checkpoint, (), now)}
 
     def one(tp: TopicPartition) -> PartitionStatus:
         at = checkpoint[tp]
