@@ -41,7 +41,7 @@ def _rows(stack: Stack) -> Iterator[Row]:
     yield "apply to first commit", [_first_commit(stack) for _ in range(RUNS)]
     with stack.group() as group:
         topic = group.topic()
-        group.apply(output={"s3": {"readTimeout": "5s", "connectTimeout": "3s", "maxAttempts": 2}})
+        group.apply()
         group.wait_for_commit()
         with events_arriving(group.scene, topic):
             yield "executor killed to next commit", [_killed(group, "executor") for _ in range(RUNS)]

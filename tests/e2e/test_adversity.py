@@ -136,8 +136,7 @@ def test_a_suspended_group_goes_on_where_it_stopped(group: Operated, topic: str)
 def test_a_store_that_is_away_is_told_and_waited_for(
     stack: Stack, group: Operated, topic: str, how: signal.Signals
 ) -> None:
-    group.apply(output={"s3": {"readTimeout": "3s", "connectTimeout": "3s", "maxAttempts": 2}})
-    group.wait_for_commit()
+    lands(group)
     driver = group.driver()
 
     with events_arriving(group.scene, topic), stack.s3_away(how):
