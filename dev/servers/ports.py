@@ -9,6 +9,8 @@ from pathlib import Path
 
 # Under the range that systems hand to outgoing connections, so a stopped server finds its port free again.
 PORTS = range(20_000, 32_000)
+_DICE = random.SystemRandom()
+"""Nobody seeds it: two processes with the same seed would choose the same ports, and find them free at the same time."""
 
 
 def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...]:
@@ -16,7 +18,7 @@ def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...
     ports = tuple(json.loads(memory.read_text())) if memory.exists() else ()
     if keep or (ports and _all_free_soon(host, ports)):
         return ports
-    ports = tuple(port for port in random.sample(PORTS, 200) if free(host, port))[:count]
+    ports = tuple(port for port in _DICE.sample(PORTS, 200) if free(host, port))[:count]
     write(memory, json.dumps(ports))
     return ports
 

@@ -69,5 +69,4 @@ S3 = Kind(
     ready=lambda _log, host, port: answers(host, port),
     address=lambda host, port: f"http://{host}:{port}",
     env=_env,
-    patience=30,
 )
