@@ -1,6 +1,5 @@
 """A Kafka behind SASL and TLS, reached by plain Kafka properties and secret files, and what is said when it refuses."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -18,12 +17,11 @@ from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from landfall.spec import ConsumerGroup, parse_group
-from tests.support.kafka import Broker
+from tests.support.kafka import SECONDS, Broker
 from tests.support.secured import PASSWORD, SECURED_KAFKA, USER
 
 pytestmark = pytest.mark.xdist_group("secured")
 
-SOON_SECONDS = 8
 WRONG = "hunter2-was-wrong"
 PLAIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 TOPIC = "orders"
@@ -108,7 +106,7 @@ def mirrored(broker: Broker, group: ConsumerGroup) -> int:
     log.mirror({TP: 42})
     log.close()
     anybody = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group.kafka_group_id, **broker.client})
-    (committed,) = anybody.committed([Position(TOPIC, 0)], 10)
+    (committed,) = anybody.committed([Position(TOPIC, 0)], SECONDS)
     anybody.close()
     return int(committed.offset)
 
@@ -141,7 +139,7 @@ def test_the_certificate_itself_may_be_a_secret_file(ca: str, group: Callable[..
 
 
 @pytest.mark.parametrize("attempt", [ask, read])
-def test_a_wrong_password_is_said_soon_and_never_shown(
+def test_a_wrong_password_is_said_and_never_shown(
     attempt: Callable[[ConsumerGroup], object],
     ca: str,
     group: Callable[..., ConsumerGroup],
@@ -150,12 +148,10 @@ def test_a_wrong_password_is_said_soon_and_never_shown(
 ) -> None:
     ours = group({**PLAIN, "ssl.ca.location": ca}, credentials(WRONG))
 
-    began = time.monotonic()
     with pytest.raises(Stalled, match=r"(?i)authentication") as stalled:
         attempt(ours)
 
     assert stalled.value.reason is Reason.SOURCE_DENIED
-    assert time.monotonic() - began < SOON_SECONDS
     assert WRONG not in "".join([str(stalled.value), caplog.text, *capfd.readouterr()])
 
 
@@ -165,9 +161,7 @@ def test_a_certificate_that_nobody_vouches_for_is_named_as_the_trouble(
 ) -> None:
     ours = group(PLAIN, credentials(PASSWORD))
 
-    began = time.monotonic()
     with pytest.raises(Stalled, match="certificate") as stalled:
         attempt(ours)
 
     assert stalled.value.reason is Reason.SOURCE_DENIED
-    assert time.monotonic() - began < SOON_SECONDS

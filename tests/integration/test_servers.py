@@ -12,9 +12,8 @@ from dev.servers.cache import Missing
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
-from tests.support.kafka import Broker, Message
+from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.s3 import Bucket
-from tests.support.waiting import eventually
 
 OwnServer = Callable[[Kind], Server]
 
@@ -25,7 +24,7 @@ def test_a_record_comes_back_whole(kafka: Broker) -> None:
 
     consumer = Consumer({"bootstrap.servers": str(kafka), "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 1, 0)])
-    (message,) = consumer.consume(1, 10)
+    (message,) = consumer.consume(1, SECONDS)
     consumer.close()
 
     assert (message.value(), message.key(), message.timestamp()[1]) == (b"v", b"k", 1_000)
@@ -38,8 +37,7 @@ def test_an_aborted_transaction_takes_offsets(kafka: Broker) -> None:
     kafka.produce_transaction(topic, [b"a", b"b"], commit=False)
     kafka.produce_transaction(topic, [b"c"])
 
-    # the broker answers before it has written the markers
-    eventually(lambda: kafka.end_offset(topic), lambda end: end == 5)
+    assert kafka.end_offset(topic) == 5
 
 
 def test_expired_offsets_move_the_log_start(kafka: Broker) -> None:

@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-SECONDS = 30
+from tests.support.waiting import eventually
+
+SECONDS = 120
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -64,7 +66,9 @@ class Broker:
 
     def producer(self, **config: str | int) -> Producer:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        return Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **self.client, **settings})
+        # a request that is repeated because its answer was late must not append anything twice, or out of order
+        ours = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True}
+        return Producer({**ours, **self.client, **settings})
 
     def produce(self, topic: str, messages: Iterable[Message | bytes | None], **config: str | int) -> None:
         """Produce in order; a plain value goes to Kafka partition 0. Returns when the broker has all of it."""
@@ -75,18 +79,26 @@ class Broker:
     def produce_transaction(
         self, topic: str, messages: Iterable[Message | bytes | None], *, commit: bool = True, transactional_id: str = ""
     ) -> None:
-        """Produce in one transaction, and commit or abort it; aborted records and the marker take offsets too."""
-        producer = self.transaction(transactional_id)
-        self.send(producer, topic, messages)
+        """Produce in one transaction, and commit or abort it; aborted records and the marker take offsets too.
+
+        Returns when readers of committed records may pass it: the broker writes the marker after it has answered.
+        """
+        producer, all_of_it = self.transaction(transactional_id), list(messages)
+        self.send(producer, topic, all_of_it)
         self.flush(producer)
         if commit:
             producer.commit_transaction(SECONDS)
         else:
             producer.abort_transaction(SECONDS)
+        for partition in {(message.partition or 0) if isinstance(message, Message) else 0 for message in all_of_it}:
+            self._wait_for_marker(topic, partition)
 
     def transaction(self, transactional_id: str = "") -> Producer:
         """A producer inside an open transaction, which holds the last stable offset until it ends."""
-        producer = self.producer(transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}")
+        long = SECONDS * 1000  # what a broker would not wait for, it aborts
+        producer = self.producer(
+            transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}", transaction_timeout_ms=5 * long
+        )
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
         return producer
@@ -115,9 +127,15 @@ class Broker:
         if left:
             raise TimeoutError(f"{left} messages not produced within {SECONDS} s")
 
-    def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+    def _wait_for_marker(self, topic: str, partition: int) -> None:
+        end, committed = self.end_offset(topic, partition), IsolationLevel.READ_COMMITTED
+        eventually(
+            lambda: self._offset(topic, partition, OffsetSpec.latest(), isolation_level=committed), end.__le__, SECONDS
+        )
+
+    def _offset(self, topic: str, partition: int, spec: OffsetSpec, **options: Any) -> int:
         tp = TopicPartition(topic, partition)
-        return int(self.admin.list_offsets({tp: spec})[tp].result(SECONDS).offset)
+        return int(self.admin.list_offsets({tp: spec}, **options)[tp].result(SECONDS).offset)
 
     @staticmethod
     def _done(futures: Mapping[Any, Any]) -> None:
