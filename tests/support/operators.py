@@ -8,13 +8,14 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -23,7 +24,7 @@ from landfall_operator.names import OPERATOR
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Running:
     def ask(self, path: str) -> tuple[int, str]:
         """Its HTTP face; code 0 when nobody answers."""
         try:
-            with urllib.request.urlopen(f"{self._address}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self._address}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -117,6 +118,18 @@ class Operators:
             },
         ]
         self.cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items})
+        wanted = list(map(_rule, [*rules, *rights.own(OPERATOR)]))
+        # the API server hears of a role a moment later; an operator that lacks a right ends at once
+        eventually(self._in_force, lambda rules: all(rule in rules for rule in wanted))
+
+    def _in_force(self) -> list[tuple[frozenset[str], ...]]:
+        """What the account may do."""
+        review = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=self.namespace))
+        asking = client.AuthorizationV1Api(self.cluster.as_account(self.namespace, OPERATOR))
+        told = asking.create_self_subject_rules_review(review).to_dict()["status"]["resource_rules"]
+        return [
+            _rule({"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}) for rule in told
+        ]
 
     def start(self, *options: str) -> Running:
         """Another one."""
@@ -146,7 +159,7 @@ class Operators:
     def keep(self, *options: str) -> None:
         """Have one that leads, and another one whenever it ends, as a Deployment has: one that cannot renew its lease does end."""
         threading.Thread(target=self._again, args=(self.start(*options), options), daemon=True).start()
-        eventually(lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 4 * PATIENCE)
+        eventually(lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 2 * PATIENCE)
 
     def _again(self, running: Running, options: Sequence[str]) -> None:
         while not self._over.is_set():
@@ -182,3 +195,8 @@ class Operators:
         path = self.folder / "operator.kubeconfig"
         path.write_text(yaml.safe_dump(document))
         return path
+
+
+def _rule(rule: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
+    """What a rule says, however it is written."""
+    return tuple(frozenset(rule.get(key) or ()) for key in ("apiGroups", "resources", "resourceNames", "verbs"))

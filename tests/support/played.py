@@ -322,6 +322,8 @@ class Kubelet:
     async def _events(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._api.get(path, params=query, timeout=timeout) as answer:
+            if answer.status != HTTPStatus.OK:
+                return  # busy, or what is watched from is forgotten
             rest = b""
             async for chunk in answer.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
