@@ -36,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         # The workers are children, so they inherit the folder.
         os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
+        # whatever a Spark that is killed leaves behind, goes with the session
+        os.environ["SPARK_LOCAL_DIRS"] = f"{os.environ[SESSION]}/spark"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

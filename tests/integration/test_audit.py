@@ -21,8 +21,6 @@ from tests.support.kafka import Broker, Message
 from tests.support.landing import Scene, land
 from tests.support.s3 import Bucket, S3Server
 
-pytestmark = pytest.mark.timeout(180)
-
 RECORDS = 1200
 SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.1"}, "uploadPolicy": {"maxBytes": "150k", "maxAge": "1s"}}
 

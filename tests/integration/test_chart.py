@@ -324,7 +324,7 @@ def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without
     notes = helm.run(at, namespace, "install", str(CHART))
     (example,) = re.findall(r"<<'YAML'\n(.*?)\n  YAML\n", notes, re.DOTALL)
     group = {**yaml.safe_load(example), "spec": {**yaml.safe_load(example)["spec"], "state": "Suspended"}}
-    own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *definition)
+    own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", *definition)
     own_cluster.kubectl("apply", "-n", namespace, "-f", "-", manifest=group)
     # as an older release had it
     older = '[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/state"}]'

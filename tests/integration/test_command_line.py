@@ -16,7 +16,7 @@ from tests.support.audit import data_keys, events
 from tests.support.kafka import Message
 from tests.support.landing import Scene
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.xdist_group("spark")
 
 LANDFALL = str(Path(sys.executable).parent / "landfall")
 
@@ -56,7 +56,6 @@ def test_a_group_is_landed_looked_at_and_found_damaged(
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
     )
 
     assert ran.returncode == ExitCode.OK, ran.stderr

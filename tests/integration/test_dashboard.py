@@ -97,12 +97,10 @@ def _selector(sample: Sample, target: dict[str, str]) -> str:
     return f"{sample.name}{{{labels}}}"
 
 
-@pytest.mark.timeout(600)  # it may have to build promtool
 def test_no_panel_is_empty(series: list[dict[str, str]], tmp_path: Path) -> None:
     assert played(queries(), series, tmp_path) == ""
 
 
-@pytest.mark.timeout(600)
 def test_a_panel_that_asks_for_what_is_not_there_is_found(series: list[dict[str, str]], tmp_path: Path) -> None:
     misspelt = [
         ("misspelt", 'max by (group) (landfall_group_lag{namespace=~".*"})'),

@@ -5,15 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 
-
-@pytest.mark.timeout(600)
 def test_the_demo_lands_every_flight_once_through_a_kill(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in {"LANDFALL_KAFKA", "LANDFALL_S3"}}
     command = [sys.executable, "-m", "dev.demo", "--stop", "--state", str(tmp_path / "demo")]
 
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=590)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9" in done.stdout

@@ -23,7 +23,7 @@ from landfall.formats.text import Text
 from landfall.offsets import TopicPartition
 from landfall.records import Records, of_columns
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.xdist_group("spark")
 
 CLICKS = TopicPartition("clicks", 3)
 KINDS = [(compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")] + [

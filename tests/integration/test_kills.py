@@ -17,7 +17,7 @@ from tests.support.landing import Scene, land, wait_for
 from tests.support.processes import Processes
 from tests.support.struck import OWN
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("drivers")]
+pytestmark = pytest.mark.xdist_group("drivers")
 
 OBJECTS = 6
 

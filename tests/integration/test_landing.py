@@ -33,7 +33,7 @@ from tests.support.broken import CompletesFirst
 from tests.support.kafka import Message
 from tests.support.landing import Landing, Scene, land, landing, wait_for
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def exact(scene: Scene) -> bool:

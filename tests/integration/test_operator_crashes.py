@@ -14,9 +14,7 @@ from tests.support.lives import live
 from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(600)
-
-PATIENCE = 200.0
+PATIENCE = 400.0
 OWNED = "deployments,configmaps,controllerrevisions,serviceaccounts,roles,rolebindings,services,networkpolicies,poddisruptionbudgets"
 
 

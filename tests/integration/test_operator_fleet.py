@@ -12,8 +12,6 @@ from tests.support.operators import Operators
 from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
-
 MANY = 50
 PATIENCE = 400.0
 

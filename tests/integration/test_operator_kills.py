@@ -13,9 +13,7 @@ from tests.support.operators import Operators
 from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
-
-PATIENCE = 200.0
+PATIENCE = 400.0
 WRITES = 5
 """That an operator lives for: so few kills, in the midst of everything it does."""
 

@@ -16,10 +16,10 @@ from dev.servers.ports import PORTS
 from landfall.contract import EXECUTORS_PATH, ExitCode
 from tests.support.audit import events
 from tests.support.kafka import Message
-from tests.support.landing import Scene
+from tests.support.landing import PATIENCE, Scene
 from tests.support.processes import Pod, Processes
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("drivers")]
+pytestmark = pytest.mark.xdist_group("drivers")
 
 PASSWORD, IN_A_LINE, IN_ENV = "pl4nted-in-a-file", "pl4nted-in-a-line", "pl4nted-in-env"
 WRONG_KEY = "pl4nted-wrong-s3-key"
@@ -49,7 +49,7 @@ def plant(folder: Path, files: Mapping[str, str]) -> None:
 
 def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
     """A group with a secret of each kind, the interpolated one among its plain properties."""
-    ui = random.choice(PORTS[:-20])
+    ui = random.SystemRandom().choice(PORTS[:-20])
     found = scene.document(
         kafka={
             "propertiesSecretRef": {"name": "kafka"},
@@ -74,7 +74,7 @@ def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]
     yield "termination message", pod.termination.read_text()
     for process in pod.left():
         with suppress(psutil.Error):
-            yield f"command line of {process.name()}", " ".join(process.cmdline())
+            yield f"command line of {process.info['name']}", " ".join(process.cmdline())
     for key in scene.bucket.keys("_landfall/"):
         yield key, scene.bucket.read(key).decode("latin-1")
     for page in served(pod):
@@ -85,7 +85,7 @@ def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]
 
 
 def fetched(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 

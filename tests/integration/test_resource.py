@@ -367,5 +367,7 @@ def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:
 
 
 def test_kubectl_waits_for_a_condition(examples_shown: Groups) -> None:
-    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Ready", "cg/clickstream", "--timeout=60s")
-    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Stalled", "cg/billing", "--timeout=60s")
+    assert "condition met" in examples_shown.kubectl(
+        "wait", "--for=condition=Ready", "cg/clickstream", "--timeout=240s"
+    )
+    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Stalled", "cg/billing", "--timeout=240s")

@@ -12,7 +12,7 @@ from tests.support.audit import EXACT, events
 from tests.support.landing import Scene, land, wait_for
 from tests.support.processes import Pod, Processes
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("drivers")]
+pytestmark = pytest.mark.xdist_group("drivers")
 
 
 @pytest.fixture

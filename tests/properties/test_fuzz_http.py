@@ -15,6 +15,7 @@ from landfall.app.control import Control, Listener, serve_control
 from landfall.app.http import Board, serve
 from landfall.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 
+NEVER_MIND = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"
 PATHS = st.one_of(
     st.sampled_from(["/", "/status", "/metrics", "/healthcheck", EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]),
@@ -78,7 +79,7 @@ def control(heard: list[object], tmp_path_factory: pytest.TempPathFactory) -> It
     server.shutdown()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=NEVER_MIND)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 @example(b"GET /status HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n")
 def test_the_status_port_goes_on_answering(
@@ -91,7 +92,7 @@ def test_the_status_port_goes_on_answering(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=NEVER_MIND)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 def test_the_control_port_hears_nobody_without_the_token(
     control: ThreadingHTTPServer, heard: list[object], capfd: pytest.CaptureFixture[str], request: bytes
@@ -104,7 +105,7 @@ def test_the_control_port_hears_nobody_without_the_token(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=NEVER_MIND)
 @given(path=st.sampled_from([EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]), body=BODIES)
 def test_the_control_port_hears_nothing_but_its_words(
     control: ThreadingHTTPServer, heard: list[object], capfd: pytest.CaptureFixture[str], path: str, body: bytes

@@ -39,7 +39,7 @@ from tests.support.audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds until something that should happen is given up."""
 
 DATED_JSON: Mapping[str, Any] = {

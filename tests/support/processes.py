@@ -121,7 +121,7 @@ class Pod(Process):
     def _events(self) -> Iterator[dict[str, Any]]:
         for line in self.said.splitlines():
             with suppress(ValueError):
-                yield json.loads(line)
+                yield json.loads(line[line.find("{") :])  # others write into the same file
 
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON of a page; 0 when it does not answer."""
