@@ -11,12 +11,10 @@ It takes orders as lines of JSON on standard input, and ends with it; ``FaultPro
 
 import argparse
 import asyncio
-import socket
-import struct
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,27 +28,16 @@ from yarl import URL
 
 from tests.chaos.child import Child, listen, say
 from tests.chaos.faults import LATE, Active, Asked, Counts, Fault, Operation, Rule, Rules, Tally, asked
+from tests.chaos.wire import Answer, body, cut, error, kept, like, peer, reset
 
-_BETWEEN_NEIGHBOURS = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
-"""Headers that are not passed on, for they say something of one connection only; ``expect`` is answered here."""
 _LONG_LINE = 1 << 16
 _PIECE_BYTES = 1 << 18
-_RESET = struct.pack("ii", 1, 0)
-"""For SO_LINGER: closing throws away what is not sent, and sends RST."""
 _GONE = (ConnectionError, aiohttp.ClientError, asyncio.IncompleteReadError, TimeoutError)
 """A neighbour that went away in the middle."""
-
-
-class _Answer(msgspec.Struct):
-    status: int
-    code: str
-    message: str
-
-
 _ANSWERS = {
-    Fault.ERROR_500: _Answer(500, "InternalError", "We encountered an internal error. Please try again."),
-    Fault.SLOW_DOWN: _Answer(503, "SlowDown", "Please reduce your request rate."),
-    Fault.ERROR_200: _Answer(200, "InternalError", "We encountered an internal error. Please try again."),
+    Fault.ERROR_500: Answer(500, "InternalError", "We encountered an internal error. Please try again."),
+    Fault.SLOW_DOWN: Answer(503, "SlowDown", "Please reduce your request rate."),
+    Fault.ERROR_200: Answer(200, "InternalError", "We encountered an internal error. Please try again."),
 }
 _ANSWERS |= {Fault.ERROR_500_AFTER: _ANSWERS[Fault.ERROR_500], Fault.ERROR_200_AFTER: _ANSWERS[Fault.ERROR_200]}
 _AFTER = {Fault.RESET_AFTER, Fault.ERROR_500_AFTER, Fault.ERROR_200_AFTER}
@@ -76,6 +63,7 @@ class Proxy(web.Server):
         self._log = log.open("a", buffering=1)
         self._lifted: dict[int, asyncio.Event] = {}
         self._late: set[asyncio.Task[None]] = set()
+        self._release = asyncio.Event()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
             auto_decompress=False,
@@ -95,7 +83,7 @@ class Proxy(web.Server):
         self._lifted[active.number] = asyncio.Event()
         if rule.fault is Fault.PARTITION:
             for connection in self.connections:
-                if connection.transport and rule.is_for_client(_peer(connection.transport)):
+                if connection.transport and rule.is_for_client(peer(connection.transport)):
                     self._refuse(connection.transport)
         return active.number
 
@@ -105,6 +93,14 @@ class Proxy(web.Server):
         for active in lifted:
             self._lifted.pop(active.number).set()
         return len(lifted)
+
+    async def release(self) -> int:
+        """Have all that is held back done now, and return how many that was."""
+        late = tuple(self._late)
+        self._release.set()
+        await asyncio.gather(*late)
+        self._release.clear()
+        return len(late)
 
     async def close(self) -> None:
         """Forget what is held back."""
@@ -118,18 +114,18 @@ class Proxy(web.Server):
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         """Refuse whom a partition keeps out."""
         super().connection_made(handler, transport)
-        if self.rules.is_partitioned(_peer(transport)):
+        if self.rules.is_partitioned(peer(transport)):
             self._refuse(transport)
 
     def _refuse(self, transport: asyncio.BaseTransport) -> None:
-        self._count(Fault.PARTITION, Asked(Operation.CONNECT, "", _peer(transport)))
-        _reset(transport)
+        self._count(Fault.PARTITION, Asked(Operation.CONNECT, "", peer(transport)))
+        reset(transport)
 
     # ---------------------------------------------------------------------------------------------------------- requests
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport
-        what = asked(request.method, request.raw_path, _peer(request.transport))
+        what = asked(request.method, request.raw_path, peer(request.transport))
         self.tally.requests[what.operation] += 1
         for latency in self.rules.latencies(what):
             seconds = latency.seconds()
@@ -140,18 +136,18 @@ class Proxy(web.Server):
             return await (self._strike(struck, what, request) if struck else self._pass(request))
         except _GONE as error:
             _note(f"{what}: {type(error).__name__}: {error}")
-            return _cut(request)
+            return cut(request)
 
     async def _strike(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
         fault = struck.rule.fault
         match fault:
             case Fault.RESET | Fault.PARTITION:
                 self._count(fault, what)
-                return _cut(request)
+                return cut(request)
             case Fault.SILENCE:
                 self._count(fault, what)
                 await self._lifted[struck.number].wait()
-                return _cut(request)
+                return cut(request)
             case Fault.DELAY:
                 return await self._delay(struck, what, request)
             case Fault.TRUNCATE:
@@ -166,10 +162,10 @@ class Proxy(web.Server):
                 await answer.read()
             self._count(fault, what, status=answer.status)
         else:
-            async for _ in _body(request):
+            async for _ in body(request):
                 """The client is not to see a connection closed on it while it sends."""
             self._count(fault, what)
-        return _error(_ANSWERS[fault]) if fault in _ANSWERS else _cut(request)
+        return error(_ANSWERS[fault]) if fault in _ANSWERS else cut(request)
 
     async def _truncate(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
         async with self._ask(request) as answer:
@@ -178,30 +174,31 @@ class Proxy(web.Server):
                 struck.give_back()
                 return await self._answer(request, answer)
             self._count(Fault.TRUNCATE, what, status=answer.status)
-            back = _like(answer)
+            back = like(answer)
             await back.prepare(request)
             await back.write(await answer.content.readexactly(length // 2))
             # A reset would throw away what the client has not read yet.
-            return _cut(request, politely=True)
+            return cut(request, politely=True)
 
     async def _delay(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
-        body = b"".join([piece async for piece in _body(request)])
+        held = b"".join([piece async for piece in body(request)])
         seconds = struck.seconds()
         self._count(Fault.DELAY, what, seconds=round(seconds, 3))
         self.tally.pending += 1
-        task = asyncio.create_task(self._later(seconds, what, (request.method, request.raw_path), _kept(request), body))
+        task = asyncio.create_task(self._later(seconds, what, (request.method, request.raw_path), kept(request), held))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
-        return _cut(request)
+        return cut(request)
 
     async def _later(
-        self, seconds: float, what: Asked, line: tuple[str, str], headers: CIMultiDict[str], body: bytes
+        self, seconds: float, what: Asked, line: tuple[str, str], headers: CIMultiDict[str], held: bytes
     ) -> None:
-        await asyncio.sleep(seconds)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._release.wait(), seconds)
         status = 0
         with suppress(*_GONE):
             async with self._session.request(
-                line[0], URL(self._upstream + line[1], encoded=True), headers=headers, data=body or None
+                line[0], URL(self._upstream + line[1], encoded=True), headers=headers, data=held or None
             ) as answer:
                 status = answer.status
         self.tally.pending -= 1
@@ -218,14 +215,14 @@ class Proxy(web.Server):
         return self._session.request(
             request.method,
             URL(self._upstream + request.raw_path, encoded=True),
-            headers=_kept(request),
-            data=_body(request) if request.body_exists else None,
+            headers=kept(request),
+            data=body(request) if request.body_exists else None,
             allow_redirects=False,
         )
 
     async def _answer(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         """Give the client the server's answer."""
-        back = _like(answer)
+        back = like(answer)
         await back.prepare(request)
         async for piece in answer.content.iter_any():
             await back.write(piece)
@@ -236,51 +233,6 @@ class Proxy(web.Server):
         self.tally.faults.setdefault(kind, Counter())[what.operation] += 1
         told = {"time": datetime.now(UTC), "kind": kind, "operation": what.operation, "key": what.key}
         self._log.write(msgspec.json.encode({**told, "client": what.client, **more}).decode() + "\n")
-
-
-async def _body(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """A request's body, which a client with ``Expect: 100-continue`` only sends when told to."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # aiohttp's own handler does so: nothing of the answer has been sent
-    async for piece in request.content.iter_any():
-        yield piece
-
-
-def _kept(request: web.BaseRequest) -> CIMultiDict[str]:
-    dropped = {*_BETWEEN_NEIGHBOURS, "expect"}
-    return CIMultiDict((name, value) for name, value in request.headers.items() if name.lower() not in dropped)
-
-
-def _like(answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    kept = CIMultiDict((n, v) for n, v in answer.headers.items() if n.lower() not in _BETWEEN_NEIGHBOURS)
-    return web.StreamResponse(status=answer.status, reason=answer.reason, headers=kept)
-
-
-def _error(answer: _Answer) -> web.Response:
-    told = f"<Code>{answer.code}</Code><Message>{answer.message}</Message><RequestId>chaos</RequestId>"
-    body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{told}<HostId>chaos</HostId></Error>'
-    return web.Response(status=answer.status, body=body.encode(), content_type="application/xml")
-
-
-def _cut(request: web.BaseRequest, *, politely: bool = False) -> web.StreamResponse:
-    """End the connection; what is returned reaches nobody."""
-    if request.transport:
-        request.transport.close() if politely else _reset(request.transport)
-    return web.Response()
-
-
-def _reset(transport: asyncio.BaseTransport) -> None:
-    with suppress(OSError):
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    assert isinstance(transport, asyncio.Transport)
-    transport.abort()
-
-
-def _peer(transport: asyncio.BaseTransport) -> str:
-    """A client's address; of one that is gone already, no one's."""
-    name = transport.get_extra_info("peername")
-    return str(name[0]) if name else "0.0.0.0"
 
 
 def _note(message: str) -> None:
@@ -318,6 +270,10 @@ class FaultProxy:
         finally:
             self.lift(number)
 
+    def release(self) -> int:
+        """Have all that is held back by ``DELAY`` done now; how many requests that was."""
+        return self._child.ask("release", int)
+
     def counts(self) -> Counts:
         """What it did so far."""
         return self._child.ask("counts", Counts)
@@ -353,6 +309,8 @@ async def _run(chosen: argparse.Namespace) -> None:
                 return proxy.add(msgspec.convert(order["rule"], Rule))
             case "lift":
                 return proxy.lift(order["number"])
+            case "release":
+                return await proxy.release()
             case "counts":
                 return proxy.tally.told()
             case unknown:
