@@ -30,6 +30,8 @@ Mask = npt.NDArray[np.bool_]
 RANGES_TOLD = 20
 """Of each kind, in a verdict told to a person."""
 _BLOCK = 10_000
+_MOST = 100_000_000
+"""Numbers of a topic: what says more is a damaged row, and not worth the memory."""
 
 
 class Fate(StrEnum):
@@ -167,7 +169,6 @@ class _Seen:
     """How often each number of a topic landed: 255 is many."""
 
     times: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    below_zero: int = 0
     misfiled: int = 0
 
     def add(self, numbers: npt.NDArray[np.int64]) -> None:
@@ -185,7 +186,7 @@ def judge(book: Path, landed: Iterable[Landed]) -> Verdict:
     for found in landed:
         by_topic: dict[str, list[int]] = defaultdict(list)
         for row in found.rows:
-            if row is None:
+            if row is None or not 0 <= row.number < _MOST:
                 nameless += 1
             else:
                 by_topic[row.topic].append(row.number)

@@ -1,0 +1,55 @@
+"""The load's records: each says which one it is, whatever it looks like."""
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.chaos.records import DAY, TOPICS, Identity, Record, Topic, identity, record
+
+NOW = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
+CLICKS = TOPICS[0]
+
+
+def made(count: int, topic: Topic = CLICKS) -> list[Record]:
+    dice = random.Random(1)
+    return [record(Identity("x.clicks", n), topic, dice, NOW) for n in range(count)]
+
+
+def test_every_record_says_which_one_it_is() -> None:
+    records = made(20_000)
+
+    assert [identity(r.value, r.key) for r in records] == [Identity("x.clicks", n) for n in range(len(records))]
+
+
+def test_records_are_of_all_kinds() -> None:
+    records = made(20_000)
+
+    assert any(r.value is None for r in records)
+    assert any(r.key is None for r in records)
+    assert any(r.headers for r in records)
+    assert {100 <= r.size <= 1_000_000 for r in records if r.value} == {True}
+    assert any(r.size == 1_000_000 for r in records)
+    assert Counter(r.partition for r in records)[0] > len(records) * CLICKS.hot
+    assert {r.partition for r in records} == set(range(CLICKS.partitions))
+
+
+def test_event_times_jump_by_days_and_touch_midnight() -> None:
+    times = [json.loads(r.value)["ts"] for r in made(5_000) if r.value]
+
+    assert {at // DAY - NOW // DAY for at in times} == {-3, -2, -1, 0, 1, 2}
+    assert {(at + 3) % DAY for at in times} >= set(range(6))
+    assert sum(NOW - 5000 < at <= NOW for at in times) > len(times) * 0.8
+
+
+def test_shares_are_the_whole_load() -> None:
+    assert sum(topic.share for topic in TOPICS) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "key"), [(b"{}", b"k"), (b"[]", None), (b"\xff", None), (b"null", None), (None, None), (None, b"k")]
+)
+def test_what_is_none_of_the_loads_says_nothing(value: bytes | None, key: bytes | None) -> None:
+    assert identity(value, key) is None
