@@ -163,6 +163,11 @@ def _writers(bootstrap: str, prefix: str, pace: Pace, seed: int, book: Book) -> 
             yield Transactional(bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{own}"), id=own)
 
 
+def _make_topics(broker: Broker, prefix: str) -> list[str]:
+    """They keep everything, however old its events are."""
+    return [broker.create_topic(f"{prefix}.{topic.name}", topic.partitions) for topic in TOPICS]
+
+
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.load", description=__doc__)
@@ -172,9 +177,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of its dice")
     parser.add_argument("--book", type=Path, required=True, help="file to make")
     chosen = parser.parse_args()
-    broker = Broker(chosen.bootstrap)
-    topics = [broker.create_topic(f"{chosen.prefix}.{topic.name}", topic.partitions) for topic in TOPICS]
     book = Book(chosen.book)
+    topics = _make_topics(Broker(chosen.bootstrap), chosen.prefix)
     producers = Producers(chosen.bootstrap, chosen.prefix, Pace(chosen.rate), chosen.seed, book)
     say(topics)
     listen(producers.obey)

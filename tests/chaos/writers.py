@@ -28,6 +28,8 @@ TICK = 0.05
 """Seconds between two looks at how many records are due."""
 _ROOT = Path(__file__).resolve().parents[2]
 _DOOMED_SECONDS = 120
+_DOOMED_MOST = 1000
+"""Numbers that a producer that is to be killed gets on its command line."""
 _CALL_SECONDS = 5
 _QUEUED_KBYTES = 64 * 1024
 
@@ -270,7 +272,8 @@ class Transactional(Writer):
 
     def _killed(self) -> bool:
         """A transaction of a producer that is killed in the middle: nobody will ever commit it."""
-        numbers = [self.book.number(self.name) for _ in range(max(1, self.due()) + self.dice.randrange(200))]
+        due = min(_DOOMED_MOST, int(self.pace.now() * self.share * self.dice.uniform(0.2, 2)))
+        numbers = [self.book.number(self.name) for _ in range(max(1, due))]
         # Whatever becomes of the process, it knows no commit.
         self._end(Fate.ABORTED, numbers, End.KILL)
         told = [self.bootstrap, self.id, self.name, self.topic.name, str(self.dice.getrandbits(32))]

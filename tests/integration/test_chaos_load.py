@@ -1,31 +1,45 @@
 """The load of ``make chaos``, and its book held against what landed: on a real broker and a real S3 server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from dev.servers.kafka import KAFKA
+from dev.servers.server import Kind, Server
 from landfall.contract import ExitCode
+from tests.chaos.book import Landed, judge
+from tests.chaos.child import Refused
 from tests.chaos.landed import check
 from tests.chaos.load import Load, Progress
+from tests.chaos.records import identity
+from tests.support.audit import kafka_messages
+from tests.support.kafka import Broker
 from tests.support.landing import Scene, land
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.5"}}
 """Tombstones have no time, so they become dead letters."""
 
 
 @contextmanager
-def loaded(scene: Scene, folder: Path, rate: float = 1500) -> Iterator[Load]:
-    load = Load(str(scene.kafka), scene.prefix, rate=rate, seed=1, folder=folder)
+def loaded(broker: Broker, prefix: str, folder: Path) -> Iterator[Load]:
+    load = Load(str(broker), prefix, rate=1000, seed=1, folder=folder)
     try:
         yield load
     finally:
         load.stop()
+
+
+def held(broker: Broker, topics: list[str]) -> Iterator[Landed]:
+    """What a reader of committed records finds in Kafka."""
+    for message in kafka_messages(broker, *topics):
+        yield Landed(message.topic() or "", [identity(message.value(), message.key())])
 
 
 def has_had_its_day(progress: Progress) -> bool:
@@ -34,7 +48,7 @@ def has_had_its_day(progress: Progress) -> bool:
 
 
 def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(scene: Scene, tmp_path: Path) -> None:
-    with loaded(scene, tmp_path) as load:
+    with loaded(scene.kafka, scene.prefix, tmp_path) as load:
         eventually(load.progress, has_had_its_day, 120)
         progress = load.finish()
     assert land(scene.group(**SPEC), None).code is ExitCode.OK
@@ -46,3 +60,42 @@ def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(scene: Sce
     assert progress.acknowledged == sum(account.acknowledged for account in accounts)
     assert progress.aborted == sum(account.aborted for account in accounts)
     assert progress.sent == progress.acknowledged + progress.aborted + progress.in_doubt
+
+
+def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(
+    own_server: Callable[[Kind], Server], tmp_path: Path
+) -> None:
+    server = own_server(KAFKA)
+    broker = Broker(server.up().address or "")
+    with loaded(broker, "x", tmp_path) as load:
+        for _ in range(2):
+            enough = load.progress().acknowledged + 2000
+            eventually(load.progress, lambda now: now.acknowledged > enough, 120)  # noqa: B023  # called at once
+            server.down(at_once=True)
+            server.up()
+        eventually(load.progress, has_had_its_day, 120)
+        progress = load.finish()
+
+    verdict = judge(load.book, held(broker, load.topics))
+
+    assert verdict.is_exact, str(verdict)
+    assert progress.acknowledged == sum(account.acknowledged for account in verdict.topics.values())
+
+
+def test_a_load_holds_the_rate_it_is_told(kafka: Broker, tmp_path: Path) -> None:
+    with loaded(kafka, f"t{uuid4().hex[:8]}", tmp_path) as load:
+        load.rate(0)
+        load.burst(300, 3600)
+        assert load.progress().rate == 300
+        load.burst(0, 0)
+        assert load.progress().rate == 0
+        load.rate(200)
+        before = load.progress().sent
+        eventually(load.progress, lambda now: now.sent > before + 200)
+
+
+def test_a_load_that_cannot_begin_says_why(kafka: Broker, tmp_path: Path) -> None:
+    (tmp_path / "book.jsonl").touch()
+
+    with pytest.raises(Refused, match="FileExistsError"):
+        Load(str(kafka), f"t{uuid4().hex[:8]}", rate=1, seed=1, folder=tmp_path)
