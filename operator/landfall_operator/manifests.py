@@ -26,11 +26,12 @@ from landfall_operator.pods import (
 DRIVER_RULES = (
     {
         "apiGroups": [""],
-        "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"],
-        "verbs": ["create", "get", "list", "watch", "patch", "update", "delete", "deletecollection"],
+        "resources": ["pods"],
+        "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"],
     },
 )
-"""What a driver may do; the operator must be allowed all of it: see ``landfall_operator.rights``."""
+"""What a driver may do: make executors, look after them and end them. The operator must be allowed all of it: see
+``landfall_operator.rights``. Spark is told to need no more: see ``landfall_operator.pods.spark_defaults``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,6 @@ def _object(owner: Owner, api_version: str, kind: str, name: str, revision: str 
                     "name": owner.name,
                     "uid": owner.uid,
                     "controller": True,
-                    "blockOwnerDeletion": True,
                 }
             ],
         },

@@ -6,7 +6,10 @@ because ``executor.podNamePrefix`` is left unset: executors of a driver that cra
 to its pod's address: executors dial ``spark.driver.bindAddress`` since Spark 4.3, and ``0.0.0.0`` would kill them.
 
 Data never passes through the JVM, so it gets little; Python gets the rest, as Spark's memory overhead. By default pods run
-as Kubernetes' ``restricted`` standard wants; what the user says of pods is merged in last.
+as Kubernetes' ``restricted`` standard wants, on a read-only root; what the user says of pods is merged in last.
+
+Nobody may talk to a driver's Spark ports but its own executors: Spark makes a secret at each start and hands it to executors in
+their environment, so that both prove to have it, and encrypts what they say. Little is said: no data.
 """
 
 from collections.abc import Mapping
@@ -28,6 +31,9 @@ LEAST_OVERHEAD = 384 * MIB
 GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
+SCRATCH_FOLDER = "/tmp"  # noqa: S108  # a volume of the pod's own
+"""All that is written to in a pod, beside the local directories that Spark gives executors: home and working directory, temporary
+files of Python and the JVM, the driver's blocks. Nothing in it is missed after a restart."""
 DRIVER_PORT = 7078
 BLOCK_PORT = 7079
 USER = 185
@@ -117,6 +123,11 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, site: Site)
         "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
         "spark.kubernetes.allocation.batch.delay": "1s",
         "spark.kubernetes.allocation.batch.size": "20",
+        # what a driver is not allowed to make, it does not look for: see manifests.DRIVER_RULES
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         "spark.dynamicAllocation.enabled": "false",
         "spark.executor.instances": str(executors),
         "spark.executor.cores": str(spec.cores),
@@ -125,6 +136,9 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, site: Site)
         "spark.driver.memory": f"{HEAP // MIB}m",
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_PORT),
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
     }
     cpu = {"request": size.requests.get("cpu"), "limit": size.limits.get("cpu")}
     conf |= {f"spark.kubernetes.executor.{kind}.cores": value for kind, value in cpu.items() if value}
@@ -213,7 +227,8 @@ def _common(group: ConsumerGroup, site: Site) -> Json:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumes": [
-            {"name": f"secret-{i}", "secret": {"secretName": name}} for i, name in enumerate(secrets_of(group))
+            {"name": "scratch", "emptyDir": {}},
+            *({"name": f"secret-{i}", "secret": {"secretName": name}} for i, name in enumerate(secrets_of(group))),
         ],
     }
     if site.image_pull_secrets:
@@ -223,10 +238,17 @@ def _common(group: ConsumerGroup, site: Site) -> Json:
 
 def _container(group: ConsumerGroup) -> Json:
     return {
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
         "volumeMounts": [
-            {"name": f"secret-{i}", "mountPath": f"{SECRETS_FOLDER}/{name}", "readOnly": True}
-            for i, name in enumerate(secrets_of(group))
+            {"name": "scratch", "mountPath": SCRATCH_FOLDER},
+            *(
+                {"name": f"secret-{i}", "mountPath": f"{SECRETS_FOLDER}/{name}", "readOnly": True}
+                for i, name in enumerate(secrets_of(group))
+            ),
         ],
     }
 

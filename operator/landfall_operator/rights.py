@@ -23,16 +23,15 @@ def _rule(group: str, resources: str, verbs: str) -> Rule:
     return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
 
 
-_KEPT = "get list watch create patch"
-"""Of what is made by server-side apply and stays as long as its group does."""
+_KEPT = "list watch create patch"
+"""Of what is made by server-side apply, which asks for both of the last two, and stays as long as its group does."""
 
 GROUPS: tuple[Rule, ...] = (
-    _rule(GROUP, PLURAL, "get list watch patch"),
+    _rule(GROUP, PLURAL, "list watch patch"),
     _rule(GROUP, f"{PLURAL}/status", "patch"),
-    # so that owner references may block the deletion of a group, where an admission plugin asks for it
-    _rule(GROUP, f"{PLURAL}/finalizers", "update"),
     *DRIVER_RULES,
-    _rule("", "serviceaccounts", _KEPT),
+    _rule("", "serviceaccounts services", _KEPT),
+    _rule("", "configmaps", f"{_KEPT} delete"),
     _rule("", "secrets", "get create"),
     _rule("", "events", "get create patch"),
     _rule("apps", "deployments", f"{_KEPT} delete"),

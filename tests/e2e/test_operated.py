@@ -4,6 +4,7 @@ import pytest
 
 from landfall.ledger import Holding
 from tests.support.audit import data_keys, events
+from tests.support.cluster import Refused
 from tests.support.operated import SOUND, Operated, events_arriving
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
@@ -19,6 +20,20 @@ def test_what_is_applied_lands_and_is_told(group: Operated, topic: str) -> None:
     told = ("NAME", "PHASE", "GENERATION", "REPLICAS", "LAG", "LAG-TIME")
     assert [columns[name] for name in told] == ["scene", "Running", "1", "1", "0", "0s"]
     assert columns.keys() - told == {"COMMIT-FAILURES", "LAST-COMMIT", "AGE"}
+    assert {role: group.root(role) for role in ("driver", "executor")} == {"driver": "ro", "executor": "ro"}
+
+
+def test_nobody_joins_a_driver_as_an_executor_without_its_secret(group: Operated, topic: str) -> None:
+    group.apply()
+    group.wait_for_commit()
+    stranger = (
+        "_SPARK_AUTH_SECRET=guessed SPARK_EXECUTOR_MEMORY=64m SPARK_EXECUTOR_ID=99 timeout 240 /opt/entrypoint executor"
+    )
+
+    with pytest.raises(Refused, match=r"exit code 1$"):  # 124 would be one that has joined
+        group.inside("executor", "bash", "-c", stranger)
+
+    assert group.verdict() == SOUND
 
 
 def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: Operated, topic: str) -> None:

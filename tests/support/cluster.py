@@ -1,7 +1,7 @@
 """What tests do to a Kubernetes cluster: a namespace of their own, clients with many or few rights, kubectl."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +41,34 @@ class Cluster:
         theirs.ssl_ca_cert = ours.ssl_ca_cert
         return client.ApiClient(theirs)
 
+    def allow(self, namespace: str, account: str, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Let a ServiceAccount, which is made, do this in a namespace; whatever it was allowed before, it no longer is."""
+        rbac, named = "rbac.authorization.k8s.io", {"name": account, "namespace": namespace}
+        items = [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+            {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": named, "rules": list(rules)},
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "RoleBinding",
+                "metadata": named,
+                "roleRef": {"apiGroup": rbac, "kind": "Role", "name": account},
+                "subjects": [{"kind": "ServiceAccount", **named}],
+            },
+        ]
+        self.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items})
+        wanted = list(map(_rule, rules))
+        # the API server hears of a role a moment later; an operator that lacks a right ends at once
+        eventually(lambda: self._in_force(namespace, account), lambda known: all(rule in known for rule in wanted))
+
+    def _in_force(self, namespace: str, account: str) -> list[tuple[frozenset[str], ...]]:
+        """What an account may do."""
+        review = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace))
+        asking = client.AuthorizationV1Api(self.as_account(namespace, account))
+        told = asking.create_self_subject_rules_review(review).to_dict()["status"]["resource_rules"]
+        return [
+            _rule({"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}) for rule in told
+        ]
+
     def create_namespace(self) -> str:
         """A namespace nobody else uses, in which pods may be made."""
         name = f"test-{uuid4().hex[:12]}"
@@ -74,3 +102,8 @@ class Cluster:
 
 class Refused(Exception):  # noqa: N818  # what happened, in kubectl's words
     """Kubectl failed."""
+
+
+def _rule(rule: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
+    """What a rule says, however it is written."""
+    return tuple(frozenset(rule.get(key) or ()) for key in ("apiGroups", "resources", "resourceNames", "verbs"))

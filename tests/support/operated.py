@@ -125,6 +125,16 @@ class Operated:
         (pod,) = self.pods("driver").values()
         return str(pod["spec"]["nodeName"])
 
+    def inside(self, role: str, *command: str) -> str:
+        """What a command prints that somebody runs in the one pod in this role."""
+        ((_, pod),) = self.pods(role).items()
+        return self.kubectl("exec", pod["metadata"]["name"], "-c", role, "--", *command)
+
+    def root(self, role: str) -> str:
+        """How the root of the one pod in this role is mounted: ``ro`` or ``rw``."""
+        mounts = (line.split() for line in self.inside(role, "cat", "/proc/mounts").splitlines())
+        return next(options.split(",")[0] for _, at, _, options, *_ in mounts if at == "/")
+
     def kill(self, role: str) -> None:
         """Delete the pods in a role without grace, as when their node is gone."""
         names = [str(pod["metadata"]["name"]) for pod in self.pods(role).values()]

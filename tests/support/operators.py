@@ -8,14 +8,13 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes import client
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -105,31 +104,7 @@ class Operators:
 
     def allow(self, rules: Sequence[Any] = rights.GROUPS) -> None:
         """Let the operator's account do this and hold its lease; whatever it was allowed before, it no longer is."""
-        rbac, named = "rbac.authorization.k8s.io", {"name": OPERATOR, "namespace": self.namespace}
-        items = [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
-            {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": named, "rules": [*rules, *rights.own(OPERATOR)]},
-            {
-                "apiVersion": f"{rbac}/v1",
-                "kind": "RoleBinding",
-                "metadata": named,
-                "roleRef": {"apiGroup": rbac, "kind": "Role", "name": OPERATOR},
-                "subjects": [{"kind": "ServiceAccount", **named}],
-            },
-        ]
-        self.cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items})
-        wanted = list(map(_rule, [*rules, *rights.own(OPERATOR)]))
-        # the API server hears of a role a moment later; an operator that lacks a right ends at once
-        eventually(self._in_force, lambda rules: all(rule in rules for rule in wanted))
-
-    def _in_force(self) -> list[tuple[frozenset[str], ...]]:
-        """What the account may do."""
-        review = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=self.namespace))
-        asking = client.AuthorizationV1Api(self.cluster.as_account(self.namespace, OPERATOR))
-        told = asking.create_self_subject_rules_review(review).to_dict()["status"]["resource_rules"]
-        return [
-            _rule({"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}) for rule in told
-        ]
+        self.cluster.allow(self.namespace, OPERATOR, [*rules, *rights.own(OPERATOR)])
 
     def start(self, *options: str) -> Running:
         """Another one."""
@@ -195,8 +170,3 @@ class Operators:
         path = self.folder / "operator.kubeconfig"
         path.write_text(yaml.safe_dump(document))
         return path
-
-
-def _rule(rule: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
-    """What a rule says, however it is written."""
-    return tuple(frozenset(rule.get(key) or ()) for key in ("apiGroups", "resources", "resourceNames", "verbs"))

@@ -1,23 +1,23 @@
 {{/*
 What the operator may do in the namespaces of its groups: exactly landfall_operator.rights, a test compares the two.
-The rights on pods, services, configmaps and claims are also those of a driver: nobody can grant what he has not.
+The rights on pods are also those of a driver: nobody can grant what he has not.
 */}}
 {{- define "landfall.rights" -}}
 - apiGroups: [landfall.dev]
   resources: [consumergroups]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 - apiGroups: [landfall.dev]
   resources: [consumergroups/status]
   verbs: [patch]
-- apiGroups: [landfall.dev]
-  resources: [consumergroups/finalizers]
-  verbs: [update]
 - apiGroups: [""]
-  resources: [pods, services, configmaps, persistentvolumeclaims]
-  verbs: [create, get, list, watch, patch, update, delete, deletecollection]
+  resources: [pods]
+  verbs: [create, get, list, watch, delete, deletecollection]
 - apiGroups: [""]
-  resources: [serviceaccounts]
-  verbs: [get, list, watch, create, patch]
+  resources: [serviceaccounts, services]
+  verbs: [list, watch, create, patch]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
@@ -26,19 +26,19 @@ The rights on pods, services, configmaps and claims are also those of a driver: 
   verbs: [get, create, patch]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [list, watch, create, patch, delete]
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list, watch, create, patch]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list, watch, create, patch]
 {{- end }}
 
 {{/* What it may do in its own namespace, whatever it watches: hold its Lease. */}}

@@ -18,6 +18,7 @@ from tests.support.world import SITE, group
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OWNER = Owner("clicks", "logs", "0f0f")
+LOCKED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 FULL: dict[str, Any] = {
     "source": {
         "kafka": {
@@ -122,7 +123,20 @@ def test_pods_run_as_the_restricted_standard_wants() -> None:
 
     assert (pod["securityContext"]["runAsNonRoot"], pod["enableServiceLinks"]) == (True, False)
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == LOCKED
+    assert executor_template(group(), SITE)["spec"]["containers"][0]["securityContext"] == LOCKED
+
+
+def test_a_user_may_have_a_root_to_write_to_and_another_scratch_folder() -> None:
+    own = {
+        "containers": [{"name": "driver", "securityContext": {"readOnlyRootFilesystem": False}}],
+        "volumes": [{"name": "scratch", "emptyDir": {"medium": "Memory"}}],
+    }
+    pod = driver_template(group(driver=own), "good", SITE)["spec"]
+
+    assert pod["containers"][0]["securityContext"] == {**LOCKED, "readOnlyRootFilesystem": False}
+    assert {"name": "scratch", "emptyDir": {"medium": "Memory"}} in pod["volumes"]
+    assert {"name": "scratch", "mountPath": "/tmp"} in pod["containers"][0]["volumeMounts"]
 
 
 def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
@@ -137,7 +151,7 @@ def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
         "limits": {"memory": "2Gi"},
     }
     assert (pod["securityContext"]["fsGroup"], pod["securityContext"]["runAsNonRoot"]) == (1000, True)
-    assert {v["name"] for v in pod["volumes"]} == {"group", "control", "secret-0", "secret-1", "ca"}
+    assert {v["name"] for v in pod["volumes"]} == {"group", "control", "scratch", "secret-0", "secret-1", "ca"}
     assert template["metadata"]["labels"]["landfall.dev/group"] == "clicks"
     assert template["metadata"]["annotations"].keys() == {"a", DIGEST_ANNOTATION}
 
