@@ -22,8 +22,11 @@ import msgspec
 from rich.console import Console
 
 from dev.kube import programs
+from dev.kube.cluster import EXISTING
 from dev.servers import kafka, s3
 from dev.servers.cache import Missing
+from dev.servers.kafka import KAFKA
+from dev.servers.s3 import S3
 from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall import __version__
@@ -59,10 +62,22 @@ def main() -> int:
     folder.mkdir(parents=True)
     console.print(f"[bold]seed {chosen.seed}[/], {chosen.minutes:g} minutes, {len(faults)} faults drawn; {folder}")
     try:
-        place.check()
+        check(place)
         return Run(console, folder, chosen, faults).whole(place)
     except Missing as missing:
         raise SystemExit(str(missing)) from None
+
+
+def check(place: Place) -> None:
+    """Let there be a run.
+
+    Raises:
+        Missing: this machine cannot bear it; says why.
+    """
+    for kind in (EXISTING, KAFKA.existing, S3.existing):
+        if os.environ.get(kind):
+            raise Missing(f"{kind} is set: chaos kills processes and fills disks, so it has everything of its own")
+    place.check()
 
 
 class Run:

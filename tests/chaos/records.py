@@ -119,7 +119,7 @@ def _event_time(dice: random.Random, now: int) -> int:
 
 def identity(value: bytes | None, key: bytes | None) -> Identity | None:
     """Which record this is; None if it is none of the load's."""
-    if value is None:
+    if not value:  # a SequenceFile keeps a tombstone as an empty value
         if key is None or not key.startswith(_TOMBSTONE):
             return None
         topic, _, number = key.removeprefix(_TOMBSTONE).decode().rpartition(" ")

@@ -83,12 +83,12 @@ class Stage:
     def file(self, name: str) -> Path:
         """A group's YAML with the address of the S3 server itself, for Landfall's commands."""
         path = self.folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(self.groups[name].document(**_spec(name, {}))))
+        path.write_text(yaml.safe_dump(self.groups[name].document(**_spec(name))))
         return path
 
     def parsed(self, name: str) -> ConsumerGroup:
         """The same."""
-        return self.groups[name].scene.group(NAME, **_spec(name, {}))
+        return self.groups[name].scene.group(NAME, **_spec(name))
 
     @property
     def prefix(self) -> str:
@@ -135,6 +135,7 @@ class Stage:
     @classmethod
     def set(cls, place: Place, folder: Path, seed: int) -> "Stage":
         """Have all of it there but the groups' topics."""
+        place.down()
         Disk(place.server(S3).home).unmount()
         stack = Stack.at(place)
         os.environ.update({name: value for name, value in stack.s3.env.items() if name.startswith("AWS_")})
@@ -151,9 +152,8 @@ class Stage:
 
     def apply(self) -> None:
         """Both groups, with the proxy for a store; one of them with a clock that can be set."""
-        s3 = {**PATIENT, "endpoint": self.proxy.endpoint}
         for name, group in self.groups.items():
-            spec = _spec(name, s3)
+            spec = _spec(name, **PATIENT, endpoint=self.proxy.endpoint)
             if name == PARQUET:
                 spec |= self._settable_clock(group)
             group.apply(**spec)
@@ -205,9 +205,10 @@ class Stage:
             (keys / name).write_text(self.stack.s3.env[name])
 
 
-def _spec(name: str, s3: Json) -> dict[str, Any]:
-    spec = dict(SPECS[name])
-    return {**spec, "output": {**spec["output"], "s3": dict(s3)}}
+def _spec(name: str, **s3: Any) -> dict[str, Any]:
+    """A group's, with what there is to say of its store."""
+    spec = SPECS[name]
+    return {**spec, "output": {**spec["output"], **({"s3": s3} if s3 else {})}}
 
 
 def _small_disk(place: Place) -> Disk | None:
