@@ -117,7 +117,7 @@ def _commits_healthy(view: View) -> Judgement:
 
 
 def _within_lag_target(view: View) -> Judgement:
-    if view.status is None or view.course.group is None:
+    if view.status is None or not view.status.lag_known or view.course.group is None:
         return Judgement("Unknown", Reason.UNKNOWN)
     policy = view.course.group.spec.autoscaling
     target = policy.target_lag if policy else TARGET

@@ -86,7 +86,7 @@ def measured(report: Report) -> Sample | None:
     """What a report says for scaling; None if its driver does not measure that."""
     status = report.status
     rates, workers = status.rates, status.workers
-    if rates.arrived_records is None or rates.task_seconds is None or workers is None:
+    if rates.arrived_records is None or rates.task_seconds is None or workers is None or not status.lag_known:
         return None
     moving = [p for p in status.partitions if not p.blocked]
     return Sample(

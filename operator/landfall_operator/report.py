@@ -64,7 +64,7 @@ def report(observed: Observed, chosen: Course) -> GroupStatus:
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
         executors=ExecutorsStatus(wanted=chosen.scaling.desired, ready=workers.registered if workers else 0),
-        lag=_lag(observed, told) if told else _remembered(observed),
+        lag=_lag(observed, told) if told and told.status.lag_known else _remembered(observed),
         commits=_commits(told.status) if told else observed.status.commits,
         rate=_rate(observed),
         autoscaling=_autoscaling(chosen),

@@ -200,3 +200,5 @@ class Status:
     message: str = ""
     revision: str = ""
     workers: Workers | None = None
+    lag_known: bool = True
+    """False of a driver that has not seen the log yet: then its lag is not zero, but unknown."""

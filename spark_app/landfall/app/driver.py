@@ -181,7 +181,7 @@ class Driver:
                 self.tally.consecutive_failures = 0  # no COMMIT would tell that it is over
         except Retry as error:
             self._failed(cause(error, "SourceUnavailable"), error)
-            if self._roster.targets is None and now - self._begun > STARTUP_PATIENCE:
+            if not self.has_looked and now - self._begun > STARTUP_PATIENCE:
                 raise
         self.tally.arrived += sum(more for tp, more in self.parts.observer.grown.items() if tp not in self.standing())
         self._land_finished(now)
@@ -332,6 +332,11 @@ class Driver:
         return {
             tp for tp, end in targets.items() if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
         }
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether it has seen the log, so that it knows how far behind it is."""
+        return self._roster.targets is not None
 
     @property
     def caught_up(self) -> bool:

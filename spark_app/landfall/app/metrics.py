@@ -35,7 +35,7 @@ class StatusCollector(Collector):
             return
         status, tally = latest
         names = [status.namespace, status.group]
-        gauges = (*_gauges(status), *_workers(status.workers))
+        gauges = (*_lag(status), *_gauges(status), *_workers(status.workers))
         yield from (_gauge(name, text, names, value) for name, text, value in gauges)
         yield from (_counter(name, text, names, value) for name, text, value in _counters(status, tally))
         yield from _by_topic(status, tally, names)
@@ -48,9 +48,6 @@ class StatusCollector(Collector):
 def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
     blocked = sum(1 for p in status.partitions if p.blocked)
     return (
-        ("landfall_lag_records", "Offsets not landed yet", status.lag_records),
-        ("landfall_lag_seconds", "Age of the oldest unlanded record", status.lag_seconds),
-        ("landfall_overdue_seconds", "Longest wait beyond the upload policy", status.overdue_seconds),
         ("landfall_rounds", "Rounds under way", status.rounds),
         ("landfall_unapplied_commits", "Commits whose objects are not all visible", status.commits.unapplied),
         ("landfall_blocked_topic_partitions", "Topic partitions that wait for a person", blocked),
@@ -59,6 +56,16 @@ def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
         ("landfall_generation", "Generation of the group", status.generation),
         ("landfall_has_lane", "1 while this driver has the lane", status.phase in HAVE_LANE),
         ("landfall_consecutive_failures", "Failures in a row", status.commits.consecutive_failures),
+    )
+
+
+def _lag(status: Status) -> Iterable[tuple[str, str, float]]:
+    if not status.lag_known:
+        return ()
+    return (
+        ("landfall_lag_records", "Offsets not landed yet", status.lag_records),
+        ("landfall_lag_seconds", "Age of the oldest unlanded record", status.lag_seconds),
+        ("landfall_overdue_seconds", "Longest wait beyond the upload policy", status.overdue_seconds),
     )
 
 

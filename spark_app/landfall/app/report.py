@@ -50,6 +50,7 @@ def picture(driver: Driver, now: datetime, workers: Workers | None = None) -> St
         commits=replace(bare.commits, unapplied=driver.unapplied),
         partitions=partitions,
         caught_up=driver.caught_up,
+        lag_known=driver.has_looked,
     )
 
 
@@ -84,6 +85,7 @@ def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers
         message=tally.message,
         revision=bearings.revision,
         workers=workers,
+        lag_known=False,
     )
 
 

@@ -5,6 +5,7 @@ from threading import Event
 import pytest
 import stamina
 
+from landfall.app.report import picture
 from landfall.app.runner import Bin
 from landfall.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled
@@ -315,6 +316,22 @@ def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
     assert one.run() is ExitCode.OK
     assert one.tally.failures_by_reason["SourceUnavailable"] >= 3
     assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_never_saw_the_source_does_not_call_its_lag_zero() -> None:
+    store, log = MemoryStore(), TwinLog().write("a", 10)
+    log.error = Retry("broker away")
+    one = driver(group(), store, log, TwinRunner(store))
+    known: list[bool] = []
+
+    def back_after_a_look(_: object) -> None:
+        known.append(picture(one, NOW).lag_known)
+        log.error = None
+
+    one.report = back_after_a_look
+
+    assert one.run() is ExitCode.OK
+    assert (known[0], known[-1]) == (False, True)
 
 
 def test_an_outage_with_nothing_to_land_is_over_when_the_source_answers() -> None:

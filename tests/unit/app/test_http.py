@@ -78,6 +78,16 @@ def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -
     assert get(server, "/healthcheck")[0] == 200
 
 
+def test_a_lag_that_is_not_known_is_no_metric(server: ThreadingHTTPServer, board: Board) -> None:
+    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+
+    metrics = get(server, "/metrics")[1]
+
+    assert "landfall_rounds{" in metrics
+    assert "landfall_lag" not in metrics
+    assert "landfall_overdue" not in metrics
+
+
 def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: Board) -> None:
     posted(board, finished(TwinLog().write("a", 10).write("b", 4)))
 

@@ -9,7 +9,7 @@ import pytest
 from landfall import errors
 from landfall_operator.conditions import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.course import course
-from landfall_operator.observe import FRESH, Observed, Trouble
+from landfall_operator.observe import FRESH, Observed, Report, Trouble
 from landfall_operator.report import report, worth_writing
 from landfall_operator.status import Condition, GroupStatus
 from tests.support.world import START, World, group
@@ -67,6 +67,20 @@ def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Obse
 
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
+
+
+def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(running: Observed) -> None:
+    before = told(running)
+    (driver,) = running.drivers.values()
+    assert driver.report
+    blind = replace(driver.report.status, lag_records=0, lag_seconds=0.0, partitions=(), lag_known=False)
+    later = replace(running, now=running.now + timedelta(minutes=4), status=before)
+
+    status = told(with_driver(later, report=Report(blind, later.now)))
+
+    assert before.lag
+    assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
+    assert condition(status, ConditionType.WITHIN_LAG_TARGET).status == "Unknown"
 
 
 def test_times_are_whole_seconds(running: Observed) -> None:
