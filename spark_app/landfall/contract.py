@@ -138,7 +138,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """Commits of the whole ledger (total) and of this driver (the rest)."""
+    """Commits of the whole ledger (total) and of this driver (the rest).
+
+    While the store does not answer, ``consecutive_failures`` counts the answers that did not come, too, and ``last_failure``
+    says since when; see ``landfall.app.lookout``.
+    """
 
     total: int
     failures: int
