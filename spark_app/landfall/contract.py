@@ -140,8 +140,8 @@ class Failure:
 class CommitStatus:
     """Commits of the whole ledger (total) and of this driver (the rest).
 
-    While the store does not answer, ``consecutive_failures`` counts the answers that did not come, too, and ``last_failure``
-    says since when; see ``landfall.app.lookout``.
+    While the store does not answer, ``consecutive_failures`` is at least the number of answers that did not come, and
+    ``last_failure`` says so, whatever the driver does or waits for; see ``landfall.app.lookout``.
     """
 
     total: int

@@ -171,13 +171,9 @@ class TestAnOutage:
         assert (away["phase"], away["lag_records"], away["commits"]["total"]) == ("Running", 400, 1)
         assert away["lag_seconds"] - 1 < away["overdue_seconds"] < away["lag_seconds"]
         failure = away["commits"]["last_failure"]
-        assert (failure["reason"], away["commits"]["consecutive_failures"]) == (
-            "StoreUnavailable",
-            away["commits"]["failures"],
-        )
-        assert re.match(
-            rf"(begin|put part) {scene.bucket.url}/{topic}/dt=\S+: EndpointConnectionError", failure["message"]
-        )
+        assert failure["reason"] == "StoreUnavailable"
+        assert away["commits"]["consecutive_failures"] >= away["commits"]["failures"]
+        assert re.match(rf"(begin|put part|no answer: open) {scene.bucket.url}/\S+: ", failure["message"])
         assert ask(driver, "/healthcheck")[0] == HTTPStatus.OK
 
         server.up()
@@ -200,9 +196,11 @@ class TestAnOutage:
         driver.send(signal.SIGCONT)
 
         # a look without it comes between: each failure is told before what is waited for
-        code, health = eventually(lambda: ask(driver, "/healthcheck"), lambda told: "waiting_for" in told[1])
+        create = f"store: create {scene.bucket.url}/_landfall/"
+        code, health = eventually(
+            lambda: ask(driver, "/healthcheck"), lambda told: told[1].get("waiting_for", "").startswith(create)
+        )
         assert (code, health["alive"]) == (HTTPStatus.OK, True)
-        assert health["waiting_for"].startswith(f"store: create {scene.bucket.url}/_landfall/")
         commits = wait_until(driver, lambda s: s["commits"]["failures"] > 1, "status goes on")["commits"]
         assert (commits["total"], commits["last_failure"]["reason"]) == (0, "StoreUnavailable")
 

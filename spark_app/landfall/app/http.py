@@ -61,7 +61,7 @@ class Board:
         age = self._clock() - self.posted
         phase = self._posted[0].phase if self._posted else Phase.STARTING
         outage = self._outage()
-        waiting_for = f"store: {outage.failure.message}" if outage else self.waiting_for
+        waiting_for = self.waiting_for or (f"store: {outage.failure.message}" if outage else "")
         dead = phase in {Phase.STALLED, Phase.FENCED}
         alive = not dead and (age < STUCK or bool(waiting_for))
         why = {"alive": alive, "phase": phase, "seconds_since_pass": round(age.total_seconds(), 1)}

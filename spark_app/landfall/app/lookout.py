@@ -49,10 +49,16 @@ class Outage:
     failure: Failure
 
     def told_in(self, status: Status) -> Status:
-        """A driver's picture, with what it does not know itself while it waits for the store."""
-        commits = status.commits
-        missed = commits.consecutive_failures + self.missed
-        return replace(status, commits=replace(commits, consecutive_failures=missed, last_failure=self.failure))
+        """A driver's picture, with what it does not know itself while it waits; what it was told by a call of its own says more."""
+        commits, own = status.commits, status.commits.last_failure
+        knows = own is not None and own.reason == self.failure.reason and _time(own) >= _time(self.failure)
+        failures = max(commits.consecutive_failures, self.missed)
+        last = own if knows else self.failure
+        return replace(status, commits=replace(commits, consecutive_failures=failures, last_failure=last))
+
+
+def _time(failure: Failure) -> datetime:
+    return datetime.fromisoformat(failure.time)
 
 
 def impatient(output: Output) -> Output:
@@ -89,7 +95,7 @@ class Lookout:
         missing = self._missing
         if missing is None:
             return None
-        missed = (self._clock() - datetime.fromisoformat(missing.time)) // PATIENCE
+        missed = (self._clock() - _time(missing)) // PATIENCE
         return Outage(missed, missing) if missed > HICCUP else None
 
     def look(self) -> None:

@@ -84,8 +84,17 @@ def test_an_outage_is_told_in_the_picture_beside_what_failed_before() -> None:
 
     commits = away(3).told_in(before).commits
 
-    assert (commits.failures, commits.consecutive_failures) == (1, 4)
+    assert (commits.failures, commits.consecutive_failures) == (1, 3)
     assert commits.last_failure == away(3).failure
+
+
+def test_what_a_call_was_told_during_an_outage_says_more_than_a_look() -> None:
+    one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
+    for second in range(4):
+        one.tally.failed("StoreUnavailable", "create slot 7: throttled", NOW + timedelta(seconds=second))
+    picture_of_it = picture(one, NOW)
+
+    assert away(3).told_in(picture_of_it) == picture_of_it
 
 
 @pytest.fixture
