@@ -5,7 +5,7 @@ everything a driver is told is a level.
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Protocol
@@ -60,10 +60,13 @@ class Drivers(Protocol):
 class HttpDrivers:
     """Asks drivers at their pods' addresses."""
 
-    def __init__(self, session: aiohttp.ClientSession, metrics: Metrics) -> None:
-        """Use a session, which somebody else closes."""
+    def __init__(
+        self, session: aiohttp.ClientSession, metrics: Metrics, before_word: Callable[[], None] = lambda: None
+    ) -> None:
+        """Use a session, which somebody else closes; ``before_word`` may refuse, by raising Fenced."""
         self._session = session
         self._metrics = metrics
+        self._before_word = before_word
         self._timeout = aiohttp.ClientTimeout(total=SECONDS)
 
     async def status(self, address: str) -> bytes | None:
@@ -80,6 +83,7 @@ class HttpDrivers:
 
     async def tell(self, address: str, word: Word, token: str) -> None:
         """See ``Drivers``."""
+        self._before_word()
         path, outcome = _PATHS[type(word)], "error"
         headers = {"Authorization": f"Bearer {token}"}
         try:

@@ -6,7 +6,7 @@ one, which looks again. What went wrong comes in the kinds that a pass can do so
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -126,14 +126,21 @@ class Kube:
     """Asks the API server."""
 
     def __init__(
-        self, configuration: Configuration, metrics: Metrics, *, connections: int = 16, answer: float = ANSWER_SECONDS
+        self,
+        configuration: Configuration,
+        metrics: Metrics,
+        *,
+        connections: int = 16,
+        answer: float = ANSWER_SECONDS,
+        before_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep up to ``connections`` open; ``answer`` is how many seconds a request may take."""
+        """Keep up to ``connections`` open; ``answer`` is how many seconds a request may take, ``before_write`` may refuse."""
         configuration.retries = False
         configuration.connection_pool_maxsize = connections
         self._client = ApiClient(configuration)
         self._metrics = metrics
         self._timeout = (CONNECT_SECONDS, answer)
+        self._before_write = before_write
 
     def serves(self, kind: str) -> bool:
         """Whether the API server knows a kind."""
@@ -233,7 +240,10 @@ class Kube:
             Conflict: 409.
             Busy: no answer, 408, 429 or 5xx.
             Refused: any other code over 399.
+            Fenced: it is a write, and no longer ours to make.
         """
+        if request.method != "GET":
+            self._before_write()
         began, code = time.monotonic(), "error"
         try:
             status, body, after = self._answer(request)

@@ -1,12 +1,15 @@
 """The operator's own Lease: of all that run, the holder alone acts.
 
-A holder renews it every few seconds. Another one takes it when it was given back, or when it has not changed for as long as
-it is held, by that one's own clock: clocks of different machines are never compared. A holder that could not renew it in
-time stops before anybody may take it. What was under way then is harmless: see docs/adr/0006.
+A holder renews it every few seconds, in a thread of its own: an event loop that is busy with a thousand groups must not cost
+the lease. Another one takes it when it was given back, or when it has not changed for as long as it is held, by that one's
+own clock: clocks of different machines are never compared. A holder that could not renew it in time stops before anybody may
+take it, and looks at its age before each write, so one that was frozen writes nothing when it wakes. What was under way is
+harmless: see docs/adr/0006.
 """
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +21,14 @@ from landfall_operator.merge import Json
 
 log = logging.getLogger(__name__)
 
+LOOK = 0.5
+"""Seconds between two looks of the event loop at whether the lease is still ours."""
+
+
+def since_boot() -> float:
+    """Seconds by a clock that nobody sets, and that passes while a process is stopped or its machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -27,12 +38,14 @@ class Terms:
         held: how long a holder may be silent before another one takes it.
         stops: how long a holder that cannot renew it goes on; less than ``held`` by more than a request takes.
         renewed: how often it is renewed.
+        again: how soon after a renewal that failed the next one is tried.
         tried: how often others look at it.
     """
 
     held: float = 20.0
     stops: float = 12.0
     renewed: float = 4.0
+    again: float = 1.0
     tried: float = 2.0
 
 
@@ -42,32 +55,51 @@ class Lease:
     def __init__(
         self,
         kube: Kube,
-        namespace: str,
-        name: str,
+        where: tuple[str, str],
         holder: str,
         clock: Callable[[], datetime],
         terms: Terms = Terms(),  # frozen
+        seconds: Callable[[], float] = since_boot,
     ) -> None:
-        """``holder`` names who wants it; no two that run at the same time may have the same."""
+        """Of a namespace and a name; ``holder`` is who wants it: no two that run at the same time may have the same."""
         self._kube = kube
-        self._where = namespace, name
+        self._where = where
         self._holder = holder
         self._clock = clock
         self._terms = terms
+        self._seconds = seconds
         self._seen = ""
         self._seen_since = 0.0
-        self.held = False
+        self._renewed = 0.0
+        self._lost = "nobody yet"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self.stands_by = False
         self.looked = time.monotonic()
 
+    @property
+    def held(self) -> bool:
+        """Whether it is ours for certain."""
+        return not self._others()
+
+    def check(self) -> None:
+        """Do nothing while it is ours; to be asked before each thing that only the holder may do, from any thread.
+
+        Raises:
+            Fenced: another one has it, or may soon. That stays so.
+        """
+        if others := self._others():
+            raise Fenced(f"the lease {'/'.join(self._where)} belongs to {others}")
+
     async def acquire(self) -> None:
-        """Wait until it is ours.
+        """Wait until it is ours; from then on it is renewed.
 
         Raises:
             Refused: we may not have it at all.
         """
         told = ""
         while True:
+            began = self._seconds()
             try:
                 other = await asyncio.to_thread(self._try)
             except Refused:
@@ -76,7 +108,8 @@ class Lease:
                 other = f"({error})"
             self.looked = time.monotonic()
             if not other:
-                self.held = True
+                self._renewed, self._lost = began, ""
+                self._thread.start()
                 log.info("leading", extra={"lease": "/".join(self._where), "holder": self._holder})
                 return
             self.stands_by = True
@@ -86,34 +119,39 @@ class Lease:
             await asyncio.sleep(self._terms.tried)
 
     async def keep(self) -> None:
-        """Renew it, for ever.
+        """Wait as long as it is ours.
 
         Raises:
             Fenced: another one has it, or may soon.
         """
-        renewed = time.monotonic()
-        while True:
-            await asyncio.sleep(self._terms.renewed)
-            began = time.monotonic()
+        while self.held:  # noqa: ASYNC110  # time passes by itself
+            await asyncio.sleep(LOOK)
+        self.check()
+
+    def _renew(self) -> None:
+        """Renew it, until it is lost or given back: in a thread of its own, however busy the event loop is."""
+        wait = self._terms.renewed
+        while not self._over.wait(wait) and self.held:
+            began, wait = self._seconds(), self._terms.again
             try:
-                async with asyncio.timeout(self._terms.stops - (began - renewed)):
-                    other = await asyncio.to_thread(self._try)
-            except TimeoutError:
-                other = "whoever is next: it could not be renewed in time"
+                other = self._try()
             except LandfallError as error:
                 log.warning("lease not renewed: %s", error)
-                other = "" if began - renewed < self._terms.stops else "whoever is next: it could not be renewed"
             else:
-                renewed = began
-            if other:
-                self.held = False
-                raise Fenced(f"the lease {'/'.join(self._where)} belongs to {other}")
+                self._renewed, wait = began, self._terms.renewed
+                self._lost = other or self._lost
             self.looked = time.monotonic()
+
+    def _others(self) -> str:
+        """Who has it, or may soon have it; empty if it is ours for certain."""
+        if not self._lost and self._seconds() - self._renewed > self._terms.stops:
+            self._lost = "whoever is next: it could not be renewed in time"
+        return self._lost
 
     async def release(self) -> None:
         """Give it back, so that the next one need not wait."""
         if self.held:
-            self.held = False
+            self._lost = "whoever is next: it is given back"
             try:
                 await asyncio.to_thread(self._give_back)
             except LandfallError as error:
@@ -127,9 +165,9 @@ class Lease:
             return self._written(self._kube.create, self._manifest({}, transitions=0))
         spec, version = lease["spec"], lease["metadata"]["resourceVersion"]
         if version != self._seen:
-            self._seen, self._seen_since = version, time.monotonic()
+            self._seen, self._seen_since = version, self._seconds()
         holder: str = spec.get("holderIdentity") or ""
-        silent = time.monotonic() - self._seen_since > spec.get("leaseDurationSeconds", 0)
+        silent = self._seconds() - self._seen_since > spec.get("leaseDurationSeconds", 0)
         if holder not in {"", self._holder} and not silent:
             return holder
         moved = holder != self._holder
@@ -142,10 +180,12 @@ class Lease:
             self._seen = write(lease)["metadata"]["resourceVersion"]
         except Conflict:
             return "whoever was quicker"
-        self._seen_since = time.monotonic()
+        self._seen_since = self._seconds()
         return ""
 
     def _give_back(self) -> None:
+        self._over.set()
+        self._thread.join()
         lease = self._kube.get("Lease", *self._where)
         if lease["spec"].get("holderIdentity") == self._holder:
             self._kube.replace({**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}})

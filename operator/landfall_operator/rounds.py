@@ -18,6 +18,8 @@ from landfall_operator.stock import Key
 
 log = logging.getLogger(__name__)
 
+SPREAD = 0.05
+"""Seconds per group that was not looked at yet, over which first looks are spread: at a start all are new at once."""
 APART = 0.3
 """Seconds from one pass over a group to the next at least: events come in bursts."""
 LONGEST = 15.0
@@ -35,12 +37,14 @@ class _Turn:
         wake: set when something happened.
         woken: when that was, by the monotonic clock; None when nothing did.
         passed: when the last pass ended, or the group was first heard of.
+        is_new: whether there was no pass yet.
     """
 
     task: asyncio.Task[None] | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     woken: float | None = None
     passed: float = field(default_factory=time.monotonic)
+    is_new: bool = True
 
 
 class Rounds:
@@ -82,6 +86,7 @@ class Rounds:
     async def _rounds(self, key: Key, turn: _Turn) -> None:
         wait: float | None = 0.0
         failures = 0
+        await asyncio.sleep(self._share())
         while wait is not None or turn.wake.is_set():
             await _until(turn.wake, wait or 0.0)
             turn.wake.clear()
@@ -89,11 +94,16 @@ class Rounds:
                 self._metrics.wake_seconds.observe(time.monotonic() - turn.woken)
                 turn.woken = None
             outcome, wait = await self._one(key, failures)
+            turn.is_new = False
             failures = failures + 1 if outcome == "failed" else 0
             self._metrics.passes.labels(outcome).inc()
             turn.passed = time.monotonic()
             await asyncio.sleep(APART)
         del self._turns[key]
+
+    def _share(self) -> float:
+        """A random share of the time in which all new groups are looked at."""
+        return SPREAD * sum(turn.is_new for turn in self._turns.values()) * random.random()  # noqa: S311  # no secret
 
     async def _one(self, key: Key, failures: int) -> tuple[str, float | None]:
         """One pass; how it ended, and in how many seconds the next one is due."""

@@ -1,6 +1,7 @@
 """The operator as a process, with no more rights than it declares, at a real API server; kubelet and drivers are played."""
 
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,6 +264,21 @@ def test_an_operator_takes_over_from_one_that_was_killed(own: Stage) -> None:
     first.kill()
 
     second.wait_until_leading()
+
+
+def test_an_operator_that_wakes_after_another_took_over_ends_and_writes_nothing(own: Stage) -> None:
+    frozen = own.operators.lead()
+    own.create()
+    own.wait_for("Running")
+    frozen.popen.send_signal(signal.SIGSTOP)
+    own.operators.lead()
+    own.patch(image="landfall:2")
+    after = eventually(own.drivers, lambda seen: [driver.image for driver in seen.values()] == ["landfall:2"])
+
+    frozen.popen.send_signal(signal.SIGCONT)
+
+    assert frozen.popen.wait(PATIENCE) == ExitCode.FENCED, frozen.said
+    assert own.drivers() == after
 
 
 def test_an_operator_that_loses_its_lease_ends(own: Stage) -> None:
