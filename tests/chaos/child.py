@@ -73,7 +73,7 @@ class Child:
         found = msgspec.json.decode(line)
         if isinstance(found, dict) and "refused" in found:
             raise Refused(found["refused"])
-        return msgspec.convert(found, answer)
+        return msgspec.convert(found, answer, str_keys=True)
 
     @property
     def said(self) -> str:

@@ -222,10 +222,10 @@ class Rules:
         """What goes wrong with a request, counted as taken."""
         return next(self._struck(request, lambda fault: fault is not Fault.LATENCY), None)
 
-    def is_partitioned(self, client: str) -> bool:
-        """Whether nothing of this client is let in."""
-        rules = (active.rule for active in self.active.values())
-        return any(rule.fault is Fault.PARTITION and rule.is_for_client(client) for rule in rules)
+    def partition_of(self, client: str) -> Active | None:
+        """The rule by which nothing of this client is let in, if there is one."""
+        partitions = (active for active in self.active.values() if active.rule.fault is Fault.PARTITION)
+        return next((active for active in partitions if active.rule.is_for_client(client)), None)
 
     def _struck(self, request: Asked, of: Callable[[Fault], bool]) -> Iterator[Active]:
         for active in self.active.values():
@@ -240,11 +240,13 @@ class Counts(msgspec.Struct):
     Attributes:
         faults: by kind, by operation.
         requests: that came in, by operation.
+        rules: how often each has struck, by its number.
         pending: requests held back by ``DELAY`` that the server has not had yet.
     """
 
     faults: dict[str, dict[str, int]]
     requests: dict[str, int]
+    rules: dict[int, int] = {}
     pending: int = 0
 
     @property
@@ -259,8 +261,11 @@ class Tally:
 
     faults: dict[str, Counter[str]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
+    rules: Counter[int] = field(default_factory=Counter)
     pending: int = 0
 
     def told(self) -> Counts:
         """So far."""
-        return Counts({kind: dict(by) for kind, by in self.faults.items()}, dict(self.requests), self.pending)
+        return Counts(
+            {kind: dict(by) for kind, by in self.faults.items()}, dict(self.requests), dict(self.rules), self.pending
+        )

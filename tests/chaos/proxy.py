@@ -84,7 +84,7 @@ class Proxy(web.Server):
         if rule.fault is Fault.PARTITION:
             for connection in self.connections:
                 if connection.transport and rule.is_for_client(peer(connection.transport)):
-                    self._refuse(connection.transport)
+                    self._refuse(active, connection.transport)
         return active.number
 
     def lift(self, number: int | None) -> int:
@@ -114,11 +114,11 @@ class Proxy(web.Server):
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         """Refuse whom a partition keeps out."""
         super().connection_made(handler, transport)
-        if self.rules.is_partitioned(peer(transport)):
-            self._refuse(transport)
+        if partition := self.rules.partition_of(peer(transport)):
+            self._refuse(partition, transport)
 
-    def _refuse(self, transport: asyncio.BaseTransport) -> None:
-        self._count(Fault.PARTITION, Asked(Operation.CONNECT, "", peer(transport)))
+    def _refuse(self, partition: Active, transport: asyncio.BaseTransport) -> None:
+        self._count(partition, Asked(Operation.CONNECT, "", peer(transport)))
         reset(transport)
 
     # ---------------------------------------------------------------------------------------------------------- requests
@@ -129,7 +129,7 @@ class Proxy(web.Server):
         self.tally.requests[what.operation] += 1
         for latency in self.rules.latencies(what):
             seconds = latency.seconds()
-            self._count(Fault.LATENCY, what, seconds=round(seconds, 3))
+            self._count(latency, what, seconds=round(seconds, 3))
             await asyncio.sleep(seconds)
         struck = self.rules.strike(what)
         try:
@@ -139,13 +139,12 @@ class Proxy(web.Server):
             return cut(request)
 
     async def _strike(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
-        fault = struck.rule.fault
-        match fault:
+        match struck.rule.fault:
             case Fault.RESET | Fault.PARTITION:
-                self._count(fault, what)
+                self._count(struck, what)
                 return cut(request)
             case Fault.SILENCE:
-                self._count(fault, what)
+                self._count(struck, what)
                 await self._lifted[struck.number].wait()
                 return cut(request)
             case Fault.DELAY:
@@ -153,18 +152,19 @@ class Proxy(web.Server):
             case Fault.TRUNCATE:
                 return await self._truncate(struck, what, request)
             case _:
-                return await self._spoil(fault, what, request)
+                return await self._spoil(struck, what, request)
 
-    async def _spoil(self, fault: Fault, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
+    async def _spoil(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
         """Another answer than the server's, which may have been asked or not."""
+        fault = struck.rule.fault
         if fault in _AFTER:
             async with self._ask(request) as answer:
                 await answer.read()
-            self._count(fault, what, status=answer.status)
+            self._count(struck, what, status=answer.status)
         else:
             async for _ in body(request):
                 """The client is not to see a connection closed on it while it sends."""
-            self._count(fault, what)
+            self._count(struck, what)
         return error(_ANSWERS[fault]) if fault in _ANSWERS else cut(request)
 
     async def _truncate(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
@@ -173,7 +173,7 @@ class Proxy(web.Server):
             if request.method == "HEAD" or not length:
                 struck.give_back()
                 return await self._answer(request, answer)
-            self._count(Fault.TRUNCATE, what, status=answer.status)
+            self._count(struck, what, status=answer.status)
             back = like(answer)
             await back.prepare(request)
             await back.write(await answer.content.readexactly(length // 2))
@@ -183,7 +183,7 @@ class Proxy(web.Server):
     async def _delay(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
         held = b"".join([piece async for piece in body(request)])
         seconds = struck.seconds()
-        self._count(Fault.DELAY, what, seconds=round(seconds, 3))
+        self._count(struck, what, seconds=round(seconds, 3))
         self.tally.pending += 1
         task = asyncio.create_task(self._later(seconds, what, (request.method, request.raw_path), kept(request), held))
         self._late.add(task)
@@ -202,7 +202,7 @@ class Proxy(web.Server):
             ) as answer:
                 status = answer.status
         self.tally.pending -= 1
-        self._count(LATE, what, status=status)
+        self._tell(LATE, what, status=status)
 
     # ----------------------------------------------------------------------------------------------------------- passing
 
@@ -229,7 +229,11 @@ class Proxy(web.Server):
         await back.write_eof()
         return back
 
-    def _count(self, kind: str, what: Asked, **more: object) -> None:
+    def _count(self, struck: Active, what: Asked, **more: object) -> None:
+        self.tally.rules[struck.number] += 1
+        self._tell(struck.rule.fault, what, rule=struck.number, **more)
+
+    def _tell(self, kind: str, what: Asked, **more: object) -> None:
         self.tally.faults.setdefault(kind, Counter())[what.operation] += 1
         told = {"time": datetime.now(UTC), "kind": kind, "operation": what.operation, "key": what.key}
         self._log.write(msgspec.json.encode({**told, "client": what.client, **more}).decode() + "\n")
@@ -262,11 +266,11 @@ class FaultProxy:
         return self._child.ask("lift", int, number=number)
 
     @contextmanager
-    def during(self, rule: Rule) -> Iterator[None]:
-        """Have a rule in force for a block."""
+    def during(self, rule: Rule) -> Iterator[int]:
+        """Have a rule in force for a block, and its number, by which ``counts().rules`` tells how often it struck."""
         number = self.inject(rule)
         try:
-            yield
+            yield number
         finally:
             self.lift(number)
 

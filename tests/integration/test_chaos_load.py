@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,9 +20,10 @@ from tests.chaos.records import identity
 from tests.support.audit import kafka_messages
 from tests.support.kafka import Broker
 from tests.support.landing import Scene, land
+from tests.support.s3 import S3Server
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("load")]
 
 SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.5"}}
 """Tombstones have no time, so they become dead letters."""
@@ -36,6 +38,28 @@ def loaded(broker: Broker, prefix: str, folder: Path) -> Iterator[Load]:
         load.stop()
 
 
+@dataclass(frozen=True)
+class Produced:
+    """A load that has ended."""
+
+    scene: Scene
+    book: Path
+    progress: Progress
+
+
+@pytest.fixture(scope="module")
+def produced(kafka: Broker, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Produced]:
+    """With every end a transaction can come to."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3.env.items():
+            patch.setenv(name, value)
+        scene = Scene(kafka, s3.create_bucket())
+        with loaded(kafka, scene.prefix, tmp_path_factory.mktemp("load")) as load:
+            eventually(load.progress, has_had_its_day, 120)
+            progress = load.finish()
+        yield Produced(scene, load.book, progress)
+
+
 def held(broker: Broker, topics: list[str]) -> Iterator[Landed]:
     """What a reader of committed records finds in Kafka."""
     for message in kafka_messages(broker, *topics):
@@ -47,19 +71,28 @@ def has_had_its_day(progress: Progress) -> bool:
     return len(progress.ends) == 5 and progress.acknowledged > 5000
 
 
-def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(scene: Scene, tmp_path: Path) -> None:
-    with loaded(scene.kafka, scene.prefix, tmp_path) as load:
-        eventually(load.progress, has_had_its_day, 120)
-        progress = load.finish()
-    assert land(scene.group(**SPEC), None).code is ExitCode.OK
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"output": {"format": "Parquet"}},
+        {"decode": {"format": "Raw"}, "output": {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}},
+    ],
+    ids=["Json", "Parquet", "SequenceFile"],
+)
+def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(
+    produced: Produced, s3: S3Server, spec: dict[str, Any]
+) -> None:
+    scene = replace(produced.scene, bucket=s3.create_bucket())
+    assert land(scene.group(**SPEC, **spec), None).code is ExitCode.OK
 
-    verdict = check(scene.group(**SPEC), load.book)
+    verdict = check(scene.group(**SPEC, **spec), produced.book)
 
     assert verdict.is_exact, str(verdict)
     accounts = verdict.topics.values()
-    assert progress.acknowledged == sum(account.acknowledged for account in accounts)
-    assert progress.aborted == sum(account.aborted for account in accounts)
-    assert progress.sent == progress.acknowledged + progress.aborted + progress.in_doubt
+    assert produced.progress.acknowledged == sum(account.acknowledged for account in accounts)
+    assert produced.progress.aborted == sum(account.aborted for account in accounts)
+    assert produced.progress.sent == produced.progress.acknowledged + produced.progress.aborted
 
 
 def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(

@@ -243,6 +243,7 @@ def test_faults_and_requests_are_counted_by_operation(s3: S3Server, bucket: Buck
     counts = through.proxy.counts()
     assert outcomes == ["SlowDown"] * 3 + ["fine", "broken", "fine"]
     assert counts.faults == {"SlowDown": {"PutObject": 3}, "Reset": {"PutObject": 1}}
+    assert counts.rules == {1: 3, 2: 1}
     assert (counts.total, counts.requests, counts.pending) == (4, {"PutObject": 6}, 0)
     assert through.proxy.stop() == 0
 

@@ -105,10 +105,10 @@ def test_seconds_vary_by_the_jitter_and_are_never_negative() -> None:
 def test_a_lifted_rule_strikes_no_more() -> None:
     rules = Rules(seed=1)
     first, second = rules.add(Rule(fault=Fault.RESET)), rules.add(Rule(fault=Fault.PARTITION, clients=("10.0.0.1",)))
-    assert (rules.is_partitioned("10.0.0.1"), rules.is_partitioned("10.0.0.2")) == (True, False)
+    assert (rules.partition_of("10.0.0.1"), rules.partition_of("10.0.0.2")) == (second, None)
 
     assert rules.lift(second.number) == [second]
-    assert (rules.is_partitioned("10.0.0.1"), rules.strike(PUT)) == (False, first)
+    assert (rules.partition_of("10.0.0.1"), rules.strike(PUT)) == (None, first)
     assert (rules.lift(), rules.lift(), rules.strike(PUT)) == ([first], [], None)
 
 
