@@ -31,6 +31,7 @@ from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall import __version__
 from tests.chaos import checks, table
+from tests.chaos.faults import LATE
 from tests.chaos.load import Load
 from tests.chaos.outcome import Landed, Outcome, Produced, Struck
 from tests.chaos.play import Play
@@ -43,6 +44,8 @@ LIMIT = 900.0
 """Seconds after the end of load and faults in which everything must be landed."""
 FIRST = 300.0
 """Seconds in which both groups must make their first commit."""
+LOOK = 3.0
+"""Seconds between two looks for new logs."""
 TOLD = 30.0
 """Seconds between two lines about how it goes."""
 
@@ -114,9 +117,13 @@ class Run:
         play = Play(stage, self.faults, self._tell)
         self._say(f"both groups land; proxy {stage.proxy.endpoint}")
         threads = play.start()
+        told = 0.0
         while play.now < self.chosen.minutes * 60:
-            time.sleep(min(TOLD, max(0.0, self.chosen.minutes * 60 - play.now)))
-            self._how_it_goes(stage, play)
+            time.sleep(min(LOOK, max(0.0, self.chosen.minutes * 60 - play.now)))
+            stage.keep_logs()
+            if play.now - told >= TOLD:
+                told = play.now
+                self._how_it_goes(stage, play)
         stage.over.set()
         for thread in threads:
             thread.join()
@@ -131,7 +138,7 @@ class Run:
             self.chosen.seed,
             self.chosen.minutes,
             play.struck,
-            {kind: sum(hits.values()) for kind, hits in stage.proxy.counts().faults.items()},
+            {kind: sum(hits.values()) for kind, hits in stage.proxy.counts().faults.items() if kind != LATE},
             produced,
             groups,
             _about(),
@@ -154,8 +161,8 @@ class Run:
         verdict = checks.verdict(stage, name, book)
         self._say(f"{name}: {verdict}")
         commits = [at - began for at in checks.commit_times(stage, name)]
-        rows = stage.groups[name].ledger().totals.landed
-        return Landed(rows, commits, stage.lag(name), took, verdict)
+        totals = stage.groups[name].ledger().totals
+        return Landed(totals.landed, totals.dead_lettered, commits, stage.lag(name), took, verdict)
 
     def _reported(self, outcome: Outcome) -> bool:
         title = "[green]exactly once" if outcome.is_sound else "[red]NOT exactly once"

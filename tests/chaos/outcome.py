@@ -71,7 +71,8 @@ class Landed:
     """One group at the end.
 
     Attributes:
-        records: landed.
+        records: landed as data.
+        dead_letters: landed as such: tombstones, where the format has no place for them.
         commits: times of its COMMITs, in seconds since the beginning of the run.
         lag: records not landed when the run ended.
         seconds_to_land: from the end of load and faults until all was landed; None if that took too long.
@@ -79,6 +80,7 @@ class Landed:
     """
 
     records: int
+    dead_letters: int
     commits: Sequence[float]
     lag: int
     seconds_to_land: float | None

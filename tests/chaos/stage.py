@@ -119,6 +119,14 @@ class Stage:
             f" lag {lag.get('records')} records {lag.get('seconds')} s"
         )
 
+    def keep_logs(self) -> None:
+        """Have the logs of all pods there are, or were when this was called before; a pod's log goes with it."""
+        kept = self.folder / "logs"
+        kept.mkdir(exist_ok=True)
+        for log in (self.place.cluster.home / "log" / "pods").glob("*/*/*.log"):
+            with suppress(FileExistsError, FileNotFoundError):
+                os.link(log, kept / "_".join(log.relative_to(log.parents[2]).parts))
+
     def mend(self) -> None:
         """Have every fault lifted."""
         self.over.set()

@@ -32,7 +32,10 @@ def figures(outcome: Outcome) -> Iterator[Row]:
 
 def _of_group(outcome: Outcome, name: str, landed: Landed) -> Iterator[Row]:
     verdict, pause = landed.verdict, landed.longest_pause(outcome.load.seconds)
-    yield "landed", f"{landed.records:,} records, {len(landed.commits):,} commits"
+    yield (
+        "landed",
+        f"{landed.records:,} records and {landed.dead_letters:,} dead letters, in {len(landed.commits):,} commits",
+    )
     yield (
         "missing, duplicates, misplaced, corrupted",
         f"{verdict.missing}, {verdict.duplicates}, {verdict.misplaced}, {verdict.corrupted}",

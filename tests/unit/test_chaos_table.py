@@ -11,7 +11,7 @@ def struck(kind: Kind, target: str, began: float, ended: float, *, injected: boo
     return Struck(Fault(0, began, kind, target), began, ended, injected, "")
 
 
-LANDED = Landed(1000, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, Verdict())
+LANDED = Landed(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, Verdict())
 OUTCOME = Outcome(
     seed=7,
     minutes=2,
@@ -38,7 +38,7 @@ def test_the_table_says_what_was_done_and_what_came_of_it() -> None:
         "| requests of the store that were hit | 42 (Error500 30, Reset 12) |\n"
         "| records produced | 1,000 acknowledged, 50 in aborted transactions, 3 in doubt |\n"
         "| load held | 8 records/s, 0.05 MB/s of payload |\n"
-        "| raw: landed | 1,000 records, 6 commits |\n"
+        "| raw: landed | 990 records and 10 dead letters, in 6 commits |\n"
         "| raw: missing, duplicates, misplaced, corrupted | 0, 0, 0, 0 |\n"
         "| raw: longest pause between commits | 50 s, during: driver frozen |\n"
         "| raw: lag at the end | 0 records, landed 12 s after load and faults ended |\n"
