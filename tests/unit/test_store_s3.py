@@ -107,6 +107,25 @@ def test_what_passes_is_to_be_retried(script: Script, answer: Answer) -> None:
         script(answer).store.begin("data/1", "token-1")
 
 
+@pytest.mark.parametrize(
+    ("answers", "raised", "said"),
+    [
+        ([Answer(403), error(403, "RequestTimeTooSkewed")], Retry, "RequestTimeTooSkewed"),
+        # at 400 boto3 asks the bucket first whether its region is another
+        ([Answer(400), Answer(400), error(400, "ExpiredToken")], Retry, "ExpiredToken"),
+        ([Answer(403), error(403, "AccessDenied")], Stalled, "AccessDenied"),
+        ([Answer(403), Answer(200, b"body")], Retry, "refused, but not when asked again"),
+        ([Answer(403), error(404, "NoSuchKey")], Retry, "refused, but not when asked again"),
+    ],
+)
+def test_what_a_refused_head_means_is_asked_by_a_get(
+    script: Script, answers: list[Answer], raised: type[Exception], said: str
+) -> None:
+    """Its answer has no body, hence no code."""
+    with pytest.raises(raised, match=rf"^stat s3://logs/root/data/1: {said}"):
+        script(*answers).store.stat("data/1")
+
+
 def test_nobody_at_the_address_is_to_be_retried(keys: None) -> None:
     with scripted(()) as server:
         gone = spec.S3(endpoint=server.endpoint, path_style=True, max_attempts=1)

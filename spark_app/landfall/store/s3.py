@@ -38,6 +38,8 @@ TOKEN = "landfall-token"  # noqa: S105  # the name of a metadata field
 PAUSES_BEFORE_LOST = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 20)
 """A minute in all: a completion that is under way for somebody else takes no longer than they wait for its answer."""
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+_MUTE = frozenset({"400", "403"})
+"""What stands for a code where an answer has no body: anything from missing rights to a clock that is wrong or a token that expired."""
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
@@ -203,9 +205,25 @@ class S3Store:
             except ClientError as error:
                 if code_of(error) in _ABSENT:
                     return None
+                if code_of(error) in _MUTE:
+                    self._ask_why(key)
                 raise
         etag = "" if _is_opaque(found) else found["ETag"].strip('"')
         return ObjectStat(key, found["ContentLength"], etag, found["Metadata"].get(TOKEN, ""))
+
+    def _ask_why(self, key: str) -> None:
+        """Raise what the store says to a GET: its answer to a HEAD has no body, so no code tells a refusal from a wrong clock.
+
+        Raises:
+            ClientError: the same, with the store's code.
+            StoreAway: it refuses no longer.
+        """
+        try:
+            self._client.get_object(**self._at(key))["Body"].close()
+        except ClientError as error:
+            if code_of(error) not in _ABSENT:
+                raise
+        raise StoreAway(f"stat {self._place(key)}: refused, but not when asked again")
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Read an object as a stream; a connection that breaks on the way is a ``Retry``."""
