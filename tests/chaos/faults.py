@@ -44,7 +44,7 @@ class Fault(StrEnum):
 
 
 LATE = "Late"
-"""In the log, beside the faults: what a ``DELAY`` held back has now been done."""
+"""In the log, beside the faults, and not one itself: what a ``DELAY`` held back has now been done."""
 
 
 class Operation(StrEnum):

@@ -231,10 +231,10 @@ class Proxy(web.Server):
 
     def _count(self, struck: Active, what: Asked, **more: object) -> None:
         self.tally.rules[struck.number] += 1
+        self.tally.faults.setdefault(struck.rule.fault, Counter())[what.operation] += 1
         self._tell(struck.rule.fault, what, rule=struck.number, **more)
 
     def _tell(self, kind: str, what: Asked, **more: object) -> None:
-        self.tally.faults.setdefault(kind, Counter())[what.operation] += 1
         told = {"time": datetime.now(UTC), "kind": kind, "operation": what.operation, "key": what.key}
         self._log.write(msgspec.json.encode({**told, "client": what.client, **more}).decode() + "\n")
 

@@ -23,7 +23,10 @@ from tests.support.landing import Scene, land
 from tests.support.s3 import S3Server
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("load")]
+pytestmark = [pytest.mark.timeout(1000), pytest.mark.xdist_group("load")]
+
+PATIENCE = 300
+"""Seconds, of which a machine with nothing else to do takes a tenth."""
 
 SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.5"}}
 """Tombstones have no time, so they become dead letters."""
@@ -55,7 +58,7 @@ def produced(kafka: Broker, s3: S3Server, tmp_path_factory: pytest.TempPathFacto
             patch.setenv(name, value)
         scene = Scene(kafka, s3.create_bucket())
         with loaded(kafka, scene.prefix, tmp_path_factory.mktemp("load")) as load:
-            eventually(load.progress, has_had_its_day, 120)
+            eventually(load.progress, has_had_its_day, PATIENCE)
             progress = load.finish()
         yield Produced(scene, load.book, progress)
 
@@ -103,10 +106,10 @@ def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(
     with loaded(broker, "x", tmp_path) as load:
         for _ in range(2):
             enough = load.progress().acknowledged + 2000
-            eventually(load.progress, lambda now: now.acknowledged > enough, 120)  # noqa: B023  # called at once
+            eventually(load.progress, lambda now: now.acknowledged > enough, PATIENCE)  # noqa: B023  # called at once
             server.down(at_once=True)
             server.up()
-        eventually(load.progress, has_had_its_day, 120)
+        eventually(load.progress, has_had_its_day, PATIENCE)
         progress = load.finish()
 
     verdict = judge(load.book, held(broker, load.topics))
@@ -124,7 +127,7 @@ def test_a_load_holds_the_rate_it_is_told(kafka: Broker, tmp_path: Path) -> None
         assert load.progress().rate == 0
         load.rate(200)
         before = load.progress().sent
-        eventually(load.progress, lambda now: now.sent > before + 200)
+        eventually(load.progress, lambda now: now.sent > before + 200, PATIENCE)
 
 
 def test_a_load_that_cannot_begin_says_why(kafka: Broker, tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ def test_a_delayed_request_is_done_when_its_client_has_given_up(through: Through
     assert (through.bucket.keys(), through.proxy.counts().pending) == ([], 1)
     assert through.proxy.release() == 1
     assert (through.bucket.keys(), through.proxy.counts().pending) == (["k"], 0)
+    assert LATE not in through.proxy.counts().faults
     assert through.bucket.read("k") == b"body"
     assert through.told() == [(Fault.DELAY, "PutObject", "k", None), (LATE, "PutObject", "k", 200)]
 
