@@ -7,6 +7,7 @@ session's own. The process that began the session stops them; what a killed sess
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,12 +39,19 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
         # whatever a Spark that is killed leaves behind, goes with the session
         os.environ["SPARK_LOCAL_DIRS"] = f"{os.environ[SESSION]}/spark"
+        # whoever has us end, wants what we started to end, too
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        _stop_left_behind()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     _stop(Path(os.environ[SESSION]))
+    _stop_left_behind()
+
+
+def _stop_left_behind() -> None:
     for left_behind in STATE.glob("tests-*"):
         if not _alive(int(left_behind.name.removeprefix("tests-"))):
             _stop(left_behind)

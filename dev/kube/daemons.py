@@ -65,7 +65,7 @@ class Daemons:
             time.sleep(0.002)  # its environment appears a moment after the process
         return True
 
-    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 120) -> None:
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 300) -> None:
         """Until it is ready; an answer that does not come counts as no.
 
         Raises:

@@ -50,7 +50,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 def _all_free_soon(host: str, ports: tuple[int, ...]) -> bool:
     """Whether all are free within a moment: a killed process has lost its command line before it has closed its ports."""
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 20
     while not (all_free := all(free(host, port) for port in ports)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return all_free

@@ -49,7 +49,7 @@ class Kind:
     ready: Callable[[Path, str, int], bool]
     address: Callable[[str, int], str]
     env: Callable[[str], Mapping[str, str]]
-    patience: float = 90
+    patience: float = 240
 
 
 @dataclass(frozen=True, slots=True)

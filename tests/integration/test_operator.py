@@ -76,7 +76,8 @@ def shared(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def operator(shared: Stage) -> Running:
-    return shared.operators.lead()
+    shared.operators.keep()
+    return shared.operators.begun[-1]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from dev.servers.cache import locked
 from landfall_operator.crd import GROUP, PLURAL, VERSION
 from tests.support.cluster import Cluster, Refused
 from tests.support.waiting import eventually
@@ -53,8 +54,9 @@ def changed(base: Json, path: str, value: object) -> Json:
 
 def install(cluster: Cluster) -> None:
     """Have the resource served, as ``crds/`` says."""
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
-    eventually(lambda: _served(cluster), bool)
+    with locked(cluster.kubeconfig.with_suffix(".install")):  # by one worker at a time
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
+        eventually(lambda: _served(cluster), bool)
 
 
 def _served(cluster: Cluster) -> bool:
