@@ -129,7 +129,7 @@ class Turns:
         Raises:
             Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects are there with the names this generation would give;
                 LEDGER_BROKEN.
-            Retry: the store cannot be reached at the start; our workers cannot be started.
+            Retry: our workers cannot be started. A store that is away is waited for: to start anew would take longer.
         """
         try:
             writer = self._stand_by()
@@ -148,9 +148,19 @@ class Turns:
         """Wait for our turn and open the lane; None when told to stop."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="warm-up")
         try:
-            return self._opened_in_time(self.lane.read(), pool)
+            state = self._first_read()
+            return self._opened_in_time(state, pool) if state else None
         finally:
             pool.shutdown(wait=False)
+
+    def _first_read(self) -> State | None:
+        """The lane, once the store lets it be read; None when told to stop before that."""
+        while not self._stop_reason:
+            try:
+                return self.lane.read()
+            except Retry as error:
+                self._wait_for_store(error)
+        return None
 
     def _opened_in_time(self, state: State, pool: ThreadPoolExecutor) -> LaneWriter | None:
         warm: Future[None] | None = None
@@ -215,6 +225,9 @@ class Turns:
         """Whether the lane is still empty; the objects of whoever opened it since are no strangers."""
         try:
             refuse_strangers(self.group, self.parts.store)
+        except Retry as error:
+            self._wait_for_store(error)
+            return False
         except Stalled:
             if self.lane.read().seq < 0:
                 raise
@@ -225,10 +238,13 @@ class Turns:
         try:
             return self.lane.follow(state)
         except Retry as error:
-            log.warning("the lane cannot be looked at", extra={"why": str(error)})
-            self.wait_for(f"store: {error}")
-            self._wait()
+            self._wait_for_store(error)
             return state
+
+    def _wait_for_store(self, error: Retry) -> None:
+        log.warning("the lane cannot be looked at", extra={"why": str(error)})
+        self.wait_for(f"store: {error}")
+        self._wait()
 
     def _away(self, error: Retry) -> None:
         """The store is away; whoever calls this asks it again."""

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import stamina
@@ -253,6 +254,26 @@ def test_a_store_that_is_away_while_standing_by_is_waited_for(log: TwinLog) -> N
     assert [what.startswith("store: ") for what in new.waits_for] == [True, True]
     assert new.stop() is ExitCode.OK
     assert old.stop() is ExitCode.OK
+
+
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.LIST], ids=str)
+def test_a_store_that_is_away_before_the_first_look_is_waited_for(log: TwinLog, operation: Operation) -> None:
+    """The driver's process has started by then, and another one would take longer than most outages."""
+    script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
+    player = Player(MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)).start()
+
+    player.until_landed()
+
+    assert [what.startswith("store: ") for what in player.waits_for] == [True, True]
+    assert player.stop() is ExitCode.OK
+
+
+def test_who_waits_for_a_store_ends_when_told_to(log: TwinLog) -> None:
+    script: dict[Operation, list[Fault | None]] = {Operation.READ: [Fault.THROTTLED] * 1000}
+    player = Player(MemoryStore(Scripted(script)), log, "new").start()
+    wait_for(lambda: player.waits_for, "it waits")
+
+    assert player.stop() is ExitCode.OK
 
 
 def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(store: MemoryStore, log: TwinLog) -> None:
