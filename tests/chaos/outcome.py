@@ -7,6 +7,9 @@ from itertools import pairwise
 
 from tests.chaos.schedule import S3, STORE, Fault, Kind
 
+NAMED = 8
+"""Kinds of faults that are named as causes."""
+
 
 class NotApplied(Exception):  # noqa: N818  # what happened
     """A fault that was drawn and could not be injected; says why. It does not count."""
@@ -150,4 +153,5 @@ class Outcome:
 def told(kinds: Iterable[Kind]) -> str:
     """Kinds with how many there were of each: ``slow answers, broker killed (2)``."""
     counted = Counter(kinds)
-    return ", ".join(kind.value if number == 1 else f"{kind.value} ({number})" for kind, number in counted.items())
+    said = [kind.value if number == 1 else f"{kind.value} ({number})" for kind, number in counted.most_common(NAMED)]
+    return ", ".join(said) + (f", and {len(counted) - NAMED} other kinds" if len(counted) > NAMED else "")

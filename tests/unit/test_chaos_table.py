@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.chaos import table
-from tests.chaos.outcome import Landed, Outcome, Pause, Produced, Struck, Verdict, told
+from tests.chaos.outcome import NAMED, Landed, Outcome, Pause, Produced, Struck, Verdict, told
 from tests.chaos.schedule import KAFKA, RAW, STORE, Fault, Kind
 
 
@@ -73,4 +73,5 @@ def test_a_run_is_sound_if_all_of_it_is() -> None:
 def test_kinds_are_told_with_their_number() -> None:
     kinds = [Kind.AWAY, Kind.KAFKA_KILLED, Kind.KAFKA_KILLED]
 
-    assert told(kinds) == "store away, broker killed (2)"
+    assert told(kinds) == "broker killed (2), store away"
+    assert told(list(Kind)[: NAMED + 2]).endswith(", and 2 other kinds")
