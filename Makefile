@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,14 +35,26 @@ tools: ## Build what only tests need: Kubernetes (with its node, where one can r
 ready:
 	@$(MAKE) -s -j2 setup servers
 
+PINS := requirements
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
 lock: ## Pin the requirements anew
-	@$(UV) $(LOCK) pyproject.toml --extra spark --extra operator --group dev -o requirements/dev.txt
-	@echo uv | $(UV) $(LOCK) -c requirements/dev.txt - -o requirements/uv.txt
-	@$(UV) $(LOCK) -c requirements/dev.txt pyproject.toml --extra operator -o requirements/operator.txt
-	@echo pyspark | $(UV) $(LOCK) -c requirements/dev.txt pyproject.toml - --extra spark -o requirements/spark.txt
-	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c requirements/dev.txt - -o requirements/build.txt
+	@$(UV) $(LOCK) pyproject.toml --extra spark --extra operator --group dev -o $(PINS)/dev.txt
+	@echo uv | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/uv.txt
+	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml --extra operator -o $(PINS)/operator.txt
+	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - --extra spark -o $(PINS)/spark.txt
+	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
+	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
+
+# A list that pip-audit cannot ask about is a failure (--strict): without it, an index that knows no advisories finds all well.
+audit: setup ## What is pinned: still what `make lock` would pin, nothing of it yanked, no known vulnerability (AUDIT="-s osv" asks elsewhere)
+	@rm -rf .venv/pins && cp -r requirements .venv/pins
+	@$(MAKE) -s lock PINS=.venv/pins LOCK="$(subst pip compile -q,pip compile,$(LOCK))" > /dev/null 2> .venv/pins.log || { cat .venv/pins.log; exit 1; }
+	@diff -r -I '^ *#' requirements .venv/pins || { echo "these pins are not what make lock makes of pyproject.toml"; exit 1; }
+	@! grep "is yanked" .venv/pins.log
+	@test -x .venv/audit/bin/python || $(UV) venv -q --python $(BIN)/python .venv/audit
+	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
+	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark build audit,-r requirements/$(file).txt)
 
 crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the models
 	@$(BIN)/python -m landfall_operator.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
@@ -55,7 +67,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Format, lint, types, import contracts, dependencies
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes -p tests.chaos
+	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
@@ -91,6 +103,10 @@ chaos: ready tools ## Break everything around two groups on a real node while re
 
 model: setup ## Check the protocol in every order of its steps, and show what each of its rules prevents
 	@$(BIN)/python -m tests.model $(ARGS)
+
+rights: setup ## Take away one right of operator and drivers after the other, and see what is refused (ARGS="--only pods --workers 4")
+	@dev/cluster build --control-plane
+	@$(BIN)/python -m tests.rights $(ARGS)
 
 bench: ready ## Measure speed, memory and requests (ARGS="--help" tells more)
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -25,6 +25,7 @@ NAMES = (
     "kubernetes.default.svc.cluster.local",
 )
 API_CLIENT = "kube-apiserver-client"
+AUDIT_POLICY = Path(__file__).with_name("audit.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ def running(home: Path) -> Access | None:
         return None
     access = Access(home, json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     return access if access.ready() else None
+
+
+def audit_log(home: Path) -> Path:
+    """Who asked what of the API server, one JSON document a line: service accounts only, see ``audit.yaml``."""
+    return home / "log" / "audit.log"
 
 
 def stop(home: Path) -> None:
@@ -145,6 +151,10 @@ def _apiserver(place: Place, folder: Path, access: Access, ports: tuple[int, int
         "service-account-signing-key-file": f"{pki}/service-accounts.key",
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
+        "audit-policy-file": str(AUDIT_POLICY),
+        "audit-log-path": str(audit_log(place.home)),
+        "audit-log-maxsize": "1000",
+        "audit-log-maxbackup": "1",
         "allow-privileged": "true",
         "profiling": "false",
     }

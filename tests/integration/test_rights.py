@@ -1,0 +1,43 @@
+"""The rights of operator and drivers are the least: none goes unused (``make rights`` takes away one after the other)."""
+
+import pytest
+
+from landfall_operator.names import OPERATOR
+from tests.rights.grants import DRIVERS, OPERATORS, Rules, single, without
+from tests.rights.spark import DRIVER
+from tests.rights.stories import STORIES, Denied, played
+from tests.support.asked import Right, has_log
+from tests.support.cluster import Cluster
+
+pytestmark = pytest.mark.timeout(1200, func_only=True)
+
+
+@pytest.fixture(autouse=True)
+def ours(resource: Cluster) -> Cluster:
+    """An API server that tells what it was asked."""
+    if not has_log(resource):
+        pytest.skip("only a control plane of dev/cluster has the log that this looks at")
+    return resource
+
+
+@pytest.mark.parametrize(("account", "lent"), [(OPERATOR, DRIVERS), (DRIVER, ())])
+def test_no_right_goes_unused(ours: Cluster, account: str, lent: Rules) -> None:
+    """But for those that the operator only has so that it can give them to drivers."""
+    stories = [story for story in STORIES if story.account == account]
+
+    used = set().union(*(played(ours, story, story.rules) for story in stories))
+
+    assert set(single(stories[0].rules)) - used - set(single(lent)) == set()
+
+
+def test_a_right_that_lacks_is_told(ours: Cluster) -> None:
+    right = Right("networking.k8s.io", "networkpolicies", "create")
+
+    with pytest.raises(Denied, match="cannot create resource"):
+        played(ours, STORIES[0], without(OPERATORS, right))
+
+
+def test_one_right_is_taken_away_and_no_other() -> None:
+    every = set(single(OPERATORS))
+
+    assert {right for right in every if set(single(without(OPERATORS, right))) != every - {right}} == set()

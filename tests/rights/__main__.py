@@ -1,0 +1,76 @@
+"""``python -m tests.rights``: take away one right after the other, and see a story come to nothing for want of it."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dev.kube.cluster import ControlPlane
+from tests.rights.grants import single, without
+from tests.rights.stories import STORIES, Denied, Story, played
+from tests.support.asked import Right
+from tests.support.cluster import Cluster
+from tests.support.groups import install
+
+STATE = Path(".state/rights")
+
+
+def check(cluster: Cluster, only: str, workers: int) -> bool:
+    """Whether every right is needed; prints a line for each."""
+    install(cluster)
+    with ThreadPoolExecutor(workers) as pool:
+        used = dict(zip(STORIES, pool.map(lambda story: _goes_well(cluster, story), STORIES), strict=True))
+        wanted = {(story.account, right): story.rules for story in STORIES for right in single(story.rules)}
+        chosen = [(account, right) for account, right in wanted if only in str(right)]
+        # the stories that use it come first
+        by_use = [
+            sorted((s for s in STORIES if s.account == account), key=lambda s: right not in used[s])
+            for account, right in chosen
+        ]
+        return all(list(pool.map(lambda right, stories: _needed(cluster, right[1], stories), chosen, by_use)))
+
+
+def _goes_well(cluster: Cluster, story: Story) -> set[Right]:
+    """What a story uses, with all rights."""
+    began = time.monotonic()
+    used = played(cluster, story, story.rules)
+    print(f"{story.play.__name__:10} with all rights goes well {time.monotonic() - began:8.1f} s", flush=True)
+    return used
+
+
+def _needed(cluster: Cluster, right: Right, stories: Sequence[Story]) -> bool:
+    """Whether one of the stories is refused something for want of this right."""
+    account = stories[0].account
+    for story in stories:
+        try:
+            played(cluster, story, without(story.rules, right))
+        except Denied as denied:
+            if right.verb in str(denied) and right.resource in str(denied):
+                print(
+                    f"{account:18} without {right!s:45} {story.play.__name__:10} is refused: {denied.right}", flush=True
+                )
+                return True
+            raise
+    print(f"{account:18} without {right!s:45} NOTHING GOES WRONG", flush=True)
+    return False
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.rights", description=__doc__)
+    parser.add_argument("--only", default="", help="rights with this in their name, such as 'patch' or 'pods'")
+    parser.add_argument("--workers", type=int, default=2, help="stories at a time (default: 2)")
+    arguments = parser.parse_args()
+    plane = ControlPlane(STATE)
+    kubeconfig = plane.up().kubeconfig
+    assert kubeconfig
+    try:
+        return 0 if check(Cluster(Path(kubeconfig)), arguments.only, arguments.workers) else 1
+    finally:
+        plane.down(purge=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

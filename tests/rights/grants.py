@@ -1,0 +1,40 @@
+"""Rules of a Role as single rights, and without one of them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from landfall_operator import rights
+from landfall_operator.manifests import DRIVER_RULES
+from landfall_operator.names import OPERATOR
+from tests.support.asked import Right
+
+Rules = tuple[Mapping[str, Any], ...]
+
+OPERATORS: Rules = (*rights.GROUPS, *rights.own(OPERATOR))
+"""In a namespace that holds both groups and the operator."""
+DRIVERS: Rules = DRIVER_RULES
+
+
+def single(rules: Rules) -> Iterator[Right]:
+    """One by one."""
+    for rule in rules:
+        yield from (Right(g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"])
+
+
+def without(rules: Rules, right: Right) -> Rules:
+    """All but one."""
+    return tuple(_without(rules, right))
+
+
+def _without(rules: Iterable[Mapping[str, Any]], right: Right) -> Iterator[Mapping[str, Any]]:
+    for rule in rules:
+        if right.group not in rule["apiGroups"] or right.resource not in rule["resources"]:
+            yield rule
+            continue
+        others = [name for name in rule["resources"] if name != right.resource]
+        verbs = [verb for verb in rule["verbs"] if verb != right.verb]
+        yield from (
+            {**rule, **less}
+            for less in ({"resources": others}, {"resources": [right.resource], "verbs": verbs})
+            if all(less.values())
+        )

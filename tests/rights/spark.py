@@ -1,0 +1,121 @@
+"""A driver's Spark on this machine, with the account and the configuration of a driver; its executors' pods never run.
+
+``python -m tests.rights.spark`` is the process: it makes a context and does what it reads, a number of executors on each line;
+at the end of its input it ends.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Self
+
+from landfall.app.executors import Executors
+from landfall.app.spark import spark_context
+from landfall.spec import parse_group
+from landfall_operator.names import driver_name
+from landfall_operator.pods import Site, executor_template, spark_defaults
+from tests.support.groups import Groups, changed, document
+
+DRIVER = driver_name("clicks")
+"""Name of the account, and of the pod that the executors belong to."""
+EXECUTORS = 2
+
+
+@dataclass
+class Spark:
+    """In a namespace where the account is."""
+
+    groups: Groups
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Until the end of the block, at the latest."""
+        with TemporaryDirectory() as folder:
+            self._pod()
+            self._write(Path(folder))
+            log = Path(folder, "log")
+            with log.open("wb") as output:
+                self._popen = subprocess.Popen(
+                    [sys.executable, "-m", __name__],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, "SPARK_CONF_DIR": folder},
+                )
+            try:
+                yield self
+            finally:
+                self._popen.kill()
+                self._popen.wait()
+
+    def want(self, executors: int) -> None:
+        """Tell it."""
+        self._input.write(f"{executors}\n".encode())
+        self._input.flush()
+
+    def end(self) -> None:
+        """Tell it to."""
+        self._input.close()
+
+    def has_ended(self) -> bool:
+        return self._popen.poll() is not None
+
+    def executors(self) -> list[str]:
+        """Names of their pods."""
+        return self.groups.kubectl("get", "pods", "-l", "spark-role=executor", "-o", "name").split()
+
+    def _pod(self) -> None:
+        """What owns the executors."""
+        container = {"name": "driver", "image": "none"}
+        about = {"name": DRIVER, "labels": {"played": "driver"}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": {"containers": [container]}}
+        self.groups.kubectl("create", "-f", "-", manifest=pod)
+
+    def _write(self, folder: Path) -> None:
+        """What a driver finds in its pod, but for where it is."""
+        group, site = (
+            parse_group(changed(document(), "metadata.namespace", self.groups.namespace)),
+            Site("landfall:1", "landfall"),
+        )
+        api = self.groups.cluster.as_account(self.groups.namespace, DRIVER).configuration
+        (folder / "token").write_text(str(api.api_key["authorization"]).removeprefix("Bearer "))
+        (folder / "executor.json").write_text(json.dumps(executor_template(group, site)))
+        here = {
+            "spark.master": f"k8s://{api.host}",
+            "spark.kubernetes.authenticate.oauthTokenFile": folder / "token",
+            "spark.kubernetes.authenticate.caCertFile": api.ssl_ca_cert,
+            "spark.kubernetes.driver.pod.name": DRIVER,
+            "spark.kubernetes.executor.podTemplateFile": folder / "executor.json",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.port": 0,
+            "spark.driver.blockManager.port": 0,
+        }
+        ours = dict(line.split(" ", 1) for line in spark_defaults(group, "landfall:1", EXECUTORS, site).splitlines())
+        lines = [f"{name} {value}\n" for name, value in {**ours, **here}.items()]
+        (folder / "spark-defaults.conf").write_text("".join(lines))
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._popen.stdin
+        return self._popen.stdin
+
+
+def main() -> None:
+    """See the module."""
+    context = spark_context(parse_group(document()), None)
+    executors = Executors(context)
+    for line in sys.stdin:
+        executors.want(int(line))
+        executors.settle()
+    context.stop()
+
+
+if __name__ == "__main__":
+    main()
