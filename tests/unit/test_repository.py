@@ -5,9 +5,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,15 +38,104 @@ def test_every_make_target_is_documented() -> None:
     assert documented == set(phony[1].split()) - {"ready"}
 
 
-@pytest.mark.parametrize("name", ["dev.txt", "uv.txt", "build.txt", "operator.txt", "spark.txt"])
+FILES = ["dev.txt", "uv.txt", "build.txt", "operator.txt", "spark.txt", "audit.txt"]
+
+
+def lines(name: str) -> list[str]:
+    text = (ROOT / "requirements" / name).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+
+
+def pins(name: str) -> dict[str, str]:
+    """Versions by package."""
+    return dict(re.match(r"([\w.-]+)==(\S+)", line).groups() for line in lines(name))  # type: ignore[union-attr,misc]
+
+
+def declared() -> dict[str, list[Requirement]]:
+    """What pyproject.toml asks for: of all, by extra, and to develop."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = {"": project["project"]["dependencies"], **project["project"]["optional-dependencies"]}
+    return {name: list(map(Requirement, texts)) for name, texts in {**groups, **project["dependency-groups"]}.items()}
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
-    lines = (ROOT / "requirements" / name).read_text().replace("\\\n", " ").splitlines()
-    requirements = [line for line in lines if line and not line.lstrip().startswith("#")]
+    unpinned = [line for line in lines(name) if not re.match(r"\S+==\S+.*--hash=sha256:", line)]
 
-    unpinned = [line for line in requirements if not re.match(r"\S+==\S+.*--hash=sha256:", line)]
-
-    assert requirements
+    assert lines(name)
     assert unpinned == []
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [("dev.txt", ["", "operator", "spark", "dev"]), ("operator.txt", ["", "operator"]), ("spark.txt", ["", "spark"])],
+)
+def test_what_is_pinned_is_all_that_is_asked_for_and_nothing_else(name: str, groups: list[str]) -> None:
+    pinned, asked = pins(name), declared()
+    roots = [requirement for group in groups for requirement in asked[group]]
+    more = [Requirement("pyspark")] if name == "spark.txt" else []
+
+    assert wrong(pinned, roots) == []
+    assert pinned.keys() - reached([*roots, *more], pinned.keys()) == set()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_of_it_is_what_is_developed_with(name: str) -> None:
+    developed = pins("dev.txt")
+
+    assert {package: v for package, v in pins(name).items() if developed.get(package, v) != v} == {}
+
+
+def test_a_pin_that_does_not_fit_or_is_not_there_is_found() -> None:
+    roots = [Requirement("pydantic>=2"), Requirement("rich>=14")]
+
+    assert wrong({"pydantic": "1.10"}, roots) == ["pydantic>=2", "rich>=14"]
+    assert "rich" not in reached([Requirement("pydantic")], {"pydantic", "rich"})
+
+
+def wrong(pinned: Mapping[str, str], roots: Iterable[Requirement]) -> list[str]:
+    """What is asked for and not there, or in another version; so also of all that it asks for itself."""
+    found, seen, left = [], set(), list(roots)
+    while left:
+        requirement = left.pop(0)
+        name = canonicalize_name(requirement.name)
+        if requirement.marker and not requirement.marker.evaluate():
+            continue
+        if name not in pinned or pinned[name] not in requirement.specifier:
+            found.append(str(requirement))
+        elif (name, frozenset(requirement.extras)) not in seen:
+            seen.add((name, frozenset(requirement.extras)))
+            left += _asked(requirement)
+    return found
+
+
+def reached(roots: Iterable[Requirement], pinned: Iterable[str]) -> set[str]:
+    """Packages that any platform needs; what is not installed on this one is believed to be needed by who asks for it."""
+    seen: set[str] = set()
+    known, left = set(pinned), list(roots)
+    while left:
+        requirement = left.pop()
+        name = canonicalize_name(requirement.name)
+        if name in known and name not in seen:
+            seen.add(name)
+            left += map(Requirement, _requires(name))
+    return seen
+
+
+def _asked(requirement: Requirement) -> Iterator[Requirement]:
+    """By a package, for us here."""
+    for text in _requires(requirement.name):
+        inner = Requirement(text)
+        extras = {"", *requirement.extras}
+        if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in extras):
+            inner.marker = None
+            yield inner
+
+
+def _requires(name: str) -> list[str]:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.requires(name) or []
+    return []
 
 
 def test_the_wheel_holds_both_packages() -> None:
