@@ -9,8 +9,10 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -65,7 +67,16 @@ def _stop(state: Path) -> None:
         for cluster in KINDS:
             if cluster(folder).home.exists():
                 cluster(folder).down()
+    _end_all_of(state)
     shutil.rmtree(state, ignore_errors=True)
+
+
+def _end_all_of(state: Path) -> None:
+    """Drivers and operators of a test that was interrupted: all that a session starts has its folder in the environment."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(SESSION) == str(state):
+                process.kill()
 
 
 def _alive(pid: int) -> bool:
