@@ -93,7 +93,11 @@ class Run:
     def whole(self, place: Place) -> int:
         """Set it up, play, look; 0 if all is well."""
         sound = False
-        stage = Stage.set(place, self.folder, self.chosen.seed)
+        try:
+            stage = Stage.set(place, self.folder, self.chosen.seed)
+        except BaseException:
+            place.down()
+            raise
         try:
             outcome = self._played(stage)
             sound = self._reported(outcome)
