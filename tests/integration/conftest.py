@@ -12,6 +12,7 @@ from tests.support.cluster import Cluster
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
+from tests.support.played import Kubelet
 from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
 
@@ -27,6 +28,13 @@ def resource(control_plane: Cluster) -> Cluster:
 def groups(resource: Cluster, namespace: str) -> Groups:
     """ConsumerGroups of a fresh namespace."""
     return Groups(resource, namespace)
+
+
+@pytest.fixture
+def kubelet(groups: Groups) -> Iterator[Kubelet]:
+    """Runs the drivers of that namespace, as nodes would."""
+    with Kubelet(groups.cluster, groups.namespace).running() as made:
+        yield made
 
 
 @pytest.fixture

@@ -17,12 +17,6 @@ PATIENCE = 400.0
 
 
 @pytest.fixture
-def kubelet(groups: Groups) -> Iterator[Kubelet]:
-    with Kubelet(groups.cluster, groups.namespace).running() as made:
-        yield made
-
-
-@pytest.fixture
 def operators(groups: Groups, tmp_path: Path) -> Iterator[Operators]:
     made = Operators(groups.cluster, groups.namespace, tmp_path, pod="operator-0")
     made.allow()
@@ -55,12 +49,16 @@ def test_many_groups_at_once_all_come_to_their_end_whatever_becomes_of_the_opera
     assert kubelet.drivers == []
 
 
+def run(groups: Groups) -> None:
+    groups.create(document())
+    eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
+
+
 def test_edits_made_while_the_operator_writes_are_all_seen(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:
     operators.keep()
-    groups.create(document())
-    eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
+    run(groups)
 
     for replicas in range(2, 22):
         groups.patch_scale("clicks", replicas)
@@ -82,8 +80,7 @@ def test_an_edit_that_is_not_valid_leaves_the_last_valid_one_in_force(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:
     operators.keep()
-    groups.create(document())
-    eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
+    run(groups)
 
     groups.patch("clicks", {"spec": {"image": "other:1", "source": {"kafka": {"exclude": "a("}}}})
 

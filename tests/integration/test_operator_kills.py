@@ -19,12 +19,6 @@ WRITES = 5
 
 
 @pytest.fixture
-def kubelet(groups: Groups) -> Iterator[Kubelet]:
-    with Kubelet(groups.cluster, groups.namespace).running() as made:
-        yield made
-
-
-@pytest.fixture
 def gate(groups: Groups) -> Iterator[Gate]:
     with Gate(groups.cluster).open() as made:
         yield made
