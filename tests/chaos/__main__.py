@@ -3,7 +3,7 @@
 Kubernetes, Kafka, S3 (behind a proxy that makes faults), the operator by its Helm chart, two groups: one lands sequence files,
 one Parquet. The faults are drawn from the seed: the same seed, the same schedule. At the end everything must be landed within
 a limit, and `landfall audit`, `landfall fsck` and the producer's own book must agree that nothing is missing, twice, misplaced
-or changed. Exit code 1 if not; then everything is left running to be looked at.
+or changed. Exit code 1 if not; with --keep everything is then left running to be looked at.
 """
 
 import argparse
