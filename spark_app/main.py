@@ -1,4 +1,4 @@
-"""The driver's entry in its pod: ``python main.py``, with the environment that ``landfall.contract`` names.
+"""The driver's entry in its pod: ``python main.py``, with the environment that ``landfall.api.contract`` names.
 
 The same loop as ``landfall run``, but the resource, the revision and the control token come by the environment, Spark's
 master and settings from ``$SPARK_CONF_DIR/spark-defaults.conf``; events are JSON lines on standard output; status and control
@@ -13,12 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from landfall.app.control import Control
-from landfall.app.events import log_as_json
-from landfall.app.last_words import LastWords
-from landfall.app.run import Options, run_group
-from landfall.cli import group_file
-from landfall.contract import (
+from landfall.api.contract import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
     GROUP_FILE,
@@ -27,6 +22,11 @@ from landfall.contract import (
     TERMINATION_FILE,
     ExitCode,
 )
+from landfall.app.control import Control
+from landfall.app.events import log_as_json
+from landfall.app.last_words import LastWords
+from landfall.app.run import Options, run_group
+from landfall.cli import group_file
 from landfall.errors import Reason, Retry, Stalled
 
 log = logging.getLogger("landfall.main")

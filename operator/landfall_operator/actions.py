@@ -81,7 +81,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class AskExecutors:
-    """Tell a driver how many executors there should be: ``landfall.contract.WantExecutors``."""
+    """Tell a driver how many executors there should be: ``landfall.api.contract.WantExecutors``."""
 
     revision: str
     wanted: int
@@ -89,7 +89,7 @@ class AskExecutors:
 
 @dataclass(frozen=True, slots=True)
 class AskYield:
-    """Tell a driver to hand the lane over: ``landfall.contract.HandOver``."""
+    """Tell a driver to hand the lane over: ``landfall.api.contract.HandOver``."""
 
     revision: str
     to: str
@@ -97,7 +97,7 @@ class AskYield:
 
 @dataclass(frozen=True, slots=True)
 class AskOpen:
-    """Tell a driver to take the lane, fencing whoever has it: ``landfall.contract.TakeOver``."""
+    """Tell a driver to take the lane, fencing whoever has it: ``landfall.api.contract.TakeOver``."""
 
     revision: str
 

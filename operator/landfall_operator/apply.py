@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
-from landfall.contract import HandOver, TakeOver, WantExecutors
+from landfall.api.contract import HandOver, TakeOver, WantExecutors
 from landfall.errors import Retry
 from landfall_operator import manifests, names
 from landfall_operator.actions import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from landfall.spec import GroupSpec
+from landfall.api.spec import GroupSpec
 
 
 class Change(IntEnum):

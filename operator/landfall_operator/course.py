@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from landfall.contract import Phase, Status
-from landfall.spec import ConsumerGroup
+from landfall.api.contract import Phase, Status
+from landfall.api.spec import ConsumerGroup
 from landfall_operator.classify import Difference, difference
 from landfall_operator.conditions import Reason
 from landfall_operator.identity import digest_of, revision_of

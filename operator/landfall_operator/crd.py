@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from landfall.spec import GroupSpec
+from landfall.api.spec import GroupSpec
 from landfall_operator.status import GroupStatus
 from landfall_operator.structural import Schema, explained, rule, structural, without_defaults
 
@@ -21,7 +21,7 @@ KIND = "ConsumerGroup"
 PLURAL = "consumergroups"
 LONGEST_NAME = 40
 
-HEADER = "# Made by `make crds` from landfall.spec and landfall_operator.status: change those.\n"
+HEADER = "# Made by `make crds` from landfall.api.spec and landfall_operator.status: change those.\n"
 
 COLUMNS = (
     ("Phase", "string", ".status.phase", "What the group is doing", 0),

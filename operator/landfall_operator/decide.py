@@ -17,8 +17,8 @@ holds this against a model of a cluster.
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from landfall.contract import Phase
-from landfall.spec import ConsumerGroup
+from landfall.api.contract import Phase
+from landfall.api.spec import ConsumerGroup
 from landfall_operator import manifests, names
 from landfall_operator.actions import (
     Action,

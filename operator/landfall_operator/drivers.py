@@ -12,7 +12,7 @@ from typing import Protocol
 
 import aiohttp
 
-from landfall.contract import (
+from landfall.api.contract import (
     CONTROL_PORT,
     EXECUTORS_PATH,
     HTTP_PORT,

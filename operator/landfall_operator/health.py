@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import Literal, NamedTuple
 
 from landfall import errors
-from landfall.contract import Phase as DriverPhase
-from landfall.contract import Status
+from landfall.api.contract import Phase as DriverPhase
+from landfall.api.contract import Status
 from landfall_operator.conditions import ConditionType, Reason
 from landfall_operator.course import Course
 from landfall_operator.observe import Driver, Observed, Trouble

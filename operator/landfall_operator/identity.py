@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from landfall.spec import ConsumerGroup, parse_group
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.classify import Change, leaves, weight
 
 

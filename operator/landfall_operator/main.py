@@ -22,8 +22,8 @@ from kubernetes.client import Configuration
 from prometheus_client import disable_created_metrics
 
 from landfall import __version__
+from landfall.api.contract import ExitCode
 from landfall.clock import SteadyClock
-from landfall.contract import ExitCode
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator import face, logs, watch
 from landfall_operator.apply import Hands
@@ -48,7 +48,7 @@ LEASE_ANSWER = 3.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until a signal; returns the exit code, see ``landfall.contract.ExitCode``."""
+    """Run until a signal; returns the exit code, see ``landfall.api.contract.ExitCode``."""
     settings = read(sys.argv[1:] if arguments is None else arguments, os.environ)
     logs.configure(settings.log_format, settings.log_level)
     disable_created_metrics()

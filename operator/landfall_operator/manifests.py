@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from landfall.contract import CONTROL_PORT, HTTP_PORT
-from landfall.spec import ConsumerGroup
+from landfall.api.contract import CONTROL_PORT, HTTP_PORT
+from landfall.api.spec import ConsumerGroup
 from landfall_operator import names
 from landfall_operator.identity import contract, digest_of, document, manifest_hash, revision_of
 from landfall_operator.merge import Json

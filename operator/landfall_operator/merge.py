@@ -7,7 +7,7 @@ Mappings are merged key by key. Lists of things that have names are merged by na
 from collections.abc import Mapping
 from typing import Any
 
-from landfall.pods import Pod
+from landfall.api.pod_spec import Pod
 
 Json = dict[str, Any]
 

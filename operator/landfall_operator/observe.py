@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from landfall.contract import Phase, Status
-from landfall.spec import ConsumerGroup
+from landfall.api.contract import Phase, Status
+from landfall.api.spec import ConsumerGroup
 from landfall_operator.conditions import Reason
 from landfall_operator.identity import digest_of, revision_of
 from landfall_operator.scaling import Sample

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from landfall.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, HTTP_PORT, REVISION
-from landfall.spec import ConsumerGroup
-from landfall.values import quantity
+from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, HTTP_PORT, REVISION
+from landfall.api.spec import ConsumerGroup
+from landfall.api.values import quantity
 from landfall_operator.identity import digest_of, revision_of
 from landfall_operator.merge import Json, merged, overlay
 from landfall_operator.names import DIGEST_ANNOTATION, control_name, driver_name, labels, revision_name

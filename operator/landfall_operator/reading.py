@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from landfall.contract import ExitCode, Status
-from landfall.spec import ConsumerGroup, parse_group
+from landfall.api.contract import ExitCode, Status
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.conditions import Reason
 from landfall_operator.identity import contract_read
 from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference

@@ -8,8 +8,8 @@ fresh. Numbers are rounded to two digits, so that a status is only written when 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from landfall.contract import Status
-from landfall.spec import ConsumerGroup
+from landfall.api.contract import Status
+from landfall.api.spec import ConsumerGroup
 from landfall_operator import names, scaling
 from landfall_operator.conditions import ConditionType, Phase, Reason
 from landfall_operator.course import Course

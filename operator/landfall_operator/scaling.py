@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from landfall.spec import Autoscaling
+from landfall.api.spec import Autoscaling
 
 UTILISATION = 0.7
 """Share of the slots that steady arrival should fill."""

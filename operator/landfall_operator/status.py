@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from landfall.pods import Model
+from landfall.api.pod_spec import Model
 from landfall_operator.conditions import ConditionType, Phase, Reason
 
 Count = Annotated[int, Field(ge=0)]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
-from landfall.spec import ConsumerGroup
 from landfall_operator.merge import Json
 from landfall_operator.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.reading import contract_of, record_of, status_of

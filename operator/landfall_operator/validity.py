@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
-from landfall.spec import ConsumerGroup, parse_group
 from landfall_operator.crd import LONGEST_NAME
 
 _NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")

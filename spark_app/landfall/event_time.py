@@ -28,8 +28,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.api.spec import MissingTimestamp, Timestamp, TimeUnit
 from landfall.records import FieldValues, Int64s, Records
-from landfall.spec import MissingTimestamp, Timestamp, TimeUnit
 from landfall.zones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone
 
 MIN_MILLIS = MIN_SECONDS * 1000

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from zlib import crc32
 
+from landfall.api.spec import UploadPolicy
 from landfall.landed import LandedSlice
 from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.spec import UploadPolicy
 
 STAGGER = 0.2
 """The largest share of ``maxAge`` by which a topic partition is due early."""

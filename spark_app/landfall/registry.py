@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output, TransformStep
 from landfall.decoders import Decoder, DecoderType, Transform, TransformType, Wanted
 from landfall.decoders.columns import schema_of
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.route import Router
-from landfall.spec import ConsumerGroup, Decode, GroupSpec, Output, TransformStep
 
 DECODERS: Mapping[str, str] = {
     "Raw": "landfall.decoders.raw:Raw",

@@ -34,10 +34,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.api.spec import Route, Timestamp
 from landfall.event_time import EventTime, Path
 from landfall.layout import check_directories
 from landfall.records import BadRows, FieldValues, Int64s, Records
-from landfall.spec import Route, Timestamp
 from landfall.zones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from landfall import spec
+from landfall.api import spec
+from landfall.api.spec import SecretRef
 from landfall.errors import Reason, Retry, Stalled
-from landfall.spec import SecretRef
 from landfall.store import Created, ObjectStat, Part, Store, Upload, UploadLost
 from landfall.store.ensure import multipart_etag
 from landfall.store.file import FileStore

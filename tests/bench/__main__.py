@@ -23,11 +23,11 @@ from rich.table import Table
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.spark import SparkRunner, spark_context
 from landfall.landed import LandedSlice, SliceResult
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.sink import Batch
-from landfall.spec import ConsumerGroup, parse_group
 from landfall.store.urls import open_store
 from tests.bench import floors, meter, topics
 from tests.bench.memory import thousand_partitions

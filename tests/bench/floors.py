@@ -10,7 +10,7 @@ import zstandard
 from confluent_kafka import Consumer, Message, TopicPartition
 from isal import isal_zlib
 
-from landfall.spec import Output
+from landfall.api.spec import Output
 from landfall.store.urls import open_store
 from tests.bench.topics import PARTITIONS, Load
 from tests.support.kafka import Broker

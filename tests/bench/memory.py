@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from landfall.api.spec import parse_group
 from landfall.landed import LandedSlice
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import Records, of_columns
 from landfall.sink import Batch
 from landfall.sink.task import land
-from landfall.spec import parse_group
 from landfall.store import Part
 from landfall.store.memory import MemoryStore
 

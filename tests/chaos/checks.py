@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from landfall.api.contract import LANE, ExitCode
 from landfall.cli.opened import Opened
-from landfall.contract import LANE, ExitCode
 from landfall.layout import ledger_prefix, slot_key
 from landfall.ledger import Commit
 from tests.chaos import landed

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import yaml
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.auditor.bucket import Bucket, open_bucket
 from landfall.auditor.rows import ENVELOPE, Rows, rows_of
-from landfall.spec import ConsumerGroup, parse_group
 from tests.chaos.book import Landed, Verdict, judge
 from tests.chaos.records import Identity, identity
 

@@ -16,7 +16,7 @@ from kubernetes import client
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.tour.place import Place
-from landfall.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup
 from tests.chaos import victims
 from tests.chaos.disk import Disk
 from tests.chaos.proxy import FaultProxy

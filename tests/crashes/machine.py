@@ -24,13 +24,14 @@ from itertools import count
 import stamina
 
 from landfall import layout
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.tally import Tally
 from landfall.app.turns import Turns
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.contract import LANE, ExitCode
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.landed import LandedSlice
 from landfall.lane import Lane
@@ -38,7 +39,6 @@ from landfall.ledger import Hole, Record, Repair, decode
 from landfall.offsets import Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
-from landfall.spec import ConsumerGroup
 from landfall.store import Upload
 from landfall.store.faults import Call, Fault, Operation
 from landfall.store.memory import MemoryStore

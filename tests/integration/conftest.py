@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
+from landfall.api.spec import parse_group
 from landfall.app.spark import spark_context
-from landfall.spec import parse_group
 from tests.support.cluster import Cluster
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker

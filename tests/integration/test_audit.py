@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.auditor import Unchecked
 from landfall.cli import main
-from landfall.contract import ExitCode
 from tests.support.audit import data_keys, events
 from tests.support.kafka import Broker, Message
 from tests.support.landing import Scene, land

@@ -11,7 +11,7 @@ import pytest
 
 from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind, Server
-from landfall.contract import ExitCode
+from landfall.api.contract import ExitCode
 from tests.chaos.book import Landed, judge
 from tests.chaos.child import Refused
 from tests.chaos.landed import check

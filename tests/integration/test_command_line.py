@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.contract import ExitCode
 from tests.support.audit import data_keys, events
 from tests.support.kafka import Message
 from tests.support.landing import Scene

@@ -22,7 +22,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from landfall import spec
+from landfall.api import spec
 from landfall.store.s3 import S3Store
 from tests.chaos.child import Refused
 from tests.chaos.faults import LATE, Fault, Operation, Rule

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from landfall.contract import ExitCode
+from landfall.api.contract import ExitCode
 from tests.support.audit import parquet_rows
 from tests.support.kafka import Message
 from tests.support.landing import Scene, land

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Retry
 from landfall.offsets import TopicPartition
 from landfall.source import Watermarks
 from landfall.source.kafka import KafkaLog
-from landfall.spec import ConsumerGroup, parse_group
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from landfall.contract import ExitCode
+from landfall.api.contract import ExitCode
 from tests.support.audit import EXACT, data_keys, events
 from tests.support.landing import Scene, land, wait_for
 from tests.support.processes import Processes

@@ -11,10 +11,10 @@ import msgpack
 import pytest
 from pyspark import SparkContext
 
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver
-from landfall.contract import ExitCode
 from landfall.errors import Reason
-from landfall.spec import ConsumerGroup
 from landfall.store import Created
 from landfall.store.s3 import S3Store
 from landfall.store.urls import open_store

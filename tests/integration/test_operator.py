@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from landfall.contract import ExitCode, Phase
+from landfall.api.contract import ExitCode, Phase
 from landfall_operator import rights
 from landfall_operator.names import FINALIZER, OPERATOR
 from tests.support.cluster import Cluster

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from dev.servers.ports import PORTS
-from landfall.contract import EXECUTORS_PATH, ExitCode
+from landfall.api.contract import EXECUTORS_PATH, ExitCode
 from tests.support.audit import events
 from tests.support.kafka import Message
 from tests.support.landing import PATIENCE, Scene

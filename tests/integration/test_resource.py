@@ -11,7 +11,7 @@ import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from landfall.spec import parse_group
+from landfall.api.spec import parse_group
 from landfall_operator.crd import GROUP, PLURAL, schema
 from landfall_operator.validity import parsed
 from tests.support.cluster import Cluster, Refused

@@ -10,13 +10,13 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
 from dev.servers.server import Server
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Watermarks
 from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
-from landfall.spec import ConsumerGroup, parse_group
 from tests.support.kafka import SECONDS, Broker
 from tests.support.secured import PASSWORD, SECURED_KAFKA, USER
 

@@ -19,7 +19,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
 from landfall import cli
-from landfall.contract import ExitCode
+from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim
 from landfall.store.urls import open_store

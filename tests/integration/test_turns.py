@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from landfall.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, ExitCode
+from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, ExitCode
 from landfall.ledger import Open, decode
 from tests.support.audit import EXACT, events
 from tests.support.landing import Scene, land, wait_for

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall import registry
+from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.auditor import rows
 from landfall.auditor.places import Places
 from landfall.formats import Block
 from landfall.offsets import TopicPartition
 from landfall.sink.sorting import Sorter
-from landfall.spec import GroupSpec, MissingTimestamp, TimeUnit
 from tests.support.auditing import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)

@@ -9,8 +9,8 @@ import stamina
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.api.contract import ExitCode
 from landfall.app.driver import Driver
-from landfall.contract import ExitCode
 from landfall.store.faults import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
 from tests.support.broken import CompletesFirst, PlansBeforeRecovery

@@ -7,6 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.api.spec import Column, ColumnType
 from landfall.decoders import Decoded, Decoder, Wanted
 from landfall.decoders.columns import schema_of
 from landfall.decoders.delimited import Delimited
@@ -14,7 +15,6 @@ from landfall.decoders.json import Json
 from landfall.decoders.regex import Regex
 from landfall.offsets import TopicPartition
 from landfall.records import filled
-from landfall.spec import Column, ColumnType
 
 names = st.sampled_from(["a", "b", "m", "é"])
 scalars = st.one_of(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import layout
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.auditor import Account, rows
 from landfall.auditor.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
 from landfall.auditor.places import Cannot, Places
@@ -20,7 +21,6 @@ from landfall.records import Records
 from landfall.registry import check_spec
 from landfall.sink import Batch
 from landfall.sink.task import land
-from landfall.spec import ConsumerGroup, parse_group
 from landfall.store.memory import MemoryStore
 from tests.support.auditing import Message, of_messages
 from tests.support.stores import content

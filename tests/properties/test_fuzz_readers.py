@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import ledger
+from landfall.api.spec import GroupSpec, Output, parse_group
 from landfall.audit import Finding
 from landfall.audit.chain import Chain
 from landfall.auditor import rows as auditor_rows
@@ -24,7 +25,6 @@ from landfall.offsets import TopicPartition
 from landfall.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.snapshot import decode_state, encode_state
-from landfall.spec import GroupSpec, Output, parse_group
 from landfall.store.memory import MemoryStore
 from tests.support.book import GROUP, LANE, Book, bodies
 

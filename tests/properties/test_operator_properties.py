@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
 from landfall_operator import rollout
 from landfall_operator.conditions import Reason
 from landfall_operator.course import course

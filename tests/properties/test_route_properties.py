@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from landfall import layout
+from landfall.api.spec import Route, Timestamp, TimeUnit
 from landfall.event_time import EventTime
 from landfall.offsets import TopicPartition
 from landfall.records import filled
 from landfall.route import Router
-from landfall.spec import Route, Timestamp, TimeUnit
 
 ZONES = [
     *[

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import stamina
 
-from landfall.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.errors import Retry
 from landfall.lane import Lane
 from landfall.ledger import Open, decode

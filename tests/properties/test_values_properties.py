@@ -6,9 +6,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.api.spec import parse_group
+from landfall.api.values import duration, quantity, written
 from landfall.errors import Stalled
-from landfall.spec import parse_group
-from landfall.values import duration, quantity, written
 
 milliseconds = st.integers(min_value=0, max_value=365_000 * 86_400_000)
 documents = st.recursive(

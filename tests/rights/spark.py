@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Self
 
+from landfall.api.spec import parse_group
 from landfall.app.executors import Executors
 from landfall.app.spark import spark_context
-from landfall.spec import parse_group
 from landfall_operator.names import driver_name
 from landfall_operator.pods import Site, executor_template, spark_defaults
 from tests.support.groups import Groups, changed, document

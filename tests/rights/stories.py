@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from kubernetes.client.exceptions import ApiException
 
-from landfall.contract import ExitCode
-from landfall.spec import parse_group
+from landfall.api.contract import ExitCode
+from landfall.api.spec import parse_group
 from landfall_operator.decide import HISTORY
 from landfall_operator.manifests import Owner, controller_revision
 from landfall_operator.names import OPERATOR

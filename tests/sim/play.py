@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from landfall.spec import Autoscaling
+from landfall.api.spec import Autoscaling
 from tests.sim.group import STEP, Group, Setting
 from tests.sim.policies import Fixed, Keda, Landfall, Policy
 

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from landfall.spec import Autoscaling
+from landfall.api.spec import Autoscaling
 from landfall_operator.scaling import DOWN_WINDOW, Sample, ScalingReason, scale
 from tests.sim.group import Group
 

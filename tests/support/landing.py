@@ -13,6 +13,8 @@ from uuid import uuid4
 import yaml
 from pyspark import SparkContext
 
+from landfall.api.contract import LANE, ExitCode, Status, Workers
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.report import picture
@@ -25,14 +27,12 @@ from landfall.auditor.inspection import Findings, inspect
 from landfall.auditor.log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.contract import LANE, ExitCode, Status, Workers
 from landfall.landed import SliceResult
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
 from landfall.sink import Batch
 from landfall.sink.worker import land_bin
 from landfall.source.kafka import KafkaLog
-from landfall.spec import ConsumerGroup, parse_group
 from landfall.store import Store
 from landfall.store.urls import open_store
 from tests.support.audit import Audit, audit, in_bucket, in_kafka

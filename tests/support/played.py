@@ -1,6 +1,6 @@
 """Plays the kubelet of one namespace, and the drivers in its pods: what Kubernetes without nodes lacks to be a cluster.
 
-Pods come from real Deployments. Each driver lives by ``landfall.contract``: two HTTP faces on an address of its own
+Pods come from real Deployments. Each driver lives by ``landfall.api.contract``: two HTTP faces on an address of its own
 (127.x.y.z, so on a Linux machine nothing has to be set up), a control token, standing by, yielding, opening, being fenced.
 The lane of a group is a ``Lane``, which outlives pods as a ledger does. How a driver behaves is in the name of its image:
 
@@ -30,7 +30,7 @@ from uuid import uuid4
 import aiohttp
 from aiohttp import web
 
-from landfall.contract import (
+from landfall.api.contract import (
     CONTROL_PORT,
     EXECUTORS_PATH,
     HTTP_PORT,

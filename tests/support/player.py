@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
+from landfall.api.contract import LANE, ExitCode, Phase, Status
+from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.runner import Runner
 from landfall.app.tally import Tally
 from landfall.app.turns import Turns
-from landfall.contract import LANE, ExitCode, Phase, Status
 from landfall.lane import Lane
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 from tests.support.landing import wait_for
 from tests.support.twins import TwinLog, TwinRunner, group, ticking

@@ -18,7 +18,7 @@ from uuid import uuid4
 import psutil
 import yaml
 
-from landfall.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
+from landfall.api.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
 from tests.support.landing import PATIENCE, wait_for
 from tests.support.struck import GATE, STRIKE
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from landfall.contract import CommitStatus, Failure, PartitionStatus, Status
+from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
 from landfall_operator.course import course
 from landfall_operator.observe import Observed
 from landfall_operator.report import report

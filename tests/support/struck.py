@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
 
-from landfall import spec
+from landfall.api import spec
 from landfall.store import Created, Part, Upload
 from landfall.store.urls import open_store
 from tests.support.landing import wait_for

@@ -10,18 +10,18 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from landfall import layout
+from landfall.api.contract import LANE, Workers
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.driver import Driver, Parts
 from landfall.app.observer import Observer
 from landfall.app.runner import Bin, Runner
 from landfall.app.tally import Tally
-from landfall.contract import LANE, Workers
 from landfall.errors import LandfallError
 from landfall.landed import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.offsets import Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
-from landfall.spec import ConsumerGroup, parse_group
 from landfall.store import Store, Upload
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)

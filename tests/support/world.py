@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from landfall.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
-from landfall.spec import ConsumerGroup, parse_group
+from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.actions import (
     Action,
     Announce,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from landfall import ledger
+from landfall.api.spec import parse_group
 from landfall.auditor import Account, Unchecked
 from landfall.auditor.bucket import open_bucket
 from landfall.auditor.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Hole
 from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.spec import parse_group
 from landfall.store.file import FileStore
 from tests.support.auditing import MadeLog, Message
 from tests.support.book import GROUP, Book

@@ -3,12 +3,12 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
+from landfall.api.spec import Column
 from landfall.decoders import Decoded, Wanted
 from landfall.decoders.columns import schema_of
 from landfall.decoders.json import Json
 from landfall.offsets import TopicPartition
 from landfall.records import filled
-from landfall.spec import Column
 
 A = (("a",),)
 

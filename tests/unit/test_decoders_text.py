@@ -4,6 +4,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from landfall.api.spec import Column
 from landfall.decoders import Decoded, Wanted
 from landfall.decoders.columns import schema_of
 from landfall.decoders.delimited import Delimited
@@ -11,7 +12,6 @@ from landfall.decoders.raw import Raw
 from landfall.decoders.regex import Regex
 from landfall.offsets import TopicPartition
 from landfall.records import filled
-from landfall.spec import Column
 
 ABC = {"columns": ["a", "b", "c"]}
 LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}

@@ -2,10 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from landfall.api.spec import Timestamp
 from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
 from landfall.offsets import TopicPartition
 from landfall.records import FieldValues, Records, of_columns
-from landfall.spec import Timestamp
 
 TEN = 1_357_034_400_000
 """2013-01-01T10:00:00Z."""

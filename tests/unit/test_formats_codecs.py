@@ -5,8 +5,8 @@ import zlib
 import pytest
 import zstandard
 
+from landfall.api.spec import Codec
 from landfall.formats import codecs
-from landfall.spec import Codec
 
 BLOCKS = (b"one\n" * 1000, b"", b"two\n" * 70_000, bytes(range(256)) * 50)
 

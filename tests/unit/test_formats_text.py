@@ -2,12 +2,12 @@ import io
 
 import pytest
 
+from landfall.api.spec import Codec
 from landfall.formats import Block, Format
 from landfall.formats.jsonlines import Json
 from landfall.formats.text import Text
 from landfall.offsets import TopicPartition
 from landfall.records import Records, filled
-from landfall.spec import Codec
 
 CLICKS = TopicPartition("clicks", 3)
 

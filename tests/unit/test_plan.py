@@ -1,5 +1,6 @@
 from datetime import timedelta
 
+from landfall.api.spec import UploadPolicy
 from landfall.landed import LandedObject, LandedSlice, ObjectKind
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.plan import (
@@ -17,7 +18,6 @@ from landfall.plan import (
     phase,
     plan,
 )
-from landfall.spec import UploadPolicy
 from landfall.store import Part, Upload
 
 MINUTE = timedelta(minutes=1)

@@ -3,9 +3,9 @@ from collections.abc import Mapping
 import pytest
 
 from landfall import registry
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.decoders.json import Json
 from landfall.errors import Reason, Stalled
-from landfall.spec import ConsumerGroup, parse_group
 
 
 def group(**spec: object) -> ConsumerGroup:

@@ -2,10 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from landfall.api.spec import Route, Timestamp, TimeUnit
 from landfall.offsets import TopicPartition
 from landfall.records import FieldValues, Records, of_columns
 from landfall.route import DEFAULT_PARTITION, Routed, Router, escape
-from landfall.spec import Route, Timestamp, TimeUnit
 
 LATE = 1_357_034_399_999
 """2013-01-01T09:59:59.999Z."""

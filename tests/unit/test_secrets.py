@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from landfall.api.secrets import read_secret
 from landfall.errors import Reason, Stalled
-from landfall.secrets import read_secret
 
 
 @pytest.fixture

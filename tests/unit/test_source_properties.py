@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
 from landfall.source.properties import connected, kafka_properties
-from landfall.spec import ConsumerGroup, parse_group
 
 
 def group(**kafka: object) -> ConsumerGroup:

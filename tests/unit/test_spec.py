@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from landfall.api.spec import ConsumerGroup, StartAtOffsets, StartAtTime, parse_group
 from landfall.errors import Reason, Stalled
-from landfall.spec import ConsumerGroup, StartAtOffsets, StartAtTime, parse_group
 
 MINIMAL: dict[str, Any] = yaml.safe_load("""
 apiVersion: landfall.dev/v1alpha1

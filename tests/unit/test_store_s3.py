@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import stamina
 
-from landfall import spec
+from landfall.api import spec
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store import Created, Part, Upload, UploadLost
 from landfall.store.s3 import TOKEN, S3Store

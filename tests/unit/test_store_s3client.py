@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from landfall.api.spec import S3, AssumeRole, SecretRef
 from landfall.errors import Reason, Stalled
-from landfall.spec import S3, AssumeRole, SecretRef
 from landfall.store.s3 import S3Store
 from landfall.store.s3client import s3_client
 from tests.support.scripted import Answer, scripted

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from landfall.api.spec import S3, Output
 from landfall.errors import Reason, Stalled
-from landfall.spec import S3, Output
 from landfall.store import Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.decoders import Decoded
 from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.landed import FailedSlice, LandedSlice, ObjectKind, SliceResult
@@ -24,7 +25,6 @@ from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import HEADERS, Records, of_columns
 from landfall.sink import Batch
 from landfall.sink.task import land
-from landfall.spec import ConsumerGroup, parse_group
 from landfall.store.faults import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.values import duration, quantity
+from landfall.api.values import duration, quantity
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """What a worker keeps between tasks."""
 
+from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
 from landfall.landed import FailedSlice
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.sink import Batch
 from landfall.sink.worker import land_bin
-from landfall.spec import parse_group
 
 PIECES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
 

@@ -1,4 +1,4 @@
-"""The driver's second HTTP face, on a port of its own, by which it is told things: see ``landfall.contract``.
+"""The driver's second HTTP face, on a port of its own, by which it is told things: see ``landfall.api.contract``.
 
 A request needs the token before anything else is looked at. The token is read from its file at each request, so that a
 rotated secret is in force as soon as it is mounted; without a file, or with an empty one, nobody gets in. A body is
@@ -17,8 +17,8 @@ from typing import ClassVar, TypeVar, assert_never
 import msgspec
 
 from landfall import __version__
+from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, HandOver, TakeOver, WantExecutors
 from landfall.app.http import PATIENCE_SECONDS, in_background
-from landfall.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, HandOver, TakeOver, WantExecutors
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,8 @@ from functools import partial
 from itertools import chain
 
 from landfall import layout, ledger
+from landfall.api.contract import ExitCode, Phase
+from landfall.api.spec import ConsumerGroup
 from landfall.app import membership
 from landfall.app.applier import Applier
 from landfall.app.chores import Chores
@@ -32,12 +34,10 @@ from landfall.app.rounds import Flight, Rounds
 from landfall.app.runner import Runner
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
-from landfall.contract import ExitCode, Phase
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.landed import LandedSlice
 from landfall.lane import LaneWriter, Read
 from landfall.offsets import TopicPartition
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 
 log = logging.getLogger(__name__)

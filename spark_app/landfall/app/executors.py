@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from landfall.contract import Workers
+from landfall.api.contract import Workers
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
+from landfall.api.contract import Phase, Status
 from landfall.app.lookout import Outage
 from landfall.app.metrics import StatusCollector
 from landfall.app.tally import Tally
-from landfall.contract import Phase, Status
 
 STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1

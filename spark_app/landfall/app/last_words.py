@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from landfall.contract import ExitCode, Status
+from landfall.api.contract import ExitCode, Status
 from landfall.errors import Reason
 
 LONGEST = 1000

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from landfall.contract import Failure, Status
+from landfall.api.contract import Failure, Status
+from landfall.api.spec import Output
 from landfall.errors import LandfallError, cause
-from landfall.spec import Output
 
 log = logging.getLogger(__name__)
 

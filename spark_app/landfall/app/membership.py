@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State
 from landfall.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
-from landfall.spec import Kafka, StartAtOffsets, StartAtTime
 
 
 @dataclass(frozen=True, slots=True)

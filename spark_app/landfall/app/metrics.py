@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from landfall.api.contract import PartitionStatus, Phase, Status, Workers
 from landfall.app.tally import Tally
-from landfall.contract import PartitionStatus, Phase, Status, Workers
 
 TOPICS = 200
 OTHER = "_other"

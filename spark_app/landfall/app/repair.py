@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
 from landfall import layout, ledger
+from landfall.api.spec import ConsumerGroup
 from landfall.app.runner import Runner
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import FailedSlice, LandedObject, LandedSlice
 from landfall.lane import LaneWriter
 from landfall.offsets import TopicPartition
 from landfall.sink import Batch
-from landfall.spec import ConsumerGroup
 from landfall.store import Uploads
 
 Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from landfall import __version__
+from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
+from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver
 from landfall.app.tally import Tally
-from landfall.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.ledger import State
 from landfall.offsets import TopicPartition
 from landfall.plan import overdue
-from landfall.spec import ConsumerGroup
 
 
 @dataclass(frozen=True, slots=True)

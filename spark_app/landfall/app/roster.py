@@ -10,12 +10,12 @@ from datetime import datetime
 from functools import partial
 
 from landfall import ledger
+from landfall.api.spec import Kafka
 from landfall.app import membership
 from landfall.app.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.offsets import TopicPartition
-from landfall.spec import Kafka
 
 log = logging.getLogger(__name__)
 

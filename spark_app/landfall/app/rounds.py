@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
+from landfall.api.spec import ConsumerGroup
 from landfall.app.runner import Runner
 from landfall.app.setbacks import Setbacks
 from landfall.landed import LandedSlice, SliceResult
 from landfall.offsets import TopicPartition
 from landfall.plan import Backlog, Capacity, Policy, Round, Sizes, plan
 from landfall.sink import Batch
-from landfall.spec import ConsumerGroup
 
 
 @dataclass

@@ -11,6 +11,8 @@ from types import FrameType
 import stamina
 
 from landfall import registry
+from landfall.api.contract import LANE, ExitCode, Status
+from landfall.api.spec import ConsumerGroup
 from landfall.app.control import Control, Listener, serve_control
 from landfall.app.driver import Parts
 from landfall.app.http import Board, serve
@@ -21,11 +23,9 @@ from landfall.app.spark import SparkRunner, end, spark_context
 from landfall.app.tally import Tally
 from landfall.app.turns import Turns
 from landfall.clock import SteadyClock
-from landfall.contract import LANE, ExitCode, Status
 from landfall.errors import Retry
 from landfall.lane import Lane, claim
 from landfall.source.kafka import KafkaLog
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 from landfall.store.probe import probe
 from landfall.store.urls import open_store

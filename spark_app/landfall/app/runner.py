@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from landfall.contract import Workers
+from landfall.api.contract import Workers
 from landfall.landed import SliceResult
 from landfall.offsets import Slice
 from landfall.sink import Batch

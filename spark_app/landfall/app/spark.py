@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from landfall.api.contract import Workers
+from landfall.api.spec import ConsumerGroup
 from landfall.app.executors import Executors, first_line
 from landfall.app.runner import Bin
-from landfall.contract import Workers
 from landfall.errors import LandfallError, Retry
 from landfall.landed import FailedSlice, SliceResult
 from landfall.sink import Batch, worker
-from landfall.spec import ConsumerGroup
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

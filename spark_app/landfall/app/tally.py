@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from landfall.contract import Failure, Rates
+from landfall.api.contract import Failure, Rates
 from landfall.landed import LandedSlice, ObjectKind
 
 

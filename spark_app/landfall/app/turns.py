@@ -23,14 +23,14 @@ from enum import Enum
 from threading import RLock
 
 from landfall import __version__, layout
+from landfall.api.contract import ExitCode, Phase, Status
+from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver, Parts
 from landfall.app.report import Bearings, picture, picture_without_lag
 from landfall.app.tally import Tally
-from landfall.contract import ExitCode, Phase, Status
 from landfall.errors import Reason, Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, Opener, Read
 from landfall.ledger import State
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 
 log = logging.getLogger(__name__)

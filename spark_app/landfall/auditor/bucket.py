@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from botocore.exceptions import ClientError
 
+from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
-from landfall.spec import Output
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, told
 

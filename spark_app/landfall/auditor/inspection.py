@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import stamina
 
+from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.auditor import Account, Fault, Kind, Unchecked, rows
 from landfall.auditor.book import Book, Life, Range
 from landfall.auditor.bucket import Bucket
@@ -21,7 +22,6 @@ from landfall.auditor.log import Cursor, Log
 from landfall.auditor.places import Cannot, Places
 from landfall.auditor.rows import Read, Record, Rows, Unreadable
 from landfall.errors import Reason, Retry, Stalled
-from landfall.spec import ConsumerGroup, GroupSpec
 from landfall.store.s3errors import told
 
 FAULTS_KEPT = 1000

@@ -7,10 +7,10 @@ from typing import Any, Protocol, cast
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from landfall.api.spec import ConsumerGroup
 from landfall.auditor.rows import Record
 from landfall.errors import Reason, Retry, Stalled
 from landfall.source.properties import kafka_properties
-from landfall.spec import ConsumerGroup
 
 _READING: Mapping[str, object] = {
     "isolation.level": "read_committed",

@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from landfall.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
+from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 
 Piece: TypeAlias = Callable[[str, datetime, Mapping[tuple[str, ...], str]], str]
 """Topic, wall time and texts of fields in, a part of the path out."""

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from landfall.api.spec import Codec, GroupSpec
 from landfall.auditor import sequence
 from landfall.auditor.judge import Int64s
-from landfall.spec import Codec, GroupSpec
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for bytes that are not what they should be."""

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from landfall.api.contract import ExitCode
 from landfall.cli import arguments, console
-from landfall.contract import ExitCode
 from landfall.errors import Fenced, Reason, Retry, Stalled
 
 INTERRUPTED = 130

@@ -9,12 +9,12 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from landfall.api.contract import ExitCode
 from landfall.auditor import Account, Unchecked
 from landfall.auditor.bucket import open_bucket
 from landfall.auditor.inspection import Findings, Scope, inspect
 from landfall.auditor.log import KafkaLog
 from landfall.cli import console, group_file
-from landfall.contract import ExitCode
 
 SHOWN = 20
 """Faults, and missing ranges of a topic partition, shown to people; ``--json`` has more."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from landfall import layout
+from landfall.api.contract import ExitCode
+from landfall.api.spec import Output
 from landfall.cli import reading
 from landfall.cli.opened import Opened
-from landfall.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.registry import output_format
-from landfall.spec import Output
 from landfall.store import Store
 from landfall.store.urls import open_store
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from rich.markup import escape
 
 from landfall import layout
+from landfall.api.contract import LANE, ExitCode
 from landfall.audit import Finding, Invariant, objects
 from landfall.audit.chain import Chain
 from landfall.audit.objects import Named
 from landfall.cli import console
 from landfall.cli.named import Names
 from landfall.cli.opened import Opened, side_by_side
-from landfall.contract import LANE, ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Record, Repair, Snapshot, State
 from landfall.store import ObjectStat

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
-from landfall.spec import ConsumerGroup, parse_group
 
 _VARIABLE = re.compile(r"\$(?P<plain>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}")
 

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 import msgspec
 from rich.markup import escape
 
+from landfall.api.contract import ExitCode
 from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
 from landfall.cli import console, reading
 from landfall.cli.opened import Opened
-from landfall.contract import ExitCode
 from landfall.landed import LandedObject, ObjectKind
 from landfall.offsets import TopicPartition
 from landfall.registry import output_format

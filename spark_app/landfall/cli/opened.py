@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from landfall import ledger
+from landfall.api.contract import LANE
+from landfall.api.spec import ConsumerGroup
 from landfall.cli import group_file
-from landfall.contract import LANE
 from landfall.lane import Lane
 from landfall.ledger import Record
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 from landfall.store.urls import open_store
 

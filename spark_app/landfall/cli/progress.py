@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
+from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, size, table
-from landfall.contract import PartitionStatus, Phase, Status
 
 LINE_SECONDS = 5.0
 """Between two lines where nobody watches; a new phase, a commit's failure and the end are told at once."""

@@ -4,10 +4,10 @@ import argparse
 import logging
 import os
 
+from landfall.api.contract import ExitCode
 from landfall.cli import console, group_file
 from landfall.cli.events import EventFormatter
 from landfall.cli.progress import progress
-from landfall.contract import ExitCode
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

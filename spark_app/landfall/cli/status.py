@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 import msgspec
 from rich.markup import escape
 
+from landfall.api.contract import ExitCode
 from landfall.cli import console
 from landfall.cli.opened import Opened
-from landfall.contract import ExitCode
 from landfall.errors import Retry
 from landfall.ledger import State, Totals
 from landfall.offsets import TopicPartition

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field
 import msgspec
 from rich.markup import escape
 
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.audit.coverage import Coverage, ReadBack, cover
 from landfall.audit.payloads import Compared, compare
 from landfall.cli import console, reading
 from landfall.cli.opened import Opened, side_by_side
-from landfall.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.landed import LandedObject, LandedSlice
@@ -19,7 +20,6 @@ from landfall.ledger import Commit
 from landfall.offsets import TopicPartition
 from landfall.registry import output_format
 from landfall.source import Reader
-from landfall.spec import ConsumerGroup
 
 SHOWN = 20
 

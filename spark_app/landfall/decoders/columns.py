@@ -27,9 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.api.spec import Column, ColumnType, Timestamp, TimeUnit
 from landfall.decoders import Path
 from landfall.event_time import column_times
-from landfall.spec import Column, ColumnType, Timestamp, TimeUnit
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
 

@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.api.spec import ColumnType
 from landfall.decoders import Decoded, Path, Wanted
 from landfall.decoders.columns import JSON_TYPES, record_batch, typed_columns
 from landfall.decoders.options import read_options
 from landfall.decoders.structs import Layer, Leaf, layers
 from landfall.records import FieldValues, Int64s, Records
-from landfall.spec import ColumnType
 
 Values: TypeAlias = Mapping[Leaf, FieldValues]
 """The values of every leaf, a row each."""

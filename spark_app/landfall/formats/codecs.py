@@ -26,7 +26,7 @@ from typing import BinaryIO, Protocol
 import zstandard
 from isal import isal_zlib
 
-from landfall.spec import Codec
+from landfall.api.spec import Codec
 
 Bytes = bytes | memoryview
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from landfall.spec import Codec
-from landfall.values import quantity
+from landfall.api.spec import Codec
+from landfall.api.values import quantity
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from landfall.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup
 
 
 @dataclass(frozen=True, slots=True)

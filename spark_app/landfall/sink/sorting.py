@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from landfall import registry
+from landfall.api.spec import GroupSpec
 from landfall.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.sink.rows import Layout
-from landfall.spec import GroupSpec
 
 
 @dataclass(frozen=True, slots=True)

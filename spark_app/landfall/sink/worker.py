@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
 from landfall.landed import FailedSlice, SliceResult
 from landfall.offsets import Slice
@@ -19,7 +20,6 @@ from landfall.sink.sorting import Sorter
 from landfall.sink.task import land_sorted
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
-from landfall.spec import ConsumerGroup
 from landfall.store import Store
 from landfall.store.urls import open_store
 

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
+from landfall.api.secrets import read_secret
+from landfall.api.spec import ConsumerGroup
+from landfall.api.values import Scalar
 from landfall.errors import Reason, Stalled
-from landfall.secrets import read_secret
-from landfall.spec import ConsumerGroup
-from landfall.values import Scalar
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol
 
-from landfall import spec
+from landfall.api import spec
 from landfall.errors import LandfallError
 
 

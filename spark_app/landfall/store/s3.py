@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 import stamina
 from botocore.exceptions import ClientError
 
-from landfall import spec
+from landfall.api import spec
 from landfall.errors import Retry, StoreAway
 from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
 from landfall.store.ensure import ensure

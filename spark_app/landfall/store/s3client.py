@@ -27,9 +27,9 @@ from botocore.credentials import (
 from botocore.loaders import create_loader
 from botocore.session import Session
 
-from landfall import spec
+from landfall.api import spec
+from landfall.api.secrets import read_secret
 from landfall.errors import Reason, Stalled
-from landfall.secrets import read_secret
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

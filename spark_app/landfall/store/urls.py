@@ -7,7 +7,7 @@ import importlib
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from landfall import spec
+from landfall.api import spec
 from landfall.errors import Reason, Stalled
 from landfall.store import Store, StoreType
 

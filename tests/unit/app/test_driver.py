@@ -5,9 +5,9 @@ from threading import Event
 import pytest
 import stamina
 
+from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.app.report import picture
 from landfall.app.runner import Bin
-from landfall.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import SliceResult
 from landfall.lane import Lane

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from landfall.api.contract import Workers
 from landfall.app.executors import Executors, first_line
-from landfall.contract import Workers
 
 
 class Nil(tuple[str, ...]):

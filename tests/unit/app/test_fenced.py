@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 import stamina
 
-from landfall.contract import ExitCode
+from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.store.faults import Call, Fault, NoFaults, Operation
 from landfall.store.memory import MemoryStore

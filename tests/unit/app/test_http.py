@@ -9,12 +9,12 @@ from http.server import ThreadingHTTPServer
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from landfall.api.contract import Failure, Phase
 from landfall.app.driver import Driver
 from landfall.app.http import STUCK, Board, serve
 from landfall.app.lookout import Outage
 from landfall.app.metrics import OTHER, TOPICS
 from landfall.app.report import picture
-from landfall.contract import Failure, Phase
 from landfall.errors import Retry
 from landfall.offsets import TopicPartition
 from landfall.store.memory import MemoryStore

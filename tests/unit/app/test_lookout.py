@@ -6,12 +6,12 @@ from threading import Event
 
 import pytest
 
+from landfall.api.contract import Failure
+from landfall.api.spec import Output
 from landfall.app import lookout
 from landfall.app.lookout import PATIENCE, Lookout, Outage, impatient
 from landfall.app.report import picture
-from landfall.contract import Failure
 from landfall.errors import Reason, Stalled, StoreAway
-from landfall.spec import Output
 from landfall.store.memory import MemoryStore
 from landfall.store.s3 import S3Store
 from tests.support.landing import wait_for

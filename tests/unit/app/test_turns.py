@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 import stamina
 
-from landfall.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import Holding, Open, decode

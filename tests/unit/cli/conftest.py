@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from landfall.api.spec import Output
 from landfall.formats import Block
 from landfall.offsets import TopicPartition
 from landfall.records import filled
 from landfall.registry import output_format
-from landfall.spec import Output
 from landfall.store.file import FileStore
 from tests.support.book import GROUP, Book
 

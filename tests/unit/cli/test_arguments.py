@@ -1,8 +1,8 @@
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.arguments import EXIT_CODES, parser
-from landfall.contract import ExitCode
 
 COMMANDS = ("run", "status", "fsck", "locate", "cat", "verify")
 

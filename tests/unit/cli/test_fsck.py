@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from landfall import layout, ledger
+from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.contract import ExitCode
 from landfall.offsets import TopicPartition
 from landfall.store import ObjectStat
 from landfall.store.file import FileStore

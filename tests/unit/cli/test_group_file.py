@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.group_file import expand, load
-from landfall.contract import ExitCode
 from landfall.errors import Stalled
 
 GROUP = """

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
 from landfall.cli.events import EventFormatter
 from landfall.cli.progress import line, picture, progress
-from landfall.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
 
 STATUS = Status(
     version="0",

@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.contract import ExitCode
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.audit.payloads import Compared
 from landfall.cli import main
 from landfall.cli.opened import Opened
 from landfall.cli.verify import examine
-from landfall.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.offsets import Slice
 from landfall.records import Records, filled

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from landfall.pods import Model
-from landfall.spec import GroupSpec
+from landfall.api.pod_spec import Model
+from landfall.api.spec import GroupSpec
 from landfall_operator.classify import Change, difference, weight
 from landfall_operator.identity import contract, digest_of, revision_of
 from tests.support.world import group

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.contract import Failure, Status
+from landfall.api.contract import Failure, Status
 from landfall_operator.course import course
 from landfall_operator.observe import Driver, Observed, Report
 from landfall_operator.rollout import Event

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dev.reference import page
-from landfall.spec import GroupSpec
+from landfall.api.spec import GroupSpec
 from landfall_operator.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
 from landfall_operator.structural import BYTES, DURATION, NOT_ZERO, RATIO, explained
 from tests.support.defaults import defaulted

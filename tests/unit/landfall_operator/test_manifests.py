@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.group_file import expand
-from landfall.spec import ConsumerGroup, parse_group
 from landfall_operator import manifests
 from landfall_operator.identity import contract, contract_read, document, revision_of
 from landfall_operator.manifests import Owner

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from landfall.spec import Autoscaling
+from landfall.api.spec import Autoscaling
 from landfall_operator.scaling import Sample, Scaling, ScalingReason, load, scale
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

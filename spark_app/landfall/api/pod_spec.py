@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from landfall.values import DnsName, Name, matching
+from landfall.api.values import DnsName, Name, matching
 
 Anything = dict[str, JsonValue]
 """A mapping that is passed on as it is."""

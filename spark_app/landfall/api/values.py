@@ -1,6 +1,6 @@
 """Values as people write them in YAML: quantities, durations, patterns, time zones, plain settings.
 
-Each is a type for the models of ``landfall.spec``. What is not one is refused with a message that shows how one looks;
+Each is a type for the models of ``landfall.api.spec``. What is not one is refused with a message that shows how one looks;
 nothing here ever raises anything but ``ValueError`` for what a user wrote.
 """
 

@@ -26,10 +26,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from landfall.errors import Reason, Stalled
-from landfall.faults import VARIANT, faults
-from landfall.pods import DriverPod, ExecutorPod, Model
-from landfall.values import (
+from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
+from landfall.api.spec_errors import VARIANT, faults
+from landfall.api.values import (
     Bytes,
     DnsName,
     Duration,
@@ -43,6 +42,7 @@ from landfall.values import (
     TimeZone,
     matching,
 )
+from landfall.errors import Reason, Stalled
 
 MAX_EXECUTORS = 1000
 """Of one group; more is a typing error."""
