@@ -16,10 +16,10 @@ from itertools import count
 
 import stamina
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
-from landfall.ledger import Header, Holding, Record, State
-from landfall.snapshot import decode_state, encode_state
+from landfall.ledger import Header, Holding, Record, State, object_names
+from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store import Created, Slots
 
 Clock = Callable[[], datetime]
@@ -43,7 +43,7 @@ class Lane:
 
     def slot_key(self, seq: int) -> str:
         """The key of a slot."""
-        return layout.slot_key(self.group, self.name, seq)
+        return object_names.slot_key(self.group, self.name, seq)
 
     def bodies(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Slots from ``start`` on, in order, with their numbers.
@@ -51,7 +51,7 @@ class Lane:
         Raises:
             Stalled: LEDGER_BROKEN, a slot is missing in between.
         """
-        prefix = layout.ledger_prefix(self.group, self.name)
+        prefix = object_names.ledger_prefix(self.group, self.name)
         after = self.slot_key(start - 1) if start else ""
         keys = (stat.key for stat in self.slots.list_after(prefix, after))
         with ThreadPoolExecutor(FETCHES) as pool:
@@ -74,7 +74,7 @@ class Lane:
 
     def _snapshot(self) -> State | None:
         """The state a stale or lost hint may point to; it decides nothing, so any doubt just means: from the start."""
-        hint = self.slots.read(layout.head_key(self.group, self.name))
+        hint = self.slots.read(object_names.head_key(self.group, self.name))
         try:
             seq = int(json.loads(hint)["seq"]) if hint else -1
             slot = self.slots.read(self.slot_key(seq)) if seq > 0 else None
@@ -224,13 +224,13 @@ class LaneWriter:
         """Store the state and point to it, so that the next one to open reads only what comes after."""
         body = encode_state(self.state)
         seq = self.state.seq + 1
-        key = layout.snapshot_key(self._lane.group, self._lane.name, seq)
+        key = object_names.snapshot_key(self._lane.group, self._lane.name, seq)
         slots = self._lane.slots
         if slots.create(key, body) is Created.TAKEN and slots.read(key) != body:
             return  # a driver that died here stored another state; the next snapshot has another slot
         digest = ledger.digest(body)
         self.append(lambda header: ledger.Snapshot(header=header, key=key, sha256=digest), applied_through)
-        slots.overwrite(layout.head_key(self._lane.group, self._lane.name), json.dumps({"seq": seq}).encode())
+        slots.overwrite(object_names.head_key(self._lane.group, self._lane.name), json.dumps({"seq": seq}).encode())
 
 
 def _append(lane: Lane, state: State, record: Record, on_retry: OnRetry) -> State:
@@ -272,7 +272,7 @@ def claim(slots: Slots, owner: str) -> None:
         Stalled: OUTPUT_OCCUPIED, another group has it.
     """
     body = json.dumps({"owner": owner}).encode()
-    key = layout.owner_key()
+    key = object_names.owner_key()
     if slots.create(key, body) is Created.WON:
         return
     there = slots.read(key)

@@ -19,8 +19,8 @@ from datetime import timedelta
 from zlib import crc32
 
 from landfall.api.spec import UploadPolicy
-from landfall.landed import LandedSlice
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice
 
 STAGGER = 0.2
 """The largest share of ``maxAge`` by which a topic partition is due early."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 
 Int64s = npt.NDArray[np.int64]
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Route, Timestamp
 from landfall.event_time import EventTime, Path
-from landfall.layout import check_directories
+from landfall.ledger.object_names import check_directories
 from landfall.records import BadRows, FieldValues, Int64s, Records
 from landfall.zones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
 

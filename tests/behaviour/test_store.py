@@ -15,8 +15,8 @@ import pytest
 from landfall.api import spec
 from landfall.api.spec import SecretRef
 from landfall.errors import Reason, Retry, Stalled
-from landfall.store import Created, ObjectStat, Part, Store, Upload, UploadLost
-from landfall.store.ensure import multipart_etag
+from landfall.objects import ObjectStat, Part, Upload, UploadLost, multipart_etag
+from landfall.store import Created, Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import probe

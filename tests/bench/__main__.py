@@ -25,8 +25,8 @@ from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.spark import SparkRunner, spark_context
-from landfall.landed import LandedSlice, SliceResult
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.sink import Batch
 from landfall.store.urls import open_store
 from tests.bench import floors, meter, topics

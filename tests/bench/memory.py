@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.api.spec import parse_group
-from landfall.landed import LandedSlice
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice
+from landfall.objects import Part
 from landfall.records import Records, of_columns
 from landfall.sink import Batch
 from landfall.sink.task import land
-from landfall.store import Part
 from landfall.store.memory import MemoryStore
 
 OUTPUT_PARTITIONS = 1000

@@ -11,8 +11,8 @@ from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli.opened import Opened
-from landfall.layout import ledger_prefix, slot_key
 from landfall.ledger import Commit
+from landfall.ledger.object_names import ledger_prefix, slot_key
 from tests.chaos import landed
 from tests.chaos.outcome import Verdict
 from tests.chaos.stage import Stage

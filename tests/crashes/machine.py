@@ -23,7 +23,6 @@ from itertools import count
 
 import stamina
 
-from landfall import layout
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver, Parts
@@ -33,14 +32,14 @@ from landfall.app.turns import Turns
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.landed import LandedSlice
 from landfall.lane import Lane
-from landfall.ledger import Hole, Record, Repair, decode
-from landfall.offsets import Slice, TopicPartition
+from landfall.ledger import Hole, Record, Repair, decode, object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice
+from landfall.objects import Upload
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
-from landfall.store import Upload
-from landfall.store.faults import Call, Fault, Operation
+from landfall.store.fault_injection import Call, Fault, Operation
 from landfall.store.memory import MemoryStore
 from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
 from tests.support.twins import TwinLog, TwinRunner, group, ticking
@@ -566,7 +565,7 @@ class Schedule:
         found: Offsets = Counter()
         for stat in self.store.list_after(""):
             with suppress(ValueError):
-                name = layout.parse_key(stat.key)
+                name = object_names.parse_key(stat.key)
                 visible = self.store.stat(stat.key)
                 topic_id = self.read_from.get((stat.key, visible.token if visible else ""), "nobody")
                 with self.store.open(stat.key) as stream:

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Position
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Retry
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
 from landfall.source.kafka import KafkaLog
 from tests.support.kafka import SECONDS, Broker, Message

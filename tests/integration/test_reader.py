@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from landfall.errors import Reason, Retry, Stalled
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import Records
 from landfall.source.reader import CHUNK_BYTES, CHUNK_ROWS, KafkaReader
 from tests.support.kafka import SECONDS, Broker, Message

@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Position
 from dev.servers.server import Server
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Watermarks
 from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from landfall.errors import Retry, Stalled
-from landfall.store import ObjectStat, UploadLost
-from landfall.store.ensure import multipart_etag, settle
+from landfall.objects import ObjectStat, UploadLost, multipart_etag, settle
 from tests.model.chain import TP, Chains, Slot, bits
 from tests.model.rules import Harm, Rules
 from tests.model.world import CREATE, WORLD, Left, Step, Told, World

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from landfall import layout, ledger
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.ledger import Header, Record, State
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Part, Upload
+from landfall import ledger
+from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 TP = TopicPartition("t", 0)
 TIME = "2026-11-21T12:00:00+00:00"
@@ -143,7 +143,7 @@ class Chains:
         number = self._numbers.get(made)
         if number is None:
             number = self._numbers[made] = len(self.uploads)
-            key = layout.object_key(TP.topic, "all", made.generation, TP.partition, made.start, ".txt")
+            key = object_names.object_key(TP.topic, "all", made.generation, TP.partition, made.start, ".txt")
             rows = made.end - made.start
             upload = Upload(key, str(number), (Part(f"part of {number}", rows),), f"batch of {number}")
             self.uploads.append(made)

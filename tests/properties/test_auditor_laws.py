@@ -13,7 +13,7 @@ from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.auditor import rows
 from landfall.auditor.places import Places
 from landfall.formats import Block
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.sink.sorting import Sorter
 from tests.support.auditing import Message, of_messages
 

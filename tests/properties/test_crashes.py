@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
 from landfall.app.driver import Driver
-from landfall.store.faults import Call, Fault, Operation, Random
+from landfall.store.fault_injection import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
 from tests.support.broken import CompletesFirst, PlansBeforeRecovery
 from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets

@@ -13,7 +13,7 @@ from landfall.decoders.columns import schema_of
 from landfall.decoders.delimited import Delimited
 from landfall.decoders.json import Json
 from landfall.decoders.regex import Regex
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import filled
 
 names = st.sampled_from(["a", "b", "m", "é"])

@@ -13,7 +13,7 @@ from landfall.formats.jsonlines import Json
 from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import Records, of_columns
 
 CLICKS = TopicPartition("clicks", 3)

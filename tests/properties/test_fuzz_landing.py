@@ -10,13 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall import layout
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.auditor import Account, rows
 from landfall.auditor.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
 from landfall.auditor.places import Cannot, Places
-from landfall.landed import LandedSlice, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger import object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.records import Records
 from landfall.registry import check_spec
 from landfall.sink import Batch
@@ -232,7 +232,7 @@ def test_whatever_comes_is_landed_or_dead_lettered(
     assert landed.invisible == end - len(found)
     for o in landed.objects:
         store.complete(o.upload)
-        origin = layout.origin(GROUP, o.upload.key)
+        origin = object_names.origin(GROUP, o.upload.key)
         assert (origin.topic, origin.partition) == (topic, 0)
         assert not {"", ".", ".."} & set(o.upload.key.split("/"))
     assert _audited(made, tp, found, landed, store) == {}

@@ -21,10 +21,10 @@ from landfall.errors import Reason, Stalled
 from landfall.formats import Block, Format
 from landfall.lane import Lane
 from landfall.ledger import State
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.records import filled
 from landfall.registry import check_spec, output_format
-from landfall.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
 from tests.support.book import GROUP, LANE, Book, bodies
 

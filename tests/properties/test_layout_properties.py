@@ -1,13 +1,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall import layout
+from landfall.ledger import object_names
 
-topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(lambda t: t not in {".", "..", layout.SYSTEM})
+topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(
+    lambda t: t not in {".", "..", object_names.SYSTEM}
+)
 directories = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/"), min_size=1, max_size=30)
 partitions = st.lists(directories.filter(lambda d: d not in {".", ".."}), min_size=1, max_size=4).map("/".join)
 numbers = st.integers(0, 2**31 - 1)
-offsets = st.integers(0, layout.MAX_OFFSET)
+offsets = st.integers(0, object_names.MAX_OFFSET)
 extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)
 
 
@@ -15,15 +17,15 @@ extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)
 def test_parsing_a_key_gives_back_what_made_it(
     topic: str, output_partition: str, generation: int, partition: int, start: int, extension: str
 ) -> None:
-    name = layout.ObjectName(topic, output_partition, generation, partition, start, extension)
+    name = object_names.ObjectName(topic, output_partition, generation, partition, start, extension)
 
-    assert layout.parse_key(name.key) == name
+    assert object_names.parse_key(name.key) == name
 
 
 @given(st.text())
 def test_a_key_that_parses_is_the_key_of_what_it_parses_to(text: str) -> None:
     try:
-        name = layout.parse_key(text)
+        name = object_names.parse_key(text)
     except ValueError:
         return
     assert name.key == text
@@ -31,7 +33,7 @@ def test_a_key_that_parses_is_the_key_of_what_it_parses_to(text: str) -> None:
 
 @given(offsets, offsets)
 def test_slots_sort_as_their_numbers_and_parse_back(a: int, b: int) -> None:
-    first, second = (layout.slot_key("group", "main", seq) for seq in (a, b))
+    first, second = (object_names.slot_key("group", "main", seq) for seq in (a, b))
 
     assert (first < second) == (a < b)
-    assert layout.parse_slot_key("group", "main", first) == a
+    assert object_names.parse_slot_key("group", "main", first) == a

@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
 from landfall.ledger import Header, Holding, Record, State
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.snapshot import decode_state, encode_state
-from landfall.store import Part, Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.snapshot import decode_state, encode_state
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 TPS = tuple(TopicPartition(topic, partition) for topic in "ab" for partition in range(2))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 
 offsets = st.integers(min_value=0, max_value=2**62)
 ranges = st.builds(lambda start, length: OffsetRange(start, start + length), offsets, st.integers(0, 10_000))

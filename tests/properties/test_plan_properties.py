@@ -4,8 +4,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 from landfall.plan import (
     SLICE_SECONDS,
     Backlog,
@@ -19,7 +20,6 @@ from landfall.plan import (
     phase,
     plan,
 )
-from landfall.store import Part, Upload
 
 POLICY = Policy(Limits(max_bytes=10**6, max_age=timedelta(minutes=5)))
 TPS = [TopicPartition(topic, n) for topic in ("a", "b", "c") for n in range(4)]

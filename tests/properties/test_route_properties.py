@@ -8,10 +8,10 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from landfall import layout
 from landfall.api.spec import Route, Timestamp, TimeUnit
 from landfall.event_time import EventTime
-from landfall.offsets import TopicPartition
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import filled
 from landfall.route import Router
 
@@ -78,8 +78,8 @@ def test_no_value_leaves_its_directory(values: list[tuple[object, object]]) -> N
         first, second, third = partition.split("/")
         assert first.strip(".")
         assert (second[0], second[-1], third) == ("x", "y", "z")
-        key = layout.object_key("t", partition, 1, 0, 0, ".json.gz")
-        assert layout.parse_key(key).output_partition == partition
+        key = object_names.object_key("t", partition, 1, 0, 0, ".json.gz")
+        assert object_names.parse_key(key).output_partition == partition
     assert sorted(np.flatnonzero(routed.codes < 0)) == routed.bad.rows.tolist()
     assert set(routed.codes[routed.codes >= 0].tolist()) == set(range(len(routed.partitions)))
 

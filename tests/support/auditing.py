@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import HEADERS, Records, of_columns
 
 

@@ -4,11 +4,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from landfall import layout, ledger
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.ledger import Header, Record, State
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Store, Upload
+from landfall import ledger
+from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Upload
+from landfall.store import Store
 from landfall.store.memory import MemoryStore
 
 GROUP, LANE = "shop", "0"
@@ -32,7 +33,7 @@ class Book:
 
     def write(self, body: bytes) -> None:
         """Put any bytes into the next slot."""
-        self.store.create(layout.slot_key(GROUP, LANE, self.state.seq + 1), body)
+        self.store.create(object_names.slot_key(GROUP, LANE, self.state.seq + 1), body)
 
     def open(self, generation: int = 1) -> "Book":
         header = Header(
@@ -48,7 +49,7 @@ class Book:
 
     def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
         """Upload one object with all offsets of the range, and say so."""
-        key = layout.object_key(
+        key = object_names.object_key(
             tp.topic, "dt=2026-11-21", self.state.generation or 1, tp.partition, start, self.extension
         )
         data = self.upload(key, range(start, end))
@@ -94,4 +95,4 @@ def replace_header(header: Header, applied_through: int) -> Header:
 
 def bodies(store: Store) -> list[bytes]:
     """All slots, in order."""
-    return [store.read(stat.key) or b"" for stat in store.list_after(layout.ledger_prefix(GROUP, LANE))]
+    return [store.read(stat.key) or b"" for stat in store.list_after(object_names.ledger_prefix(GROUP, LANE))]

@@ -11,7 +11,7 @@ from landfall.app.rounds import Flight
 from landfall.app.verdict import judge
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Read
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 
 
 class CompletesFirst(Driver):

@@ -27,9 +27,9 @@ from landfall.auditor.inspection import Findings, inspect
 from landfall.auditor.log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.landed import SliceResult
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
+from landfall.ledger.task_results import SliceResult
 from landfall.sink import Batch
 from landfall.sink.worker import land_bin
 from landfall.source.kafka import KafkaLog

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from landfall.store import Store, Upload
+from landfall.objects import Upload
+from landfall.store import Store
 
 
 def uploaded(store: Store, key: str, parts: Sequence[bytes] = (b"body",), token: str = "token-1") -> Upload:

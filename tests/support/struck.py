@@ -18,7 +18,8 @@ from threading import Lock, get_ident
 from typing import Any
 
 from landfall.api import spec
-from landfall.store import Created, Part, Upload
+from landfall.objects import Part, Upload
+from landfall.store import Created
 from landfall.store.urls import open_store
 from tests.support.landing import wait_for
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from landfall import layout
 from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.driver import Driver, Parts
@@ -17,12 +16,14 @@ from landfall.app.observer import Observer
 from landfall.app.runner import Bin, Runner
 from landfall.app.tally import Tally
 from landfall.errors import LandfallError
-from landfall.landed import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
 from landfall.lane import Lane, LaneWriter, Opener
-from landfall.offsets import Slice, TopicPartition
+from landfall.ledger import object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
+from landfall.objects import Upload
 from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
-from landfall.store import Store, Upload
+from landfall.store import Store
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
 """By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or nothing is ever old enough to sweep."""
@@ -133,7 +134,7 @@ class TwinRunner:
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
         tp, kept = piece.topic_partition, range(piece.offsets.start + bad, piece.offsets.end)
         generation = batch.group.spec.generation
-        key = layout.object_key(tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt")
+        key = object_names.object_key(tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt")
         upload_id = self.store.begin(key, batch.token)
         body = "".join(f"{offset}\n" for offset in kept).encode()
         part = self.store.put_part(key, upload_id, 1, body)
@@ -164,7 +165,7 @@ def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:
     found: Counter[tuple[str, int, int]] = Counter()
     for stat in store.list_after(""):
         try:
-            name = layout.parse_key(stat.key)
+            name = object_names.parse_key(stat.key)
         except ValueError:
             continue
         with store.open(stat.key) as stream:

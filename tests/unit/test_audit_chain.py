@@ -6,8 +6,8 @@ import pytest
 from landfall import ledger
 from landfall.audit import Finding, Invariant
 from landfall.audit.chain import Chain
-from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
-from landfall.snapshot import encode_state
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.snapshot import encode_state
 from tests.support.book import GROUP, LANE, WRITER, Book, bodies
 
 TP = TopicPartition("clicks", 0)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from landfall.audit.coverage import Coverage, ReadBack, cover
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Part, Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 UPLOAD = Upload("k", "u", (Part("e", 1),), "t")
 EVEN = LandedObject(UPLOAD, ObjectKind.DATA, 3, 0, 4, crc32=0)

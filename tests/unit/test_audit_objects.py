@@ -4,8 +4,8 @@ import pytest
 
 from landfall.audit import Finding, Invariant
 from landfall.audit.objects import Named, is_ours, is_proven, judge, judge_bytes, side_by_side, stray
-from landfall.offsets import TopicPartition
-from landfall.store import ObjectStat
+from landfall.ledger.offsets import TopicPartition
+from landfall.objects import ObjectStat
 from tests.support.book import Book
 
 TP = TopicPartition("clicks", 0)

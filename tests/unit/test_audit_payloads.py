@@ -3,8 +3,8 @@ import pytest
 
 from landfall.audit.coverage import ReadBack
 from landfall.audit.payloads import Compared, Logged, compare, hashes
-from landfall.landed import LandedObject, ObjectKind
-from landfall.store import Upload
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import Upload
 
 LANDED = LandedObject(Upload("k", "u", (), "t"), ObjectKind.DATA, 1, 0, 0, crc32=0)
 PAYLOADS = [b"a", b"b", b"a", b"c"]

@@ -2,9 +2,9 @@ import pytest
 
 from landfall import ledger
 from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
-from landfall.landed import LandedObject, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import Upload
 from tests.support.book import Book, bodies
 
 TP = TopicPartition("clicks", 0)

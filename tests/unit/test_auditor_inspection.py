@@ -14,7 +14,7 @@ from landfall.auditor.bucket import open_bucket
 from landfall.auditor.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Hole
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.store.file import FileStore
 from tests.support.auditing import MadeLog, Message
 from tests.support.book import GROUP, Book

@@ -7,7 +7,7 @@ from landfall.api.spec import Column
 from landfall.decoders import Decoded, Wanted
 from landfall.decoders.columns import schema_of
 from landfall.decoders.json import Json
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import filled
 
 A = (("a",),)

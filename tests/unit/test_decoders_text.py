@@ -10,7 +10,7 @@ from landfall.decoders.columns import schema_of
 from landfall.decoders.delimited import Delimited
 from landfall.decoders.raw import Raw
 from landfall.decoders.regex import Regex
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import filled
 
 ABC = {"columns": ["a", "b", "c"]}

@@ -4,7 +4,7 @@ import pytest
 
 from landfall.api.spec import Timestamp
 from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import FieldValues, Records, of_columns
 
 TEN = 1_357_034_400_000

@@ -11,7 +11,7 @@ import pytest
 from landfall.decoders import Wanted
 from landfall.formats import Block, Row, sequencereader, writables
 from landfall.formats.sequencefile import SequenceFile
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 3)

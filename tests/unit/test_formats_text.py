@@ -6,7 +6,7 @@ from landfall.api.spec import Codec
 from landfall.formats import Block, Format
 from landfall.formats.jsonlines import Json
 from landfall.formats.text import Text
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import Records, filled
 
 CLICKS = TopicPartition("clicks", 3)

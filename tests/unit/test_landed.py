@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Part, Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 PIECE = Slice(TopicPartition("clicks", 3), OffsetRange(40, 50))
 

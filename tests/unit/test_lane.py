@@ -6,12 +6,13 @@ from functools import partial
 import pytest
 import stamina
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.errors import Fenced, Reason, Retry, Stalled
 from landfall.lane import Lane, LaneWriter, Opener, claim
-from landfall.offsets import TopicPartition
-from landfall.snapshot import encode_state
-from landfall.store.faults import Fault, Operation, Scripted
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.snapshot import encode_state
+from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -74,7 +75,7 @@ def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
 def test_a_look_leaves_what_is_no_record_to_the_next_append() -> None:
     store = MemoryStore()
     writer = opened(store)
-    store.overwrite(layout.slot_key("g", "0", 1), b"{}")
+    store.overwrite(object_names.slot_key("g", "0", 1), b"{}")
 
     assert writer.overtaken(store.read) == ""
     with pytest.raises(Fenced, match="no ledger record"):
@@ -127,7 +128,7 @@ def test_two_that_open_at_once_get_an_epoch_each() -> None:
 def test_a_missing_slot_breaks_the_ledger() -> None:
     store = MemoryStore()
     add(opened(store))
-    store.overwrite(layout.slot_key("g", "0", 3), b"{}")
+    store.overwrite(object_names.slot_key("g", "0", 3), b"{}")
 
     with pytest.raises(Stalled, match="slot 2: missing") as error:
         Lane(store, "g", "0").read()
@@ -151,7 +152,7 @@ def test_a_snapshot_is_what_folding_everything_gives() -> None:
 def test_a_wrong_hint_decides_nothing(hint: bytes) -> None:
     store = MemoryStore()
     state = add(opened(store))
-    store.overwrite(layout.head_key("g", "0"), hint)
+    store.overwrite(object_names.head_key("g", "0"), hint)
 
     assert Lane(store, "g", "0").read() == state
 
@@ -161,7 +162,7 @@ def test_a_changed_snapshot_is_not_believed() -> None:
     writer = opened(store)
     add(writer)
     writer.snapshot(-1)
-    store.overwrite(layout.snapshot_key("g", "0", 2), encode_state(ledger.State()))
+    store.overwrite(object_names.snapshot_key("g", "0", 2), encode_state(ledger.State()))
 
     assert Lane(store, "g", "0").read() == writer.state
 
@@ -174,4 +175,4 @@ def test_an_output_root_belongs_to_one_group() -> None:
     with pytest.raises(Stalled, match="belongs to") as error:
         claim(store, "logs/views")
     assert error.value.reason is Reason.OUTPUT_OCCUPIED
-    assert json.loads(store.read(layout.owner_key()) or b"") == {"owner": "logs/clicks"}
+    assert json.loads(store.read(object_names.owner_key()) or b"") == {"owner": "logs/clicks"}

@@ -1,51 +1,53 @@
 import pytest
 
-from landfall import layout
+from landfall.ledger import object_names
 
 
 def test_a_data_object_is_named_as_secor_names_it() -> None:
-    key = layout.object_key("app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz")
+    key = object_names.object_key("app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz")
 
     assert key == "app.web/dt=2026-11-21/hr=04/3_7_00000000000000001234.json.gz"
-    assert layout.parse_key(key) == layout.ObjectName("app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz")
+    assert object_names.parse_key(key) == object_names.ObjectName(
+        "app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz"
+    )
 
 
 def test_an_extension_may_be_empty() -> None:
-    key = layout.object_key("clicks", "all", 0, 0, 0, "")
+    key = object_names.object_key("clicks", "all", 0, 0, 0, "")
 
-    assert layout.parse_key(key).extension == ""
+    assert object_names.parse_key(key).extension == ""
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\n", "_landfall", "ä", "x" * 250])
 def test_an_illegal_topic_is_refused(topic: str) -> None:
     with pytest.raises(ValueError, match="not a topic"):
-        layout.object_key(topic, "dt=1", 1, 0, 0, "")
+        object_names.object_key(topic, "dt=1", 1, 0, 0, "")
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a\nb", "a\x7fb", "a\x85", "\ud800"])
 def test_directories_that_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"directories below the output root|control characters"):
-        layout.object_key("t", path, 1, 0, 0, "")
+        object_names.object_key("t", path, 1, 0, 0, "")
 
 
 @pytest.mark.parametrize(("generation", "partition", "start"), [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 2**63)])
 def test_numbers_out_of_range_are_refused(generation: int, partition: int, start: int) -> None:
     with pytest.raises(ValueError, match=r"not a generation, Kafka partition and offset"):
-        layout.object_key("t", "dt=1", generation, partition, start, "")
+        object_names.object_key("t", "dt=1", generation, partition, start, "")
 
 
 @pytest.mark.parametrize("extension", ["gz", ".", "..", ".gz/", ".g z", ".gz\n"])
 def test_an_odd_extension_is_refused(extension: str) -> None:
     with pytest.raises(ValueError, match="not a file extension"):
-        layout.object_key("t", "dt=1", 1, 0, 0, extension)
+        object_names.object_key("t", "dt=1", 1, 0, 0, extension)
 
 
 def test_a_key_over_1024_bytes_is_refused() -> None:
     longest = "é" * 497 + "x"
 
-    assert len(layout.object_key("t", longest, 1, 0, 0, ".g").encode()) == 1024
+    assert len(object_names.object_key("t", longest, 1, 0, 0, ".g").encode()) == 1024
     with pytest.raises(ValueError, match="a key of 1025 bytes"):
-        layout.object_key("t", longest, 1, 0, 0, ".gz")
+        object_names.object_key("t", longest, 1, 0, 0, ".gz")
 
 
 @pytest.mark.parametrize(
@@ -64,17 +66,17 @@ def test_a_key_over_1024_bytes_is_refused() -> None:
 )
 def test_what_is_no_data_object_is_not_parsed(key: str) -> None:
     with pytest.raises(ValueError, match="not "):
-        layout.parse_key(key)
+        object_names.parse_key(key)
 
 
 def test_everything_else_lives_under_one_folder() -> None:
     assert [
-        layout.owner_key(),
-        layout.ledger_prefix("clicks", "main"),
-        layout.slot_key("clicks", "main", 42),
-        layout.head_key("clicks", "main"),
-        layout.snapshot_key("clicks", "main", 42),
-        layout.dead_letter_key("clicks", "app.web", 3, 7, 9),
+        object_names.owner_key(),
+        object_names.ledger_prefix("clicks", "main"),
+        object_names.slot_key("clicks", "main", 42),
+        object_names.head_key("clicks", "main"),
+        object_names.snapshot_key("clicks", "main", 42),
+        object_names.dead_letter_key("clicks", "app.web", 3, 7, 9),
     ] == [
         "_landfall/owner.json",
         "_landfall/clicks/main/",
@@ -88,13 +90,13 @@ def test_everything_else_lives_under_one_folder() -> None:
 @pytest.mark.parametrize("lane", ["", "a/b", "..", "a.b", "dead-letters", "main-snapshots", "Main", "x" * 64])
 def test_a_lane_that_could_collide_is_refused(lane: str) -> None:
     with pytest.raises(ValueError, match="not a lane's name"):
-        layout.ledger_prefix("clicks", lane)
+        object_names.ledger_prefix("clicks", lane)
 
 
 @pytest.mark.parametrize("group", ["", "..", "a/b", "owner.json", "Clicks", "x" * 64])
 def test_a_group_that_could_collide_is_refused(group: str) -> None:
     with pytest.raises(ValueError, match="not a group's name"):
-        layout.ledger_prefix(group, "main")
+        object_names.ledger_prefix(group, "main")
 
 
 @pytest.mark.parametrize(
@@ -102,4 +104,4 @@ def test_a_group_that_could_collide_is_refused(group: str) -> None:
 )
 def test_what_is_no_slot_is_not_parsed(key: str) -> None:
     with pytest.raises(ValueError, match="not a slot"):
-        layout.parse_slot_key("clicks", "main", key)
+        object_names.parse_slot_key("clicks", "main", key)

@@ -1,7 +1,6 @@
 import pytest
 
 from landfall.errors import Reason, Stalled
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
 from landfall.ledger import (
     Add,
     Commit,
@@ -20,9 +19,10 @@ from landfall.ledger import (
     fold,
     next_header,
 )
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.snapshot import decode_state, encode_state
-from landfall.store import Part, Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.snapshot import decode_state, encode_state
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 CLICKS = TopicPartition("clicks", 0)
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 
 CLICKS = TopicPartition("clicks", 3)
 VIEWS = TopicPartition("views", 0)

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from landfall.formats import Block
-from landfall.landed import ObjectKind
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import ObjectKind
 from landfall.records import of_columns
 from landfall.sink.outputs import OpenObject, Outputs, Sizes
 from landfall.sink.rows import Layout

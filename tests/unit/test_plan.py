@@ -1,8 +1,9 @@
 from datetime import timedelta
 
 from landfall.api.spec import UploadPolicy
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 from landfall.plan import (
     FIRST_OFFSETS,
     STAGGER,
@@ -18,7 +19,6 @@ from landfall.plan import (
     phase,
     plan,
 )
-from landfall.store import Part, Upload
 
 MINUTE = timedelta(minutes=1)
 MIB = 2**20

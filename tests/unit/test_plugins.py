@@ -1,7 +1,7 @@
 """The documented examples, found by their paths as a user's own would be."""
 
 from landfall.api.spec import parse_group
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import filled
 from landfall.sink.sorting import BadRecord, Sorted, Sorter
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import HEADERS, BadRows, Columns, Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 0)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.api.spec import Route, Timestamp, TimeUnit
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import FieldValues, Records, of_columns
 from landfall.route import DEFAULT_PARTITION, Routed, Router, escape
 

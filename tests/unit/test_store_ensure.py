@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.store import ObjectStat, Part, Upload, UploadLost
-from landfall.store.ensure import ensure, is_ours, multipart_etag, settle
+from landfall.objects import ObjectStat, Part, Upload, UploadLost, is_ours, multipart_etag, settle
+from landfall.store.completion import ensure
 
 PARTS = tuple(Part(f'"{hashlib.md5(body).hexdigest()}"', len(body)) for body in (b"one", b"three"))
 UPLOAD = Upload("data/1", "id-1", PARTS, "token-1")

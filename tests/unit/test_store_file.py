@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from landfall.errors import Reason, Stalled
-from landfall.store import Created, Upload
+from landfall.objects import Upload
+from landfall.store import Created
 from landfall.store.file import STAGING, FileStore
 from tests.support.stores import content, uploaded
 

@@ -8,8 +8,9 @@ from typing import TypeVar
 import pytest
 
 from landfall.errors import Retry
-from landfall.store import Created, UploadLost
-from landfall.store.faults import Call, Fault, Operation, Random, Scripted
+from landfall.objects import UploadLost
+from landfall.store import Created
+from landfall.store.fault_injection import Call, Fault, Operation, Random, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.stores import content, uploaded
 

@@ -6,8 +6,9 @@ from threading import Barrier, BrokenBarrierError
 import pytest
 
 from landfall.errors import Reason, Stalled
-from landfall.store import Created, ObjectStat, Part, Upload
-from landfall.store.faults import Fault, Operation, Scripted
+from landfall.objects import ObjectStat, Part, Upload
+from landfall.store import Created
+from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import PREFIX, probe
 

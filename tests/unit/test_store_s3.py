@@ -12,7 +12,8 @@ import stamina
 
 from landfall.api import spec
 from landfall.errors import Reason, Retry, Stalled
-from landfall.store import Created, Part, Upload, UploadLost
+from landfall.objects import Part, Upload, UploadLost
+from landfall.store import Created
 from landfall.store.s3 import TOKEN, S3Store
 from tests.support.scripted import HANG_UP, Answer, Scripted, error, scripted
 

@@ -19,13 +19,13 @@ import pytest
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.decoders import Decoded
 from landfall.errors import Reason, Retry, Stalled, StoreAway
-from landfall.landed import FailedSlice, LandedSlice, ObjectKind, SliceResult
-from landfall.layout import parse_key
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.records import HEADERS, Records, of_columns
 from landfall.sink import Batch
 from landfall.sink.task import land
-from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 
 TP = TopicPartition("clicks", 3)

@@ -2,8 +2,8 @@
 
 from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
-from landfall.landed import FailedSlice
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice
 from landfall.sink import Batch
 from landfall.sink.worker import land_bin
 

@@ -13,8 +13,9 @@ import stamina
 
 from landfall import ledger
 from landfall.errors import Retry
-from landfall.landed import LandedObject
-from landfall.store import UploadLost, Uploads
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import UploadLost
+from landfall.store import Uploads
 
 THREADS = 32
 

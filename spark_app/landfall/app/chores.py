@@ -9,10 +9,11 @@ from functools import partial
 
 from landfall.app.janitor import sweep
 from landfall.errors import LandfallError
-from landfall.landed import LandedSlice, SliceResult
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedSlice, SliceResult
+from landfall.objects import Upload
 from landfall.source import Log
-from landfall.store import Store, Upload
+from landfall.store import Store
 from landfall.store.probe import PREFIX as PROBES
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
 from landfall.app import membership
@@ -35,9 +35,10 @@ from landfall.app.runner import Runner
 from landfall.app.tally import Tally
 from landfall.app.verdict import Verdict, judge
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
-from landfall.landed import LandedSlice
 from landfall.lane import LaneWriter, Read
-from landfall.offsets import TopicPartition
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedSlice
 from landfall.store import Store
 
 log = logging.getLogger(__name__)
@@ -268,7 +269,7 @@ class Driver:
     def _is_ours(self, key: str) -> bool:
         """Whether a key is named as this group's objects are; another group's root may lie inside this one."""
         try:
-            origin = layout.origin(self.group.metadata.name, key)
+            origin = object_names.origin(self.group.metadata.name, key)
         except ValueError:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members

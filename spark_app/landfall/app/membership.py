@@ -7,7 +7,7 @@ from datetime import datetime
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from landfall.app.arrivals import Arrivals
-from landfall.offsets import Checkpoint, OffsetRange, TopicPartition
+from landfall.ledger.offsets import Checkpoint, OffsetRange, TopicPartition
 from landfall.plan import Backlog
 from landfall.source import Log, Topic, Watermarks
 

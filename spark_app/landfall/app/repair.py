@@ -8,13 +8,14 @@ other rows of it, a person must decide: ``Stalled`` with the exact range, never 
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.app.runner import Runner
 from landfall.errors import Reason, Retry, Stalled
-from landfall.landed import FailedSlice, LandedObject, LandedSlice
 from landfall.lane import LaneWriter
-from landfall.offsets import TopicPartition
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice
 from landfall.sink import Batch
 from landfall.store import Uploads
 
@@ -83,5 +84,5 @@ def _content(landed: LandedObject) -> tuple[int, int, int]:
 
 def _as_of(group: ConsumerGroup, key: str) -> ConsumerGroup:
     """The group with the generation that named the object, so that the same range gets the same names."""
-    generation = layout.origin(group.metadata.name, key).generation
+    generation = object_names.origin(group.metadata.name, key).generation
     return group.model_copy(update={"spec": group.spec.model_copy(update={"generation": generation})})

@@ -9,7 +9,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver
 from landfall.app.tally import Tally
 from landfall.ledger import State
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.plan import overdue
 
 

@@ -15,7 +15,7 @@ from landfall.app import membership
 from landfall.app.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
 

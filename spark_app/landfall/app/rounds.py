@@ -12,8 +12,8 @@ from datetime import datetime
 from landfall.api.spec import ConsumerGroup
 from landfall.app.runner import Runner
 from landfall.app.setbacks import Setbacks
-from landfall.landed import LandedSlice, SliceResult
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, Capacity, Policy, Round, Sizes, plan
 from landfall.sink import Batch
 

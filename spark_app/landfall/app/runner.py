@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from landfall.api.contract import Workers
-from landfall.landed import SliceResult
-from landfall.offsets import Slice
+from landfall.ledger.offsets import Slice
+from landfall.ledger.task_results import SliceResult
 from landfall.sink import Batch
 
 Bin = tuple[Slice, ...]

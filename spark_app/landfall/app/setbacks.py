@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 
 FIRST = timedelta(seconds=1)
 MOST = timedelta(minutes=2)

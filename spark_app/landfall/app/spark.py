@@ -22,7 +22,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.app.executors import Executors, first_line
 from landfall.app.runner import Bin
 from landfall.errors import LandfallError, Retry
-from landfall.landed import FailedSlice, SliceResult
+from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.sink import Batch, worker
 
 if TYPE_CHECKING:

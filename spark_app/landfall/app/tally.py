@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from landfall.api.contract import Failure, Rates
-from landfall.landed import LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedSlice, ObjectKind
 
 
 @dataclass

@@ -22,7 +22,7 @@ from datetime import timedelta
 from enum import Enum
 from threading import RLock
 
-from landfall import __version__, layout
+from landfall import __version__
 from landfall.api.contract import ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.app.driver import Driver, Parts
@@ -30,7 +30,7 @@ from landfall.app.report import Bearings, picture, picture_without_lag
 from landfall.app.tally import Tally
 from landfall.errors import Reason, Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, Opener, Read
-from landfall.ledger import State
+from landfall.ledger import State, object_names
 from landfall.store import Store
 
 log = logging.getLogger(__name__)
@@ -274,7 +274,7 @@ def refuse_strangers(group: ConsumerGroup, store: Store) -> None:
     """A new ledger must not give names that something else (Secor, a deleted ledger) has given already."""
     for _, stat in zip(range(FIRST_KEYS), store.list_after(""), strict=False):
         try:
-            name = layout.parse_key(stat.key)
+            name = object_names.parse_key(stat.key)
         except ValueError:
             continue
         if name.generation == group.spec.generation:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.landed import FailedSlice, LandedSlice, SliceResult
-from landfall.offsets import Slice, TopicPartition
-from landfall.store import Upload
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
+from landfall.objects import Upload
 
 
 @dataclass(frozen=True, slots=True)

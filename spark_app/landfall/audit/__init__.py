@@ -8,7 +8,7 @@ in ``ledger.fold`` should show here, not be repeated. Who reads the store and pr
 from dataclasses import dataclass
 from enum import StrEnum
 
-from landfall.offsets import OffsetRange, TopicPartition
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 
 
 class Invariant(StrEnum):

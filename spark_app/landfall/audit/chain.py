@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.audit import Finding, Invariant
 from landfall.errors import Stalled
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Snapshot, State
-from landfall.offsets import Slice, TopicPartition
-from landfall.snapshot import decode_state
+from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Snapshot, State, object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.snapshot import decode_state
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 
 class Chain:
@@ -214,10 +214,10 @@ def _reentry(state: State, record: Add) -> Finding | None:
 def _is_named_after(group: str, landed: LandedObject, piece: Slice, generation: int) -> bool:
     tp, start = piece.topic_partition, piece.offsets.start
     try:
-        named = layout.origin(group, landed.upload.key)
+        named = object_names.origin(group, landed.upload.key)
     except ValueError:
         return False
-    return named == layout.Origin(tp.topic, generation, tp.partition, start)
+    return named == object_names.Origin(tp.topic, generation, tp.partition, start)
 
 
 def _sums(record: Record) -> Finding | None:

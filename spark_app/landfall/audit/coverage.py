@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from landfall.landed import LandedObject, LandedSlice
+from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.records import Int64s
 
 

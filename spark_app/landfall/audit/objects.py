@@ -7,11 +7,10 @@ some stores), the object has to be asked for its token: ``is_proven`` says which
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from landfall import layout
 from landfall.audit import Finding, Invariant
-from landfall.landed import LandedObject
-from landfall.store import ObjectStat, Upload
-from landfall.store.ensure import etag_contradicts, multipart_etag
+from landfall.ledger import object_names
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_etag
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def judge_bytes(named: Named, crc32: int) -> Finding | None:
 def is_ours(key: str, group: str) -> bool:
     """Whether only a landing could have made a key: a data object's, or one of this group's dead letters."""
     try:
-        layout.origin(group, key)
+        object_names.origin(group, key)
     except ValueError:
         return False
     return True

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from landfall.landed import LandedObject, LandedSlice
 from landfall.ledger import Add, Commit, Hole, Record
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice
 
 
 @dataclass(frozen=True, slots=True)

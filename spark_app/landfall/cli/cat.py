@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from landfall import layout
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.cli import reading
 from landfall.cli.opened import Opened
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
+from landfall.ledger import object_names
 from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.urls import open_store
@@ -51,7 +51,7 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
     with store.open(key) as stream:
-        if key.startswith(f"{layout.SYSTEM}/") and "/dead-letters/" in key:
+        if key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
             for letter in reading.dead_letters(stream):
                 yield msgspec.json.encode({name: _shown(value) for name, value in letter.items()})
         else:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from rich.markup import escape
 
-from landfall import layout
 from landfall.api.contract import LANE, ExitCode
 from landfall.audit import Finding, Invariant, objects
 from landfall.audit.chain import Chain
@@ -21,8 +20,8 @@ from landfall.cli import console
 from landfall.cli.named import Names
 from landfall.cli.opened import Opened, side_by_side
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit, Record, Repair, Snapshot, State
-from landfall.store import ObjectStat
+from landfall.ledger import Commit, Record, Repair, Snapshot, State, object_names
+from landfall.objects import ObjectStat
 
 PIECE_BYTES = 2**20
 SHOWN = 5
@@ -107,7 +106,7 @@ def _noted(opened: Opened, chain: Chain, names: Names, before: State, record: Re
 def _hint(opened: Opened) -> int:
     """The slot that the head names; it may be stale, but what it names was there."""
     try:
-        return int(json.loads(opened.store.read(layout.head_key(opened.name, LANE)) or b"{}")["seq"])
+        return int(json.loads(opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}")["seq"])
     except (ValueError, KeyError, TypeError):
         return -1
 
@@ -144,7 +143,7 @@ class _Objects:
             if objects.is_ours(stat.key, self.opened.name):
                 self.report.visible += 1
                 yield stat
-            elif not stat.key.startswith(f"{layout.SYSTEM}/"):
+            elif not stat.key.startswith(f"{object_names.SYSTEM}/"):
                 self.report.foreign += 1
 
     def _judge(self, pair: tuple[Named, ObjectStat | None]) -> Finding | None:

@@ -10,8 +10,8 @@ from landfall.api.contract import ExitCode
 from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
 from landfall.cli import console, reading
 from landfall.cli.opened import Opened
-from landfall.landed import LandedObject, ObjectKind
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.registry import output_format
 
 

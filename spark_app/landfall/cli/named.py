@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from landfall.audit.objects import Named
-from landfall.landed import LandedObject
+from landfall.ledger.task_results import LandedObject
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(LandedObject).decode

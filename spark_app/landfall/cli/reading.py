@@ -13,8 +13,8 @@ from landfall.audit.coverage import ReadBack
 from landfall.audit.payloads import Logged, hashes
 from landfall.cli.opened import Opened
 from landfall.formats import Format
-from landfall.landed import LandedObject, ObjectKind
-from landfall.offsets import Slice
+from landfall.ledger.offsets import Slice
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.source import Reader
 
 Payload = bytes | None

@@ -12,7 +12,7 @@ from landfall.cli import console
 from landfall.cli.opened import Opened
 from landfall.errors import Retry
 from landfall.ledger import State, Totals
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.source import Log, Watermarks
 
 

@@ -15,9 +15,9 @@ from landfall.cli import console, reading
 from landfall.cli.opened import Opened, side_by_side
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
-from landfall.landed import LandedObject, LandedSlice
 from landfall.ledger import Commit
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.registry import output_format
 from landfall.source import Reader
 

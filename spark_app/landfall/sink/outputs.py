@@ -18,8 +18,8 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from landfall.formats import Encoder
-from landfall.landed import LandedObject, ObjectKind
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.sink.rows import Layout, weights
 from landfall.sink.uploading import ObjectUpload
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from landfall.decoders import Wanted
 from landfall.formats import Block
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import Columns, Int64s, Records
 
 ROW_BYTES = 16

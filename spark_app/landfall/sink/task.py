@@ -14,11 +14,11 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from landfall import layout
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.formats import Encoder
-from landfall.landed import FailedSlice, LandedSlice, ObjectKind, SliceResult
-from landfall.offsets import Slice
+from landfall.ledger import object_names
+from landfall.ledger.offsets import Slice
+from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.records import Records
 from landfall.sink import Batch, dead_letters
 from landfall.sink.dead_letters import DeadLetterEncoder
@@ -151,12 +151,12 @@ class _Landing:
     def _begin_data(self, partition: str, start: int) -> OpenObject:
         tp, output = self._piece.topic_partition, self._sorter.stages.format
         generation = self._batch.group.spec.generation
-        key = layout.object_key(tp.topic, partition, generation, tp.partition, start, output.extension)
+        key = object_names.object_key(tp.topic, partition, generation, tp.partition, start, output.extension)
         return self._open(ObjectKind.DATA, key, self._sorter.layout, output.encoder(), output.block_bytes)
 
     def _begin_dead_letters(self, start: int) -> OpenObject:
         tp, group = self._piece.topic_partition, self._batch.group
-        key = layout.dead_letter_key(group.metadata.name, tp.topic, group.spec.generation, tp.partition, start)
+        key = object_names.dead_letter_key(group.metadata.name, tp.topic, group.spec.generation, tp.partition, start)
         letters = DeadLetterEncoder()
         return self._open(ObjectKind.DEAD_LETTERS, key, dead_letters.LAYOUT, letters, dead_letters.BLOCK_BYTES)
 

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from landfall.errors import LandfallError
-from landfall.store import Part, Upload, Uploads
+from landfall.objects import Part, Upload
+from landfall.store import Uploads
 
 _THREADS = 4
 

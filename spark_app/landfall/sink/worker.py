@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
-from landfall.landed import FailedSlice, SliceResult
-from landfall.offsets import Slice
+from landfall.ledger.offsets import Slice
+from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.sink import Batch
 from landfall.sink.sorting import Sorter
 from landfall.sink.task import land_sorted

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from landfall.offsets import Slice, TopicPartition
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.records import Records
 
 

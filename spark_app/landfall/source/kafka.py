@@ -19,7 +19,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from landfall.api.spec import ConsumerGroup, Kafka
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
 from landfall.source.faults import Trouble, meaning, metadata
 from landfall.source.properties import PACE, READING, connected, kafka_properties

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.records import HEADERS, Columns, Int64s, Records
 
 _STAMP = itemgetter(1)

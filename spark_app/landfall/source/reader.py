@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPosition
 
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.records import Records
 from landfall.source.faults import Trouble, meaning, metadata
 from landfall.source.messages import Messages, chunks

@@ -12,17 +12,11 @@ needed (credentials, missing bucket). The implementations: ``s3``, ``file``, ``m
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import BinaryIO, Protocol
 
 from landfall.api import spec
-from landfall.errors import LandfallError
-
-
-class UploadLost(LandfallError):  # noqa: N818  # says what happened, like FileNotFoundError's kin
-    """A decided upload and its object are both gone: only the source can make the object again."""
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 
 
 class Created(StrEnum):
@@ -31,55 +25,6 @@ class Created(StrEnum):
     WON = "won"
     TAKEN = "taken"
     """The key exists. It may hold our own bytes: a lost answer and a retry look just like this, so read before deciding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One uploaded part: its ETag as the store gave it, its size in bytes."""
-
-    etag: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """Everything it takes to make a decided object visible, or to prove that it is.
-
-    Attributes:
-        key: of the object, relative to the store's root.
-        upload_id: the store's name of the upload.
-        parts: in order; part numbers count from 1.
-        token: written into the object's metadata at ``begin``; proves which upload an object came from.
-    """
-
-    key: str
-    upload_id: str
-    parts: tuple[Part, ...]
-    token: str
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole object."""
-        return sum(part.size for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenUpload:
-    """An upload that was begun and neither completed nor aborted."""
-
-    key: str
-    upload_id: str
-    begun: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectStat:
-    """A visible object; ``token`` is what ``begin`` was given (empty in listings, and for objects not made by us)."""
-
-    key: str
-    size: int
-    etag: str
-    token: str = ""
 
 
 class Slots(Protocol):

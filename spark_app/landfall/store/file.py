@@ -30,9 +30,10 @@ from uuid import uuid4
 import msgspec
 
 from landfall.errors import Reason, Retry, Stalled
-from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
+from landfall.store import Created
+from landfall.store.completion import ensure
 from landfall.store.disk import created, keys, link, make_folder, move, size_of, sweep, sync, sync_folder, told, written
-from landfall.store.ensure import ensure, multipart_etag
 
 STAGING = ".landfall-staging"
 """The folder under the root that holds what is not visible; no key may start with it."""

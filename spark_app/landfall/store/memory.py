@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from typing import BinaryIO, TypeVar
 
 from landfall.errors import LandfallError, Retry, StoreAway
-from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
-from landfall.store.ensure import ensure, multipart_etag
-from landfall.store.faults import Call, Fault, NoFaults, Operation, Plan
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
+from landfall.store import Created
+from landfall.store.completion import ensure
+from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Plan
 
 T = TypeVar("T")
 

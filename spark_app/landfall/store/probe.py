@@ -13,7 +13,8 @@ from threading import Barrier
 from uuid import uuid4
 
 from landfall.errors import Reason, Stalled
-from landfall.store import Created, Store, Upload
+from landfall.objects import Upload
+from landfall.store import Created, Store
 
 PREFIX = "_landfall/_probe/"
 """Where probes leave their objects."""

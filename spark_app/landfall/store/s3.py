@@ -24,8 +24,9 @@ from botocore.exceptions import ClientError
 
 from landfall.api import spec
 from landfall.errors import Retry, StoreAway
-from landfall.store import Created, ObjectStat, OpenUpload, Part, Upload
-from landfall.store.ensure import ensure
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload
+from landfall.store import Created
+from landfall.store.completion import ensure
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, status_of, told
 

@@ -9,12 +9,12 @@ from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.app.report import picture
 from landfall.app.runner import Bin
 from landfall.errors import Reason, Retry, Stalled
-from landfall.landed import SliceResult
 from landfall.lane import Lane
 from landfall.ledger import Holding, State
-from landfall.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import SliceResult
 from landfall.sink import Batch
-from landfall.store.faults import Fault, Operation, Scripted
+from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 

@@ -8,7 +8,7 @@ import stamina
 
 from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.store.faults import Call, Fault, NoFaults, Operation
+from landfall.store.fault_injection import Call, Fault, NoFaults, Operation
 from landfall.store.memory import MemoryStore
 from tests.support.player import Player
 from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets

@@ -16,7 +16,7 @@ from landfall.app.lookout import Outage
 from landfall.app.metrics import OTHER, TOPICS
 from landfall.app.report import picture
 from landfall.errors import Retry
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
 from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
 

@@ -5,7 +5,7 @@ from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.app.membership import changes, first_offsets, gates, strangers
 from landfall.errors import Reason
 from landfall.ledger import Holding, Member, State
-from landfall.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

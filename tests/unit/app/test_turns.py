@@ -8,7 +8,7 @@ from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import Holding, Open, decode
-from landfall.store.faults import Call, Fault, NoFaults, Operation, Scripted
+from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.landing import wait_for
 from tests.support.player import Player

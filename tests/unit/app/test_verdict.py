@@ -1,8 +1,8 @@
 from landfall.app.verdict import judge
 from landfall.errors import Reason, Retry, Stalled
-from landfall.landed import FailedSlice, LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import OffsetRange, Slice, TopicPartition
-from landfall.store import Part, Upload
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind
+from landfall.objects import Part, Upload
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

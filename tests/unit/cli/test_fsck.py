@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from landfall import layout, ledger
+from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
-from landfall.offsets import TopicPartition
-from landfall.store import ObjectStat
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.objects import ObjectStat
 from landfall.store.file import FileStore
 from tests.support.book import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
@@ -38,7 +39,7 @@ def broken(text: str) -> list[str]:
 
 
 def slot(landed: Landed, seq: int) -> Path:
-    return landed.root / layout.slot_key(GROUP, LANE, seq)
+    return landed.root / object_names.slot_key(GROUP, LANE, seq)
 
 
 def test_a_sound_store_has_eight_good_lines(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +70,7 @@ def test_a_changed_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str
 
 
 def test_a_tail_that_was_cut_off_is_seen_by_the_head(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
-    json.book.store.overwrite(layout.head_key(GROUP, LANE), b'{"seq":9}')
+    json.book.store.overwrite(object_names.head_key(GROUP, LANE), b'{"seq":9}')
 
     assert broken(fsck(json, capsys)[1]) == ["I1"]
 

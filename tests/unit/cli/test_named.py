@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from landfall.audit.objects import Named
 from landfall.cli.named import Names
-from landfall.landed import LandedObject, ObjectKind
-from landfall.store import Part, Upload
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import Part, Upload
 
 
 def landed(key: str, upload_id: str = "u") -> LandedObject:

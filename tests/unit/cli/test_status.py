@@ -7,7 +7,7 @@ import pytest
 from landfall.cli.opened import Opened
 from landfall.cli.status import Line, look
 from landfall.errors import Retry
-from landfall.offsets import TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
 from tests.unit.cli.conftest import TP, Landed
 

@@ -10,7 +10,7 @@ from landfall.cli import main
 from landfall.cli.opened import Opened
 from landfall.cli.verify import examine
 from landfall.errors import Reason, Stalled
-from landfall.offsets import Slice
+from landfall.ledger.offsets import Slice
 from landfall.records import Records, filled
 from tests.unit.cli.conftest import TP, Landed
 

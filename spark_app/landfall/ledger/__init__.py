@@ -19,8 +19,8 @@ from enum import StrEnum
 import msgspec
 
 from landfall.errors import Reason, Stalled
-from landfall.landed import LandedObject, LandedSlice, ObjectKind
-from landfall.offsets import Checkpoint, Slice, TopicPartition
+from landfall.ledger.offsets import Checkpoint, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 VERSION = 1
 ORIGIN = ""

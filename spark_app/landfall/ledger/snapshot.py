@@ -2,9 +2,9 @@
 
 import msgspec
 
-from landfall.landed import LandedObject
 from landfall.ledger import Holding, Member, State, Totals
-from landfall.offsets import Checkpoint, TopicPartition
+from landfall.ledger.offsets import Checkpoint, TopicPartition
+from landfall.ledger.task_results import LandedObject
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 

@@ -19,65 +19,11 @@ none                gone, for long      ``UploadLost``: only the source can make
 upload nor the object. Loss is believed only after a series of pauses.
 """
 
-import hashlib
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from landfall.errors import Reason, Retry, Stalled
-from landfall.store import ObjectStat, Part, Upload, UploadLost
-
-_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
-_MULTIPART_MD5 = re.compile(r'"?[0-9a-f]{32}-\d+"?')
-
-
-def multipart_etag(parts: Sequence[Part]) -> str:
-    """The ETag an object of these parts has: MD5 of the parts' MD5s, ``-``, their number. Empty if a part's is no MD5."""
-    digests = [match[1] for part in parts if (match := _MD5.fullmatch(part.etag))]
-    if len(digests) < len(parts):
-        return ""
-    return f"{hashlib.md5(bytes.fromhex(''.join(digests)), usedforsecurity=False).hexdigest()}-{len(parts)}"
-
-
-def etag_contradicts(upload: Upload, etag: str) -> bool:
-    """Whether this ETag proves an object is not this upload's. One of another make (SSE-KMS, some clones) proves nothing."""
-    expected = multipart_etag(upload.parts)
-    return bool(expected and _MULTIPART_MD5.fullmatch(etag)) and etag.strip('"') != expected
-
-
-def is_ours(upload: Upload, found: ObjectStat | None) -> bool:
-    """Whether the object found at the upload's key is what the upload makes."""
-    return (
-        found is not None
-        and (found.token, found.size) == (upload.token, upload.size)
-        and not etag_contradicts(upload, found.etag)
-    )
-
-
-def settle(upload: Upload, found: ObjectStat | None, *, is_open: bool) -> None:
-    """Return if the object is there and ours, else raise by the table above.
-
-    Args:
-        upload: the decided upload.
-        found: what stands at its key, looked up *after* ``is_open``: so an object completed in between is seen.
-        is_open: the upload is still open and has every recorded part.
-
-    Raises:
-        Stalled, Retry, UploadLost: see the module.
-    """
-    if is_ours(upload, found):
-        return
-    if found is not None:
-        reason = Reason.LEDGER_BROKEN if found.token else Reason.OBJECT_LOST
-        raise Stalled(
-            reason,
-            f"{upload.key}: another object is there: token {found.token or 'none'}, {found.size} bytes, "
-            f"etag {found.etag or 'none'}; decided were token {upload.token}, {upload.size} bytes, "
-            f"etag {multipart_etag(upload.parts) or 'unknown'}",
-        )
-    if is_open:
-        raise Retry(f"{upload.key}: upload {upload.upload_id} is not completed yet")
-    raise UploadLost(f"{upload.key}: upload {upload.upload_id} is gone and there is no object")
+from landfall.errors import Retry
+from landfall.objects import ObjectStat, Upload, is_ours, settle
 
 
 def ensure(

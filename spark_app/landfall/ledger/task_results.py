@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from landfall.errors import LandfallError
-from landfall.offsets import Slice
-from landfall.store import Upload
+from landfall.ledger.offsets import Slice
+from landfall.objects import Upload
 
 
 class ObjectKind(StrEnum):
