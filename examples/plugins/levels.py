@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from landfall.decoders import Decoded, Path
-from landfall.decoders.options import read_options
+from landfall.pipeline.decoders import Decoded, Path
+from landfall.pipeline.decoders.options import read_options
 
 LEVELS = ("debug", "info", "warn", "error")
 LEVEL: Path = ("level",)

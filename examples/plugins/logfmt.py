@@ -17,10 +17,10 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from landfall.decoders import Decoded, Path, Wanted
-from landfall.decoders.options import read_options
-from landfall.decoders.texts import utf8
-from landfall.records import Records
+from landfall.pipeline.decoders import Decoded, Path, Wanted
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.texts import utf8
+from landfall.pipeline.records import Records
 
 _PAIR = re.compile(r'([\w.]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s"]*))')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

@@ -4,7 +4,7 @@
 ``Fenced``   somebody else writes this ledger now: stop, touch nothing more.
 ``Stalled``  a person is needed; ``reason`` says for what, and is what a status or an alert shows.
 
-A record that cannot be decoded, routed or encoded is not an error but data: see ``landfall.records.BadRows``.
+A record that cannot be decoded, routed or encoded is not an error but data: see ``landfall.pipeline.records.BadRows``.
 """
 
 from enum import StrEnum

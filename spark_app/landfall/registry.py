@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output, TransformStep
-from landfall.decoders import Decoder, DecoderType, Transform, TransformType, Wanted
-from landfall.decoders.columns import schema_of
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
-from landfall.route import Router
+from landfall.pipeline.decoders import Decoder, DecoderType, Transform, TransformType, Wanted
+from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.route import Router
 
 DECODERS: Mapping[str, str] = {
-    "Raw": "landfall.decoders.raw:Raw",
-    "Json": "landfall.decoders.json:Json",
-    "Delimited": "landfall.decoders.delimited:Delimited",
-    "Regex": "landfall.decoders.regex:Regex",
+    "Raw": "landfall.pipeline.decoders.raw:Raw",
+    "Json": "landfall.pipeline.decoders.json:Json",
+    "Delimited": "landfall.pipeline.decoders.delimited:Delimited",
+    "Regex": "landfall.pipeline.decoders.regex:Regex",
 }
 FORMATS: Mapping[str, str] = {
     "Text": "landfall.formats.text:Text",

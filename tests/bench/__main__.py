@@ -27,8 +27,8 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.app.spark import SparkRunner, spark_context
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
-from landfall.sink import Batch
 from landfall.store.urls import open_store
+from landfall.task import Batch
 from tests.bench import floors, meter, topics
 from tests.bench.memory import thousand_partitions
 from tests.bench.topics import LOADS, PARTITIONS, Load

@@ -26,7 +26,7 @@ from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import HEADERS, Records, of_columns
+from landfall.pipeline.records import HEADERS, Records, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
 START = 1763683200000

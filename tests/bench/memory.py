@@ -16,10 +16,10 @@ from landfall.api.spec import parse_group
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import Part
-from landfall.records import Records, of_columns
-from landfall.sink import Batch
-from landfall.sink.task import land
+from landfall.pipeline.records import Records, of_columns
 from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import land
 
 OUTPUT_PARTITIONS = 1000
 ROWS = 1_000_000

@@ -37,10 +37,10 @@ from landfall.ledger import Hole, Record, Repair, decode, object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import Upload
-from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
 from landfall.store.fault_injection import Call, Fault, Operation
 from landfall.store.memory import MemoryStore
+from landfall.task import Batch
 from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
 from tests.support.twins import TwinLog, TwinRunner, group, ticking
 

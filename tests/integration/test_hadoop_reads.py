@@ -21,7 +21,7 @@ from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import Records, of_columns
+from landfall.pipeline.records import Records, of_columns
 
 pytestmark = pytest.mark.xdist_group("spark")
 

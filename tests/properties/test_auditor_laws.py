@@ -14,7 +14,7 @@ from landfall.auditor import rows
 from landfall.auditor.places import Places
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
-from landfall.sink.sorting import Sorter
+from landfall.task.partitioning import Sorter
 from tests.support.auditing import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)

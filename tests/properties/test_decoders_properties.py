@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.spec import Column, ColumnType
-from landfall.decoders import Decoded, Decoder, Wanted
-from landfall.decoders.columns import schema_of
-from landfall.decoders.delimited import Delimited
-from landfall.decoders.json import Json
-from landfall.decoders.regex import Regex
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
+from landfall.pipeline.decoders import Decoded, Decoder, Wanted
+from landfall.pipeline.decoders.delimited import Delimited
+from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.regex import Regex
+from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.records import filled
 
 names = st.sampled_from(["a", "b", "m", "é"])
 scalars = st.one_of(

@@ -14,7 +14,7 @@ from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import Records, of_columns
+from landfall.pipeline.records import Records, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
 PAYLOADS = st.one_of(st.none(), st.binary(max_size=300), st.text("ab|\r\n\t", max_size=6).map(str.encode))

@@ -17,11 +17,11 @@ from landfall.auditor.places import Cannot, Places
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind
-from landfall.records import Records
+from landfall.pipeline.records import Records
 from landfall.registry import check_spec
-from landfall.sink import Batch
-from landfall.sink.task import land
 from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import land
 from tests.support.auditing import Message, of_messages
 from tests.support.stores import content
 

@@ -23,7 +23,7 @@ from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
-from landfall.records import filled
+from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
 from tests.support.book import GROUP, LANE, Book, bodies

@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from landfall.api.spec import Route, Timestamp, TimeUnit
-from landfall.event_time import EventTime
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
-from landfall.route import Router
+from landfall.pipeline.event_time import EventTime
+from landfall.pipeline.records import filled
+from landfall.pipeline.route import Router
 
 ZONES = [
     *[

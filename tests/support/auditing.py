@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import HEADERS, Records, of_columns
+from landfall.pipeline.records import HEADERS, Records, of_columns
 
 
 @dataclass(frozen=True)

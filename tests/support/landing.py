@@ -30,11 +30,11 @@ from landfall.cli.opened import Opened
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
-from landfall.sink import Batch
-from landfall.sink.worker import land_bin
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.urls import open_store
+from landfall.task import Batch
+from landfall.task.worker import land_bin
 from tests.support.audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket

@@ -21,9 +21,9 @@ from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
 from landfall.objects import Upload
-from landfall.sink import Batch
 from landfall.source import Topic, Watermarks
 from landfall.store import Store
+from landfall.task import Batch
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
 """By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or nothing is ever old enough to sweep."""

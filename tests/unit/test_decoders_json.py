@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from landfall.api.spec import Column
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.columns import schema_of
-from landfall.decoders.json import Json
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.records import filled
 
 A = (("a",),)
 

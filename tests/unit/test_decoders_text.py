@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 
 from landfall.api.spec import Column
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.columns import schema_of
-from landfall.decoders.delimited import Delimited
-from landfall.decoders.raw import Raw
-from landfall.decoders.regex import Regex
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.delimited import Delimited
+from landfall.pipeline.decoders.raw import Raw
+from landfall.pipeline.decoders.regex import Regex
+from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.records import filled
 
 ABC = {"columns": ["a", "b", "c"]}
 LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}

@@ -3,9 +3,9 @@ import pyarrow as pa
 import pytest
 
 from landfall.api.spec import Timestamp
-from landfall.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import FieldValues, Records, of_columns
+from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
+from landfall.pipeline.records import FieldValues, Records, of_columns
 
 TEN = 1_357_034_400_000
 """2013-01-01T10:00:00Z."""

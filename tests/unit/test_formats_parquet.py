@@ -11,7 +11,7 @@ import pytest
 from landfall.formats import Block, Row
 from landfall.formats.parquet import ENVELOPE, Parquet
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import HEADERS, Records, filled, of_columns
+from landfall.pipeline.records import HEADERS, Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
 ODD = of_columns(

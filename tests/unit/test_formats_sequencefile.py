@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from landfall.decoders import Wanted
 from landfall.formats import Block, Row, sequencereader, writables
 from landfall.formats.sequencefile import SequenceFile
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import Records, filled, of_columns
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
 BYTES, LONG = b"\x22org.apache.hadoop.io.BytesWritable", b"\x21org.apache.hadoop.io.LongWritable"

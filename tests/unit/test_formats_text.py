@@ -7,7 +7,7 @@ from landfall.formats import Block, Format
 from landfall.formats.jsonlines import Json
 from landfall.formats.text import Text
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import Records, filled
+from landfall.pipeline.records import Records, filled
 
 CLICKS = TopicPartition("clicks", 3)
 

@@ -7,11 +7,11 @@ import pytest
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
-from landfall.records import of_columns
-from landfall.sink.outputs import OpenObject, Outputs, Sizes
-from landfall.sink.rows import Layout
-from landfall.sink.uploading import ObjectUpload, Uploader
+from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
+from landfall.task.outputs import OpenObject, Outputs, Sizes
+from landfall.task.rows import Layout
+from landfall.task.uploading import ObjectUpload, Uploader
 
 TP = TopicPartition("clicks", 0)
 PLAIN = Layout(timestamps=False, keys=False, headers=False)

@@ -2,8 +2,8 @@
 
 from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
-from landfall.sink.sorting import BadRecord, Sorted, Sorter
+from landfall.pipeline.records import filled
+from landfall.task.partitioning import BadRecord, Sorted, Sorter
 
 GROUP = {
     "apiVersion": "landfall.dev/v1alpha1",

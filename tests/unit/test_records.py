@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import HEADERS, BadRows, Columns, Records, filled, of_columns
+from landfall.pipeline.records import HEADERS, BadRows, Columns, Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 0)
 

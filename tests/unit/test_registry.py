@@ -4,8 +4,8 @@ import pytest
 
 from landfall import registry
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.decoders.json import Json
 from landfall.errors import Reason, Stalled
+from landfall.pipeline.decoders.json import Json
 
 
 def group(**spec: object) -> ConsumerGroup:

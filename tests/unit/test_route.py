@@ -4,8 +4,8 @@ import pytest
 
 from landfall.api.spec import Route, Timestamp, TimeUnit
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import FieldValues, Records, of_columns
-from landfall.route import DEFAULT_PARTITION, Routed, Router, escape
+from landfall.pipeline.records import FieldValues, Records, of_columns
+from landfall.pipeline.route import DEFAULT_PARTITION, Routed, Router, escape
 
 LATE = 1_357_034_399_999
 """2013-01-01T09:59:59.999Z."""

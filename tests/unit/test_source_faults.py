@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from landfall.source.faults import Trouble, metadata
+from landfall.source.kafka_errors import Trouble, metadata
 
 
 @dataclass

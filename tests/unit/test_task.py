@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.decoders import Decoded
 from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.ledger.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
-from landfall.records import HEADERS, Records, of_columns
-from landfall.sink import Batch
-from landfall.sink.task import land
+from landfall.pipeline.decoders import Decoded
+from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import land
 
 TP = TopicPartition("clicks", 3)
 PIECE = Slice(TP, OffsetRange(100, 200))

@@ -4,8 +4,8 @@ from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice
-from landfall.sink import Batch
-from landfall.sink.worker import land_bin
+from landfall.task import Batch
+from landfall.task.worker import land_bin
 
 PIECES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
 

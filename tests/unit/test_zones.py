@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from landfall.zones import EPOCH, Zone, distinct
+from landfall.pipeline.timezones import EPOCH, Zone, distinct
 
 
 def seconds(text: str) -> int:

@@ -16,8 +16,8 @@ from landfall.lane import LaneWriter
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice
-from landfall.sink import Batch
 from landfall.store import Uploads
+from landfall.task import Batch
 
 Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]
 Strangers = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]

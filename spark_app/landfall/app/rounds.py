@@ -15,7 +15,7 @@ from landfall.app.setbacks import Setbacks
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, Capacity, Policy, Round, Sizes, plan
-from landfall.sink import Batch
+from landfall.task import Batch
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Protocol
 from landfall.api.contract import Workers
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import SliceResult
-from landfall.sink import Batch
+from landfall.task import Batch
 
 Bin = tuple[Slice, ...]
 """Slices that one task reads one after another."""

@@ -23,7 +23,7 @@ from landfall.app.executors import Executors, first_line
 from landfall.app.runner import Bin
 from landfall.errors import LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
-from landfall.sink import Batch, worker
+from landfall.task import Batch, worker
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from landfall.ledger.task_results import LandedObject, LandedSlice
-from landfall.records import Int64s
+from landfall.pipeline.records import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from landfall.audit.coverage import ReadBack
-from landfall.records import Int64s
+from landfall.pipeline.records import Int64s
 
 
 @dataclass(frozen=True, slots=True)

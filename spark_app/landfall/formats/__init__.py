@@ -14,8 +14,8 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
-from landfall.decoders import Wanted
-from landfall.records import BadRows, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import BadRows, Records
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
-from landfall.decoders import Wanted
 from landfall.formats import Encoder, Row, codecs, text
 from landfall.formats.options import Options, Tombstones
-from landfall.records import BadRows, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import BadRows, Records
 
 _LINE_BREAKS = (b"\n", b"\r")
 

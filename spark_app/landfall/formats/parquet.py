@@ -28,10 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.decoders import Wanted
 from landfall.formats import Block, Encoder, Row, text
 from landfall.formats.options import Options
-from landfall.records import HEADERS, UNREADABLE_HEADERS, BadRows, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, BadRows, Records
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 COORDINATES = ("topic", "partition", "offset", "timestamp")

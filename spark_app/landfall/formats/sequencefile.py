@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
-from landfall.decoders import Wanted
 from landfall.formats import Block, Encoder, Row, codecs, sequencereader, text, writables
 from landfall.formats.options import Options, Tombstones
-from landfall.records import BadRows, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import BadRows, Records
 
 Compress = Callable[[codecs.Bytes], bytes]
 

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
-from landfall.decoders import Wanted
 from landfall.formats import Block, Encoder, Row, codecs
 from landfall.formats.options import Options, Tombstones
-from landfall.records import NO_BAD_ROWS, BadRows, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Records
 
 BLOCK_BYTES = 2**20
 """Small enough to hold thousands, large enough that compression loses nothing at its borders."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.records import Int64s, Records
+from landfall.pipeline.records import Int64s, Records
 
 UInt8s = npt.NDArray[np.uint8]
 

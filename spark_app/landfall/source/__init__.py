@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.records import Records
+from landfall.pipeline.records import Records
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from landfall.api.spec import ConsumerGroup, Kafka
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
-from landfall.source.faults import Trouble, meaning, metadata
+from landfall.source.kafka_errors import Trouble, meaning, metadata
 from landfall.source.properties import PACE, READING, connected, kafka_properties
 
 T = TypeVar("T")

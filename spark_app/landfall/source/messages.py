@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import HEADERS, Columns, Int64s, Records
+from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
 _STAMP = itemgetter(1)
 _EMPTY_HEADERS = pa.array([], HEADERS).values

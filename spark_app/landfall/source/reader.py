@@ -20,8 +20,8 @@ from confluent_kafka import TopicPartition as KafkaPosition
 
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.records import Records
-from landfall.source.faults import Trouble, meaning, metadata
+from landfall.pipeline.records import Records
+from landfall.source.kafka_errors import Trouble, meaning, metadata
 from landfall.source.messages import Messages, chunks
 from landfall.source.properties import PACE, READING, connected
 

@@ -13,9 +13,9 @@ from landfall.lane import Lane
 from landfall.ledger import Holding, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import SliceResult
-from landfall.sink import Batch
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
+from landfall.task import Batch
 from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)

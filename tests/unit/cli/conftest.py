@@ -6,7 +6,7 @@ import pytest
 from landfall.api.spec import Output
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import filled
+from landfall.pipeline.records import filled
 from landfall.registry import output_format
 from landfall.store.file import FileStore
 from tests.support.book import GROUP, Book

@@ -11,7 +11,7 @@ from landfall.cli.opened import Opened
 from landfall.cli.verify import examine
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import Slice
-from landfall.records import Records, filled
+from landfall.pipeline.records import Records, filled
 from tests.unit.cli.conftest import TP, Landed
 
 

@@ -35,10 +35,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Route, Timestamp
-from landfall.event_time import EventTime, Path
 from landfall.ledger.object_names import check_directories
-from landfall.records import BadRows, FieldValues, Int64s, Records
-from landfall.zones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
+from landfall.pipeline.event_time import EventTime, Path
+from landfall.pipeline.records import BadRows, FieldValues, Int64s, Records
+from landfall.pipeline.timezones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 MAX_DIRECTORY_BYTES = 240

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from landfall.formats import Block, Encoder
 from landfall.formats.parquet import ENVELOPE, Parquet, envelope
-from landfall.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
-from landfall.sink.rows import Layout
-from landfall.sink.sorting import BadRecord
+from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
+from landfall.task.partitioning import BadRecord
+from landfall.task.rows import Layout
 
 BLOCK_BYTES = 4 * 2**20
 LAYOUT = Layout(timestamps=True, keys=True, headers=True)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.records import NO_BAD_ROWS, BadRows, FieldValues, Int64s, Records
+from landfall.pipeline.records import NO_BAD_ROWS, BadRows, FieldValues, Int64s, Records
 
 Path: TypeAlias = tuple[str, ...]
 

@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import ColumnType
-from landfall.decoders import Decoded, Path, Wanted
-from landfall.decoders.columns import JSON_TYPES, record_batch, typed_columns
-from landfall.decoders.options import read_options
-from landfall.decoders.structs import Layer, Leaf, layers
-from landfall.records import FieldValues, Int64s, Records
+from landfall.pipeline.decoders import Decoded, Path, Wanted
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.structs import Layer, Leaf, layers
+from landfall.pipeline.decoders.typed_columns import JSON_TYPES, record_batch, typed_columns
+from landfall.pipeline.records import FieldValues, Int64s, Records
 
 Values: TypeAlias = Mapping[Leaf, FieldValues]
 """The values of every leaf, a row each."""

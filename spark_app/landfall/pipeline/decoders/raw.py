@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.options import read_options
-from landfall.records import Records
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.records import Records
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):

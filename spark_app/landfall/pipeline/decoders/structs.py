@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from landfall.decoders import Path
-from landfall.records import Int64s
+from landfall.pipeline.decoders import Path
+from landfall.pipeline.records import Int64s
 
 Tree: TypeAlias = dict[str, "Tree | Leaf"]
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from landfall.records import Int64s
+from landfall.pipeline.records import Int64s
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # wall time, on purpose
 MIN_SECONDS = -62_135_596_800

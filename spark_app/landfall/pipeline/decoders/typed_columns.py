@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Column, ColumnType, Timestamp, TimeUnit
-from landfall.decoders import Path
-from landfall.event_time import column_times
+from landfall.pipeline.decoders import Path
+from landfall.pipeline.event_time import column_times
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
 

@@ -12,9 +12,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.columns import record_batch, typed_columns
-from landfall.records import Records
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.typed_columns import record_batch, typed_columns
+from landfall.pipeline.records import Records
 
 
 @dataclass(frozen=True)

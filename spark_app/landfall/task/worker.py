@@ -15,13 +15,13 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
-from landfall.sink import Batch
-from landfall.sink.sorting import Sorter
-from landfall.sink.task import land_sorted
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from landfall.store import Store
 from landfall.store.urls import open_store
+from landfall.task import Batch
+from landfall.task.landing import land_sorted
+from landfall.task.partitioning import Sorter
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from isal import isal_zlib
 from landfall.formats import Encoder
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
-from landfall.sink.rows import Layout, weights
-from landfall.sink.uploading import ObjectUpload
+from landfall.task.rows import Layout, weights
+from landfall.task.uploading import ObjectUpload
 
 _PIECE_BYTES = 2048
 """What a few rows cost beside their bytes: buffers are rounded up, and there are Python objects around them."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from landfall import registry
 from landfall.api.spec import GroupSpec
-from landfall.records import BadRows, Int64s, Records
+from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
-from landfall.sink.rows import Layout
+from landfall.task.rows import Layout
 
 
 @dataclass(frozen=True, slots=True)

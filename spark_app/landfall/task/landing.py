@@ -19,15 +19,15 @@ from landfall.formats import Encoder
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
-from landfall.records import Records
-from landfall.sink import Batch, dead_letters
-from landfall.sink.dead_letters import DeadLetterEncoder
-from landfall.sink.outputs import OpenObject, Outputs, SealedObject, Sizes
-from landfall.sink.rows import Layout, payload_bytes
-from landfall.sink.sorting import BadRecord, Sorter
-from landfall.sink.uploading import ObjectUpload, Uploader
+from landfall.pipeline.records import Records
 from landfall.source import Reader
 from landfall.store import Uploads
+from landfall.task import Batch, dead_letters
+from landfall.task.dead_letters import DeadLetterEncoder
+from landfall.task.outputs import OpenObject, Outputs, SealedObject, Sizes
+from landfall.task.partitioning import BadRecord, Sorter
+from landfall.task.rows import Layout, payload_bytes
+from landfall.task.uploading import ObjectUpload, Uploader
 
 log = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import MissingTimestamp, Timestamp, TimeUnit
-from landfall.records import FieldValues, Int64s, Records
-from landfall.zones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone
+from landfall.pipeline.records import FieldValues, Int64s, Records
+from landfall.pipeline.timezones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone
 
 MIN_MILLIS = MIN_SECONDS * 1000
 MAX_MILLIS = MAX_SECONDS * 1000 + 999

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.decoders import Wanted
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
-from landfall.records import Columns, Int64s, Records
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import Columns, Int64s, Records
 
 ROW_BYTES = 16
 """Counted for every row beside its payload, so that rows without one fill a buffer too."""

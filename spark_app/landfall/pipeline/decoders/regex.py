@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.options import read_options
-from landfall.decoders.texts import Texts, utf8
-from landfall.records import Records
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.texts import Texts, utf8
+from landfall.pipeline.records import Records
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):

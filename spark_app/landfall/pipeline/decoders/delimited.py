@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.decoders import Decoded, Wanted
-from landfall.decoders.options import read_options
-from landfall.decoders.texts import Texts, utf8
-from landfall.records import Records
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.texts import Texts, utf8
+from landfall.pipeline.records import Records
 
 # The csv module refuses values over 128 KiB otherwise; a record can be larger, and is in memory already.
 csv.field_size_limit(2**31 - 1)
