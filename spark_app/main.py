@@ -22,12 +22,12 @@ from landfall.api.contract import (
     TERMINATION_FILE,
     ExitCode,
 )
-from landfall.app.control import Control
-from landfall.app.events import log_as_json
-from landfall.app.last_words import LastWords
-from landfall.app.run import Options, run_group
 from landfall.cli import group_file
+from landfall.driver.http.control import Control
+from landfall.driver.run import Options, run_group
+from landfall.driver.termination_message import LastWords
 from landfall.errors import Reason, Retry, Stalled
+from landfall.logs import log_as_json
 
 log = logging.getLogger("landfall.main")
 

@@ -24,7 +24,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.app.spark import SparkRunner, spark_context
+from landfall.driver.spark.session import SparkRunner, spark_context
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.store.urls import open_store

@@ -25,12 +25,12 @@ import stamina
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.app.driver import Driver, Parts
-from landfall.app.observer import Observer
-from landfall.app.tally import Tally
-from landfall.app.turns import Turns
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
+from landfall.driver.counters import Tally
+from landfall.driver.handover import Turns
+from landfall.driver.loop import Driver, Parts
+from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Hole, Record, Repair, decode, object_names

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from landfall import lane
-from landfall.app import applier, chores, driver, rounds, turns
 from landfall.cli import opened
+from landfall.driver import completer, handover, housekeeping, in_flight, loop
 
 
 class Killed(BaseException):
@@ -234,8 +234,8 @@ class Queue:
 @contextmanager
 def staged() -> Iterator[None]:
     """Let the product's loop run on a stage: its pools and queues are those above."""
-    pools = (lane, applier, chores, rounds, turns, opened)
-    queues = (driver, turns)
+    pools = (lane, completer, housekeeping, in_flight, handover, opened)
+    queues = (loop, handover)
     before: list[tuple[Any, str, Any]] = [(module, "ThreadPoolExecutor", module.ThreadPoolExecutor) for module in pools]
     before += [(module, "queue", module.queue) for module in queues]
     for module in pools:

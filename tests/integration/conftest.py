@@ -7,7 +7,7 @@ import pytest
 from pyspark import SparkContext
 
 from landfall.api.spec import parse_group
-from landfall.app.spark import spark_context
+from landfall.driver.spark.session import spark_context
 from tests.support.cluster import Cluster
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker

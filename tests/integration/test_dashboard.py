@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from dev.tools import promtool
-from landfall.app.metrics import StatusCollector
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.course import course
 from landfall_operator.metrics import Metrics, Picture, Standing
 from landfall_operator.report import report

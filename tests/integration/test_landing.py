@@ -13,7 +13,7 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.app.driver import Driver
+from landfall.driver.loop import Driver
 from landfall.errors import Reason
 from landfall.store import Created
 from landfall.store.s3 import S3Store

@@ -10,7 +10,7 @@ topic partitions enter and leave (``app.membership``).
 from collections.abc import Iterator
 
 from landfall import ledger
-from landfall.app import membership
+from landfall.driver.decide import membership
 from landfall.errors import Stalled
 from landfall.ledger import Holding
 from landfall.source import Topic

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from landfall.app.driver import Driver
+from landfall.driver.loop import Driver
 from tests.crashes.machine import Schedule, Wrong, machinery
 from tests.support.broken import (
     CompletesFirst,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
-from landfall.app.driver import Driver
+from landfall.driver.loop import Driver
 from landfall.store.fault_injection import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
 from tests.support.broken import CompletesFirst, PlansBeforeRecovery

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
-from landfall.app.control import Control, Listener, serve_control
-from landfall.app.http import Board, serve
+from landfall.driver.http.control import Control, Listener, serve_control
+from landfall.driver.http.server import Board, serve
 
 NEVER_MIND = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, Self
 
 from landfall.api.spec import parse_group
-from landfall.app.executors import Executors
-from landfall.app.spark import spark_context
+from landfall.driver.spark.executors import Executors
+from landfall.driver.spark.session import spark_context
 from landfall_operator.names import driver_name
 from landfall_operator.pods import Site, executor_template, spark_defaults
 from tests.support.groups import Groups, changed, document

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import chain
 
 from landfall import ledger
-from landfall.app.driver import Driver
-from landfall.app.rounds import Flight
-from landfall.app.verdict import judge
+from landfall.driver.decide.batch_results import judge
+from landfall.driver.in_flight import Flight
+from landfall.driver.loop import Driver
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Read
 from landfall.ledger.offsets import TopicPartition

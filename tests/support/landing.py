@@ -15,18 +15,18 @@ from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.app.driver import Driver, Parts
-from landfall.app.observer import Observer
-from landfall.app.report import picture
-from landfall.app.runner import Bin
-from landfall.app.spark import SparkRunner
-from landfall.app.tally import Tally
-from landfall.app.turns import refuse_strangers
 from landfall.auditor.bucket import open_bucket
 from landfall.auditor.inspection import Findings, inspect
 from landfall.auditor.log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.opened import Opened
+from landfall.driver.counters import Tally
+from landfall.driver.handover import refuse_strangers
+from landfall.driver.loop import Driver, Parts
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Bin
+from landfall.driver.spark.session import SparkRunner
+from landfall.driver.status import picture
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult

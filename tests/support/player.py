@@ -8,11 +8,11 @@ from itertools import count
 
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.app.driver import Driver, Parts
-from landfall.app.observer import Observer
-from landfall.app.runner import Runner
-from landfall.app.tally import Tally
-from landfall.app.turns import Turns
+from landfall.driver.counters import Tally
+from landfall.driver.handover import Turns
+from landfall.driver.loop import Driver, Parts
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Runner
 from landfall.lane import Lane
 from landfall.store import Store
 from tests.support.landing import wait_for

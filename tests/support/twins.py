@@ -11,10 +11,10 @@ from itertools import count
 
 from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.app.driver import Driver, Parts
-from landfall.app.observer import Observer
-from landfall.app.runner import Bin, Runner
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.loop import Driver, Parts
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Bin, Runner
 from landfall.errors import LandfallError
 from landfall.lane import Lane, LaneWriter, Opener
 from landfall.ledger import object_names

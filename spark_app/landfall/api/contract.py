@@ -141,7 +141,7 @@ class CommitStatus:
     """Commits of the whole ledger (total) and of this driver (the rest).
 
     While the store does not answer, ``consecutive_failures`` is at least the number of answers that did not come, and
-    ``last_failure`` says so, whatever the driver does or waits for; see ``landfall.app.lookout``.
+    ``last_failure`` says so, whatever the driver does or waits for; see ``landfall.driver.store_monitor``.
     """
 
     total: int

@@ -12,7 +12,7 @@ from landfall.cli.progress import progress
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
-    from landfall.app.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
+    from landfall.driver.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
 
     group = group_file.load(arguments.group, os.environ)
     options = Options(until_caught_up=arguments.until_caught_up, master=arguments.master, http_port=arguments.http_port)

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from landfall.app.metrics import StatusCollector
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.course import course
 from landfall_operator.metrics import GROUP_FAMILIES, Metrics, Picture, Standing
 from landfall_operator.report import report

@@ -11,8 +11,8 @@ from functools import partial
 
 from landfall import ledger
 from landfall.api.spec import Kafka
-from landfall.app import membership
-from landfall.app.observer import Observer
+from landfall.driver.decide import membership
+from landfall.driver.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition

@@ -6,8 +6,8 @@ import pytest
 import stamina
 
 from landfall.api.contract import LANE, ExitCode, Phase
-from landfall.app.report import picture
-from landfall.app.runner import Bin
+from landfall.driver.runner import Bin
+from landfall.driver.status import picture
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Holding, State

@@ -1,4 +1,4 @@
-from landfall.app.verdict import judge
+from landfall.driver.decide.batch_results import judge
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind

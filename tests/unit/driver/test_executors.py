@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import Workers
-from landfall.app.executors import Executors, first_line
+from landfall.driver.spark.executors import Executors, first_line
 
 
 class Nil(tuple[str, ...]):

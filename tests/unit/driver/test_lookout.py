@@ -8,9 +8,9 @@ import pytest
 
 from landfall.api.contract import Failure
 from landfall.api.spec import Output
-from landfall.app import lookout
-from landfall.app.lookout import PATIENCE, Lookout, Outage, impatient
-from landfall.app.report import picture
+from landfall.driver import store_monitor
+from landfall.driver.status import picture
+from landfall.driver.store_monitor import PATIENCE, Lookout, Outage, impatient
 from landfall.errors import Reason, Stalled, StoreAway
 from landfall.store.memory import MemoryStore
 from landfall.store.s3 import S3Store
@@ -25,7 +25,7 @@ class Scene:
     now: datetime = NOW
     error: Exception | None = None
     answered: int = 0
-    lookout: Lookout = field(init=False)
+    store_monitor: Lookout = field(init=False)
 
     def __post_init__(self) -> None:
         self.lookout = Lookout(self._look, lambda: self.now)
@@ -100,8 +100,8 @@ def test_what_a_call_was_told_during_an_outage_says_more_than_a_look() -> None:
 @pytest.fixture
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks one after the other."""
-    monkeypatch.setattr(lookout, "INTERVAL", 0.001)
-    monkeypatch.setattr(lookout, "HASTE", 0.001)
+    monkeypatch.setattr(store_monitor, "INTERVAL", 0.001)
+    monkeypatch.setattr(store_monitor, "HASTE", 0.001)
 
 
 @pytest.mark.usefixtures("_restless")

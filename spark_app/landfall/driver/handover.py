@@ -5,7 +5,7 @@ client and the counters outlive it.
 
     STARTING   the lane is somebody else's, and our workers are not there yet
     STANDBY    all is warm; the lane is looked at once in a while, at the cost of one listing
-    (a turn)   RECOVERING, RUNNING, DRAINING: see ``landfall.app.driver``
+    (a turn)   RECOVERING, RUNNING, DRAINING: see ``landfall.driver.loop``
     YIELDED    told to hand over, and did; stays, because whoever starts it again would find a lane that is free
 
 The ledger alone decides who lands. A driver takes the lane unasked if it is free for its revision
@@ -25,9 +25,9 @@ from threading import RLock
 from landfall import __version__
 from landfall.api.contract import ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.app.driver import Driver, Parts
-from landfall.app.report import Bearings, picture, picture_without_lag
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.loop import Driver, Parts
+from landfall.driver.status import Bearings, picture, picture_without_lag
 from landfall.errors import Reason, Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, Opener, Read
 from landfall.ledger import State, object_names

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from landfall.app.arrivals import Arrivals
+from landfall.driver.decide.arrival_times import Arrivals
 from landfall.ledger.offsets import Checkpoint, OffsetRange, TopicPartition
 from landfall.plan import Backlog
 from landfall.source import Log, Topic, Watermarks

@@ -10,7 +10,7 @@ from itertools import chain
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.app.runner import Runner
+from landfall.driver.runner import Runner
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import LaneWriter
 from landfall.ledger import object_names

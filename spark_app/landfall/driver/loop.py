@@ -24,16 +24,16 @@ from itertools import chain
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.app import membership
-from landfall.app.applier import Applier
-from landfall.app.chores import Chores
-from landfall.app.observer import Observer
-from landfall.app.repair import remake, repair
-from landfall.app.roster import Roster
-from landfall.app.rounds import Flight, Rounds
-from landfall.app.runner import Runner
-from landfall.app.tally import Tally
-from landfall.app.verdict import Verdict, judge
+from landfall.driver.completer import Applier
+from landfall.driver.counters import Tally
+from landfall.driver.decide import membership
+from landfall.driver.decide.batch_results import Verdict, judge
+from landfall.driver.housekeeping import Chores
+from landfall.driver.in_flight import Flight, Rounds
+from landfall.driver.membership_sync import Roster
+from landfall.driver.observer import Observer
+from landfall.driver.recovery import remake, repair
+from landfall.driver.runner import Runner
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
 from landfall.ledger import object_names

@@ -10,11 +10,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.api.contract import Failure, Phase
-from landfall.app.driver import Driver
-from landfall.app.http import STUCK, Board, serve
-from landfall.app.lookout import Outage
-from landfall.app.metrics import OTHER, TOPICS
-from landfall.app.report import picture
+from landfall.driver.http.metrics import OTHER, TOPICS
+from landfall.driver.http.server import STUCK, Board, serve
+from landfall.driver.loop import Driver
+from landfall.driver.status import picture
+from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore

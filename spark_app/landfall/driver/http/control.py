@@ -18,7 +18,7 @@ import msgspec
 
 from landfall import __version__
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, HandOver, TakeOver, WantExecutors
-from landfall.app.http import PATIENCE_SECONDS, in_background
+from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
 

@@ -13,16 +13,16 @@ import stamina
 from landfall import registry
 from landfall.api.contract import LANE, ExitCode, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.app.control import Control, Listener, serve_control
-from landfall.app.driver import Parts
-from landfall.app.http import Board, serve
-from landfall.app.lookout import Lookout, impatient
-from landfall.app.observer import Observer
-from landfall.app.runner import Runner
-from landfall.app.spark import SparkRunner, end, spark_context
-from landfall.app.tally import Tally
-from landfall.app.turns import Turns
 from landfall.clock import SteadyClock
+from landfall.driver.counters import Tally
+from landfall.driver.handover import Turns
+from landfall.driver.http.control import Control, Listener, serve_control
+from landfall.driver.http.server import Board, serve
+from landfall.driver.loop import Parts
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Runner
+from landfall.driver.spark.session import SparkRunner, end, spark_context
+from landfall.driver.store_monitor import Lookout, impatient
 from landfall.errors import Retry
 from landfall.lane import Lane, claim
 from landfall.source.kafka import KafkaLog

@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
-from landfall.app.membership import changes, first_offsets, gates, strangers
+from landfall.driver.decide.membership import changes, first_offsets, gates, strangers
 from landfall.errors import Reason
 from landfall.ledger import Holding, Member, State
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition

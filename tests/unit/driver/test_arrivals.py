@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.app.arrivals import MARKS, Arrivals
+from landfall.driver.decide.arrival_times import MARKS, Arrivals
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
-from landfall.app.control import BODY_BYTES, Control, Listener, serve_control
+from landfall.driver.http.control import BODY_BYTES, Control, Listener, serve_control
 
 Heard = list[tuple[str, Any]]
 

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from landfall.app.spark import quiet_py4j
+from landfall.driver.spark.session import quiet_py4j
 
 
 def test_what_py4j_logs_is_dropped_and_all_else_is_not(caplog: pytest.LogCaptureFixture) -> None:

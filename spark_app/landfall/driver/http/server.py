@@ -18,9 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
 from landfall.api.contract import Phase, Status
-from landfall.app.lookout import Outage
-from landfall.app.metrics import StatusCollector
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.http.metrics import StatusCollector
+from landfall.driver.store_monitor import Outage
 
 STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1

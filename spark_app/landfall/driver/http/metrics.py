@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall.api.contract import PartitionStatus, Phase, Status, Workers
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
 
 TOPICS = 200
 OTHER = "_other"

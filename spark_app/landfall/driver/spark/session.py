@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
-from landfall.app.executors import Executors, first_line
-from landfall.app.runner import Bin
+from landfall.driver.runner import Bin
+from landfall.driver.spark.executors import Executors, first_line
 from landfall.errors import LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
@@ -64,7 +64,7 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    log4j = f"-Dlog4j2.configurationFile={files('landfall.app') / 'log4j2.properties'}"
+    log4j = f"-Dlog4j2.configurationFile={files('landfall.driver') / 'log4j2.properties'}"
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)

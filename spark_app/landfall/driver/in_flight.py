@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.api.spec import ConsumerGroup
-from landfall.app.runner import Runner
-from landfall.app.setbacks import Setbacks
+from landfall.driver.retry_backoff import Setbacks
+from landfall.driver.runner import Runner
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, Capacity, Policy, Round, Sizes, plan

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.app.last_words import LONGEST, LastWords
-from landfall.app.report import picture
+from landfall.driver.status import picture
+from landfall.driver.termination_message import LONGEST, LastWords
 from landfall.store.memory import MemoryStore
 from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
 

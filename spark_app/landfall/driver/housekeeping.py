@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 
-from landfall.app.janitor import sweep
+from landfall.driver.orphan_uploads import sweep
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult

@@ -2,11 +2,11 @@ import json
 import logging
 import sys
 
-from landfall.app.events import JsonLines
+from landfall.logs import JsonLines
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
-    made = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "landfall.app", **extra})
+    made = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "landfall.driver", **extra})
     made.created = 0.0
     return made
 
@@ -17,7 +17,7 @@ def test_an_event_is_one_json_object_with_what_it_carries() -> None:
     assert json.loads(line) == {
         "time": "1970-01-01T00:00:00+00:00",
         "level": "info",
-        "logger": "landfall.app",
+        "logger": "landfall.driver",
         "event": "batch committed",
         "slot": 3,
         "topics": "{'a'}",

@@ -6,8 +6,8 @@ from datetime import datetime
 from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.api.spec import ConsumerGroup
-from landfall.app.driver import Driver
-from landfall.app.tally import Tally
+from landfall.driver.counters import Tally
+from landfall.driver.loop import Driver
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.plan import overdue
