@@ -14,7 +14,7 @@ from statistics import median
 
 from dev.servers.server import STATE
 from dev.tour.place import Place
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.ledger import Commit, Open
 from tests.support.operated import NAME, Operated, events_arriving
 from tests.support.stack import Stack

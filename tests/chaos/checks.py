@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.ledger import Commit
 from landfall.ledger.object_names import ledger_prefix, slot_key
 from tests.chaos import landed

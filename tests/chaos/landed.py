@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.auditor.bucket import Bucket, open_bucket
-from landfall.auditor.rows import ENVELOPE, Rows, rows_of
+from landfall.audit.bucket import Bucket, open_bucket
+from landfall.audit.rows import ENVELOPE, Rows, rows_of
 from tests.chaos.book import Landed, Verdict, judge
 from tests.chaos.records import Identity, identity
 

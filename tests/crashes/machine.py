@@ -26,7 +26,7 @@ import stamina
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli.fsck import examine
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.driver.counters import Tally
 from landfall.driver.handover import Turns
 from landfall.driver.loop import Driver, Parts

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from landfall import lane
-from landfall.cli import opened
+from landfall.cli import group_store
 from landfall.driver import completer, handover, housekeeping, in_flight, loop
 
 
@@ -234,7 +234,7 @@ class Queue:
 @contextmanager
 def staged() -> Iterator[None]:
     """Let the product's loop run on a stage: its pools and queues are those above."""
-    pools = (lane, completer, housekeeping, in_flight, handover, opened)
+    pools = (lane, completer, housekeeping, in_flight, handover, group_store)
     queues = (loop, handover)
     before: list[tuple[Any, str, Any]] = [(module, "ThreadPoolExecutor", module.ThreadPoolExecutor) for module in pools]
     before += [(module, "queue", module.queue) for module in queues]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.auditor import Unchecked
+from landfall.audit import Unchecked
 from landfall.cli import main
 from tests.support.audit import data_keys, events
 from tests.support.kafka import Broker, Message

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
-from landfall.auditor import rows
-from landfall.auditor.places import Places
+from landfall.audit import rows
+from landfall.audit.route_evaluator import Places
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Sorter

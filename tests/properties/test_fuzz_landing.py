@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.auditor import Account, rows
-from landfall.auditor.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
-from landfall.auditor.places import Cannot, Places
+from landfall.audit import Account, rows
+from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
+from landfall.audit.route_evaluator import Cannot, Places
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from landfall import ledger
 from landfall.api.spec import GroupSpec, Output, parse_group
-from landfall.audit import Finding
-from landfall.audit.chain import Chain
-from landfall.auditor import rows as auditor_rows
+from landfall.audit import rows as auditor_rows
+from landfall.checks import Finding
+from landfall.checks.chain import Chain
 from landfall.cli.group_file import expand
 from landfall.errors import Reason, Stalled
 from landfall.formats import Block, Format

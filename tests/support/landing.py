@@ -15,11 +15,11 @@ from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.auditor.bucket import open_bucket
-from landfall.auditor.inspection import Findings, inspect
-from landfall.auditor.log import KafkaLog as AuditedLog
+from landfall.audit.bucket import open_bucket
+from landfall.audit.inspection import Findings, inspect
+from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.driver.counters import Tally
 from landfall.driver.handover import refuse_strangers
 from landfall.driver.loop import Driver, Parts

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from landfall import ledger
-from landfall.audit import Finding, Invariant
-from landfall.audit.chain import Chain
+from landfall.checks import Finding, Invariant
+from landfall.checks.chain import Chain
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
 from tests.support.book import GROUP, LANE, WRITER, Book, bodies

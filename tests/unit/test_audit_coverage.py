@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from landfall.audit.coverage import Coverage, ReadBack, cover
+from landfall.checks.coverage import Coverage, ReadBack, cover
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload

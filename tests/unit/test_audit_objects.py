@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from landfall.audit import Finding, Invariant
-from landfall.audit.objects import Named, is_ours, is_proven, judge, judge_bytes, side_by_side, stray
+from landfall.checks import Finding, Invariant
+from landfall.checks.objects import Named, is_ours, is_proven, judge, judge_bytes, side_by_side, stray
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from tests.support.book import Book

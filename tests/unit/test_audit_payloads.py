@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from landfall.audit.coverage import ReadBack
-from landfall.audit.payloads import Compared, Logged, compare, hashes
+from landfall.checks.coverage import ReadBack
+from landfall.checks.payloads import Compared, Logged, compare, hashes
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 

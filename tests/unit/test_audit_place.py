@@ -1,7 +1,7 @@
 import pytest
 
 from landfall import ledger
-from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
+from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload

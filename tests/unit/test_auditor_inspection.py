@@ -9,9 +9,9 @@ import pytest
 
 from landfall import ledger
 from landfall.api.spec import parse_group
-from landfall.auditor import Account, Unchecked
-from landfall.auditor.bucket import open_bucket
-from landfall.auditor.inspection import Findings, Scope, inspect
+from landfall.audit import Account, Unchecked
+from landfall.audit.bucket import open_bucket
+from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Hole
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

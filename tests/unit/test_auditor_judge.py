@@ -5,8 +5,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from landfall.auditor import Account, Unchecked
-from landfall.auditor.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
+from landfall.audit import Account, Unchecked
+from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
 
 A, B = 0, 1
 EVEN_A_ODD_B = Logged(np.arange(10), np.arange(100, 110), np.array([A, B] * 5))

@@ -1,6 +1,6 @@
 """The command line: parse, do one command, end with an ``ExitCode``. ``landfall --help`` is its documentation.
 
-A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in ``landfall.audit``: here the store is read and people are
+A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in ``landfall.checks``: here the store is read and people are
 told. Results go to standard output, everything about the run itself to standard error.
 """
 

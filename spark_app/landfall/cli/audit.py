@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.auditor import Account, Unchecked
-from landfall.auditor.bucket import open_bucket
-from landfall.auditor.inspection import Findings, Scope, inspect
-from landfall.auditor.log import KafkaLog
+from landfall.audit import Account, Unchecked
+from landfall.audit.bucket import open_bucket
+from landfall.audit.inspection import Findings, Scope, inspect
+from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console, group_file
 
 SHOWN = 20

@@ -11,8 +11,8 @@ import msgspec
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
-from landfall.cli import reading
-from landfall.cli.opened import Opened
+from landfall.cli import read_back
+from landfall.cli.group_store import Opened
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.ledger import object_names
@@ -52,7 +52,7 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
     with store.open(key) as stream:
         if key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
-            for letter in reading.dead_letters(stream):
+            for letter in read_back.dead_letters(stream):
                 yield msgspec.json.encode({name: _shown(value) for name, value in letter.items()})
         else:
             for row in output_format(output).rows(stream):

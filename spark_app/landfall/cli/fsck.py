@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
-from landfall.audit import Finding, Invariant, objects
-from landfall.audit.chain import Chain
-from landfall.audit.objects import Named
+from landfall.checks import Finding, Invariant, objects
+from landfall.checks.chain import Chain
+from landfall.checks.objects import Named
 from landfall.cli import console
-from landfall.cli.named import Names
-from landfall.cli.opened import Opened, side_by_side
+from landfall.cli.group_store import Opened, side_by_side
+from landfall.cli.named_objects import Names
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Record, Repair, Snapshot, State, object_names
 from landfall.objects import ObjectStat

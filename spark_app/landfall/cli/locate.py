@@ -7,9 +7,9 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.audit.place import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
-from landfall.cli import console, reading
-from landfall.cli.opened import Opened
+from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
+from landfall.cli import console, read_back
+from landfall.cli.group_store import Opened
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.registry import output_format
@@ -83,7 +83,7 @@ def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answe
     for landed in known_first:
         row = row_of(landed, offset)
         if row is None:
-            seen = [known for known, _ in reading.rows(opened, format_, landed)]
+            seen = [known for known, _ in read_back.rows(opened, format_, landed)]
             if None in seen:
                 maybe.append(landed)
                 continue

@@ -6,7 +6,7 @@ import os
 
 from landfall.api.contract import ExitCode
 from landfall.cli import console, group_file
-from landfall.cli.events import EventFormatter
+from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress
 
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.cli import console
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.errors import Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.offsets import TopicPartition

@@ -9,10 +9,10 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.audit.coverage import Coverage, ReadBack, cover
-from landfall.audit.payloads import Compared, compare
-from landfall.cli import console, reading
-from landfall.cli.opened import Opened, side_by_side
+from landfall.checks.coverage import Coverage, ReadBack, cover
+from landfall.checks.payloads import Compared, compare
+from landfall.cli import console, read_back
+from landfall.cli.group_store import Opened, side_by_side
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.ledger import Commit
@@ -83,7 +83,7 @@ def examine(opened: Opened, topics: Iterable[str] = (), reader: Reader | None = 
 
 def _compare(opened: Opened, reader: Reader, landed: LandedSlice, back: list[ReadBack]) -> Compared:
     try:
-        return compare(reading.logged(opened, reader, landed.piece), back)
+        return compare(read_back.logged(opened, reader, landed.piece), back)
     except Stalled as gone:
         if gone.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
             raise
@@ -103,7 +103,7 @@ def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iter
 
 def _read(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack | str:
     try:
-        return reading.read_back(opened, format_, landed)
+        return read_back.read_back(opened, format_, landed)
     except FileNotFoundError:
         return f"{landed.upload.key}: not there"
     except (ValueError, EOFError, OSError) as error:

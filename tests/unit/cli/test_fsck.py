@@ -9,7 +9,7 @@ from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.fsck import examine
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from landfall.audit.objects import Named
-from landfall.cli.named import Names
+from landfall.checks.objects import Named
+from landfall.cli.named_objects import Names
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 

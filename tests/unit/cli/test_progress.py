@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
-from landfall.cli.events import EventFormatter
+from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import line, picture, progress
 
 STATUS = Status(

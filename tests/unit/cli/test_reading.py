@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from landfall.cli.reading import dead_letters, spelling
+from landfall.cli.read_back import dead_letters, spelling
 
 
 class Stream(io.BytesIO):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.cli.status import Line, look
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition

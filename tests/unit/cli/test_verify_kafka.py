@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.audit.payloads import Compared
+from landfall.checks.payloads import Compared
 from landfall.cli import main
-from landfall.cli.opened import Opened
+from landfall.cli.group_store import Opened
 from landfall.cli.verify import examine
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import Slice

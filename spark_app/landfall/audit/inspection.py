@@ -14,13 +14,13 @@ import numpy as np
 import stamina
 
 from landfall.api.spec import ConsumerGroup, GroupSpec
-from landfall.auditor import Account, Fault, Kind, Unchecked, rows
-from landfall.auditor.book import Book, Life, Range
-from landfall.auditor.bucket import Bucket
-from landfall.auditor.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
-from landfall.auditor.log import Cursor, Log
-from landfall.auditor.places import Cannot, Places
-from landfall.auditor.rows import Read, Record, Rows, Unreadable
+from landfall.audit import Account, Fault, Kind, Unchecked, rows
+from landfall.audit.bucket import Bucket
+from landfall.audit.inventory import Book, Life, Range
+from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
+from landfall.audit.kafka_log import Cursor, Log
+from landfall.audit.route_evaluator import Cannot, Places
+from landfall.audit.rows import Read, Record, Rows, Unreadable
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import told
 

@@ -7,7 +7,7 @@ some stores), the object has to be asked for its token: ``is_proven`` says which
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from landfall.audit import Finding, Invariant
+from landfall.checks import Finding, Invariant
 from landfall.ledger import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_etag

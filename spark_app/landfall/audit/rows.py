@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from landfall.api.spec import Codec, GroupSpec
-from landfall.auditor import sequence
-from landfall.auditor.judge import Int64s
+from landfall.audit import sequence_file
+from landfall.audit.judge import Int64s
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for bytes that are not what they should be."""
@@ -155,7 +155,7 @@ def _sequence_file(spec: GroupSpec) -> Rows:
         return hash((value, record.key() or None, _stamp(record)) if packed else (value, None, None))
 
     def rows(stream: BinaryIO) -> Iterator[Row]:
-        for offset, key, timestamp, value in sequence.records(stream):
+        for offset, key, timestamp, value in sequence_file.records(stream):
             yield offset, (value, key, timestamp)
 
     return Rows(rows, hash_of)

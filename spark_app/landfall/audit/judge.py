@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from landfall.auditor import Account, Unchecked
+from landfall.audit import Account, Unchecked
 
 Int64s = npt.NDArray[np.int64]
 _Name = Callable[[int], Hashable]

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from landfall.auditor import Fault, Kind
-from landfall.auditor.bucket import Bucket
+from landfall.audit import Fault, Kind
+from landfall.audit.bucket import Bucket
 
 _DATA = re.compile(r"[A-Za-z0-9._-]+/.+/[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?")
 _SCHEMA = """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from landfall.audit.coverage import ReadBack
+from landfall.checks.coverage import ReadBack
 from landfall.pipeline.records import Int64s
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.audit.coverage import ReadBack
-from landfall.audit.payloads import Logged, hashes
-from landfall.cli.opened import Opened
+from landfall.checks.coverage import ReadBack
+from landfall.checks.payloads import Logged, hashes
+from landfall.cli.group_store import Opened
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind

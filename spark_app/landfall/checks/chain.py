@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from landfall import ledger
-from landfall.audit import Finding, Invariant
+from landfall.checks import Finding, Invariant
 from landfall.errors import Stalled
 from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Snapshot, State, object_names
 from landfall.ledger.offsets import Slice, TopicPartition

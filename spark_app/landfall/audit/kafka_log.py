@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPart
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from landfall.api.spec import ConsumerGroup
-from landfall.auditor.rows import Record
+from landfall.audit.rows import Record
 from landfall.errors import Reason, Retry, Stalled
 from landfall.source.properties import kafka_properties
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from landfall.audit.objects import Named
+from landfall.checks.objects import Named
 from landfall.ledger.task_results import LandedObject
 
 _encode = msgspec.msgpack.Encoder().encode
