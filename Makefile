@@ -57,7 +57,7 @@ audit: setup ## What is pinned: still what `make lock` would pin, nothing of it 
 	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark build audit,-r requirements/$(file).txt)
 
 crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the models
-	@$(BIN)/python -m landfall_operator.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
+	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@cp crds/consumergroups.landfall.dev.yaml charts/landfall/files/
 	@$(BIN)/python -m dev.reference > docs/.new && mv docs/.new docs/reference.md
 

@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Iterator
 
-from landfall_operator.classify import weight
-from landfall_operator.crd import schema
-from landfall_operator.structural import Schema
+from landfall_operator.api.change_impact import weight
+from landfall_operator.api.crd import schema
+from landfall_operator.api.schema import Schema
 
 HEAD = """# Every field of a ConsumerGroup
 

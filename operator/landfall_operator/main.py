@@ -25,17 +25,18 @@ from landfall import __version__
 from landfall.api.contract import ExitCode
 from landfall.clock import SteadyClock
 from landfall.errors import Fenced, LandfallError, Retry
-from landfall_operator import face, logs, watch
-from landfall_operator.apply import Hands
-from landfall_operator.drivers import HttpDrivers
-from landfall_operator.events import Events
-from landfall_operator.kube import Kube, Refused
-from landfall_operator.lease import Lease
-from landfall_operator.metrics import Metrics, Standing
-from landfall_operator.reconcile import Reconciler, Terms
-from landfall_operator.rounds import Rounds
+from landfall_operator import logs
+from landfall_operator.core.cache import GROUP, Stock
+from landfall_operator.runtime import http, watcher
+from landfall_operator.runtime.action_executor import Hands
+from landfall_operator.runtime.driver_client import HttpDrivers
+from landfall_operator.runtime.event_recorder import Events
+from landfall_operator.runtime.kube_client import Kube, Refused
+from landfall_operator.runtime.leader_election import Lease
+from landfall_operator.runtime.metrics import Metrics, Standing
+from landfall_operator.runtime.reconciler import Reconciler, Terms
+from landfall_operator.runtime.work_queue import Rounds
 from landfall_operator.settings import Settings, read
-from landfall_operator.stock import GROUP, Stock
 
 log = logging.getLogger("landfall_operator")
 
@@ -105,7 +106,7 @@ class Operator:
         """
         settings = self._settings
         log.info("starting", extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"})
-        shown = await face.serve(self._metrics.registry, self._healthy, self._ready, settings.host, settings.port)
+        shown = await http.serve(self._metrics.registry, self._healthy, self._ready, settings.host, settings.port)
         log.info("serving", extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in shown.addresses)})
         try:
             await _first(_signal(), self._lead())
@@ -139,7 +140,7 @@ class Operator:
         try:
             if not self._kube.serves(GROUP):
                 return "the CustomResourceDefinition of ConsumerGroups"
-            watch.check(self._kube, self._settings.namespaces)
+            watcher.check(self._kube, self._settings.namespaces)
         except Retry as error:
             return f"the API server: {error}"
         return ""
@@ -147,8 +148,8 @@ class Operator:
     async def _watch(self) -> None:
         namespaces = self._settings.namespaces
         await kopf.operator(
-            registry=watch.registry(self._stock, self._rounds.wake, connection),
-            settings=watch.settings(),
+            registry=watcher.registry(self._stock, self._rounds.wake, connection),
+            settings=watcher.settings(),
             standalone=True,
             clusterwide=not namespaces,
             namespaces=namespaces,
@@ -159,7 +160,7 @@ class Operator:
         while True:
             await asyncio.sleep(SWEEP)
             try:
-                missed = await asyncio.to_thread(watch.sweep, self._kube, self._stock, self._settings.namespaces)
+                missed = await asyncio.to_thread(watcher.sweep, self._kube, self._stock, self._settings.namespaces)
                 for key in missed:
                     self._rounds.wake(key)
             except LandfallError as error:

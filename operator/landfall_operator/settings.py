@@ -11,9 +11,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from landfall import __version__
-from landfall_operator.names import OPERATOR
-from landfall_operator.pods import Site
-from landfall_operator.reconcile import INTERVAL
+from landfall_operator.objects.names import OPERATOR
+from landfall_operator.objects.pod_templates import Site
+from landfall_operator.runtime.reconciler import INTERVAL
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DESCRIPTION = "Runs ConsumerGroups: one Landfall driver for each, on Kubernetes."
@@ -116,7 +116,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def _interval(text: str) -> float:
-    """More than 15 would make numbers look old that are not: see ``landfall_operator.observe.FRESH``."""
+    """More than 15 would make numbers look old that are not: see ``landfall_operator.core.snapshot.FRESH``."""
     seconds = float(text)
     if not 1 <= seconds <= INTERVAL:
         raise ValueError(text)

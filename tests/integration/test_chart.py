@@ -11,8 +11,9 @@ import yaml
 from kubernetes import client
 
 from dev.kube.cluster import EXISTING, ControlPlane
-from landfall_operator import rights, settings
-from landfall_operator.names import OPERATOR
+from landfall_operator import settings
+from landfall_operator.objects import rbac
+from landfall_operator.objects.names import OPERATOR
 from tests.support import helm
 from tests.support.cluster import Cluster
 from tests.support.cluster import Refused as KubectlRefused
@@ -184,7 +185,7 @@ def test_a_budget_of_disruptions_comes_with_the_second_replica() -> None:
 def test_by_default_the_operator_may_work_in_all_namespaces() -> None:
     manifests = rendered({"rbac": {"aggregate": False}})
 
-    assert the("ClusterRole", manifests)["rules"] == list(rights.GROUPS)
+    assert the("ClusterRole", manifests)["rules"] == list(rbac.GROUPS)
     assert [role["metadata"]["namespace"] for role in of_kind("Role", manifests)] == ["landfall"]
 
 
@@ -195,8 +196,8 @@ def test_with_namespaces_it_may_do_nothing_anywhere_else() -> None:
 
     assert of_kind("ClusterRole", manifests) == of_kind("ClusterRoleBinding", manifests) == []
     assert rules == {
-        "default": list(rights.GROUPS),
-        "kube-public": list(rights.GROUPS),
+        "default": list(rbac.GROUPS),
+        "kube-public": list(rbac.GROUPS),
         "landfall": rules["landfall"],
     }
     assert {resource for rule in rules["landfall"] for resource in rule["resources"]} == {"leases"}

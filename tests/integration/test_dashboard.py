@@ -20,10 +20,10 @@ from prometheus_client.samples import Sample
 from dev.tools import promtool
 from landfall.driver.counters import Tally
 from landfall.driver.http.metrics import StatusCollector
-from landfall_operator.course import course
-from landfall_operator.metrics import Metrics, Picture, Standing
-from landfall_operator.report import report
-from landfall_operator.status import RateStatus
+from landfall_operator.api.status import RateStatus
+from landfall_operator.core.desired_state import course
+from landfall_operator.reporting.group_status import report
+from landfall_operator.runtime.metrics import Metrics, Picture, Standing
 from tests.support.world import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"

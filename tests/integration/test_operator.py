@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from landfall.api.contract import ExitCode, Phase
-from landfall_operator import rights
-from landfall_operator.names import FINALIZER, OPERATOR
+from landfall_operator.objects import rbac
+from landfall_operator.objects.names import FINALIZER, OPERATOR
 from tests.support.cluster import Cluster
 from tests.support.groups import Groups, document, install
 from tests.support.operators import PATIENCE, Operators, Running
@@ -227,7 +227,7 @@ def test_two_groups_that_would_mix_their_output_are_told_so(stage: Stage) -> Non
 
 
 def test_an_operator_goes_on_where_one_was_killed_in_the_middle_of_a_pass(own: Stage) -> None:
-    others = [rule for rule in rights.GROUPS if "deployments" not in rule["resources"]]
+    others = [rule for rule in rbac.GROUPS if "deployments" not in rule["resources"]]
     looking = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
     own.operators.allow([*others, looking])
     dying = own.operators.lead()

@@ -12,8 +12,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from landfall.api.spec import parse_group
-from landfall_operator.crd import GROUP, PLURAL, schema
-from landfall_operator.validity import parsed
+from landfall_operator.api.crd import GROUP, PLURAL, schema
+from landfall_operator.api.validation import parsed
 from tests.support.cluster import Cluster, Refused
 from tests.support.defaults import defaulted
 from tests.support.groups import Groups, Json, changed, document, refusal, yaml_blocks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall_operator.names import OPERATOR
+from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules, single, without
 from tests.rights.spark import DRIVER
 from tests.rights.stories import STORIES, Denied, played

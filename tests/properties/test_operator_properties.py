@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
-from landfall_operator import rollout
-from landfall_operator.conditions import Reason
-from landfall_operator.course import course
-from landfall_operator.decide import decide
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.observe import Driver, Observed, Record, Report, Trouble, measured
-from landfall_operator.report import report
-from landfall_operator.status import GroupStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.core import rollout
+from landfall_operator.core.decide import decide
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.snapshot import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.reporting.group_status import report
 from tests.support.world import SITE, START, World, group
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])

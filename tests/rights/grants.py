@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from landfall_operator import rights
-from landfall_operator.manifests import DRIVER_RULES
-from landfall_operator.names import OPERATOR
+from landfall_operator.objects import rbac
+from landfall_operator.objects.manifests import DRIVER_RULES
+from landfall_operator.objects.names import OPERATOR
 from tests.support.asked import Right
 
 Rules = tuple[Mapping[str, Any], ...]
 
-OPERATORS: Rules = (*rights.GROUPS, *rights.own(OPERATOR))
+OPERATORS: Rules = (*rbac.GROUPS, *rbac.own(OPERATOR))
 """In a namespace that holds both groups and the operator."""
 DRIVERS: Rules = DRIVER_RULES
 

@@ -18,8 +18,8 @@ from typing import IO, Self
 from landfall.api.spec import parse_group
 from landfall.driver.spark.executors import Executors
 from landfall.driver.spark.session import spark_context
-from landfall_operator.names import driver_name
-from landfall_operator.pods import Site, executor_template, spark_defaults
+from landfall_operator.objects.names import driver_name
+from landfall_operator.objects.pod_templates import Site, executor_template, spark_defaults
 from tests.support.groups import Groups, changed, document
 
 DRIVER = driver_name("clicks")

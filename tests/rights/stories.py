@@ -12,9 +12,9 @@ from kubernetes.client.exceptions import ApiException
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
-from landfall_operator.decide import HISTORY
-from landfall_operator.manifests import Owner, controller_revision
-from landfall_operator.names import OPERATOR
+from landfall_operator.core.decide import HISTORY
+from landfall_operator.objects.manifests import Owner, controller_revision
+from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules
 from tests.rights.spark import DRIVER, EXECUTORS, Spark
 from tests.support.asked import Account, Right

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from landfall_operator.scaling import Sample
+from landfall_operator.core.autoscaler import Sample
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 STEP = 5.0

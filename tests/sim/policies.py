@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.scaling import DOWN_WINDOW, Sample, ScalingReason, scale
+from landfall_operator.core.autoscaler import DOWN_WINDOW, Sample, ScalingReason, scale
 from tests.sim.group import Group
 
 
@@ -33,7 +33,7 @@ class Fixed:
 
 @dataclass
 class Landfall:
-    """``landfall_operator.scaling`` as the operator calls it."""
+    """``landfall_operator.core.autoscaler`` as the operator calls it."""
 
     policy: Autoscaling
     every: float = 15.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall_operator.scaling import ScalingReason
+from landfall_operator.core.autoscaler import ScalingReason
 from tests.sim.group import Setting
 from tests.sim.play import LIMITS, SETTINGS, Outcome, play, rivals
 from tests.sim.policies import Landfall

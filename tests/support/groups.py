@@ -13,7 +13,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from dev.servers.cache import locked
-from landfall_operator.crd import GROUP, PLURAL, VERSION
+from landfall_operator.api.crd import GROUP, PLURAL, VERSION
 from tests.support.cluster import Cluster, Refused
 from tests.support.waiting import eventually
 

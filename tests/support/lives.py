@@ -13,15 +13,15 @@ import aiohttp
 from kubernetes.client import Configuration
 
 from landfall.errors import LandfallError
-from landfall_operator import watch
-from landfall_operator.apply import Hands
-from landfall_operator.drivers import HttpDrivers, Word
-from landfall_operator.events import Events
-from landfall_operator.kube import Kube, Request
-from landfall_operator.metrics import Metrics, Standing
-from landfall_operator.pods import Site
-from landfall_operator.reconcile import Reconciler, Terms
-from landfall_operator.stock import Stock
+from landfall_operator.core.cache import Stock
+from landfall_operator.objects.pod_templates import Site
+from landfall_operator.runtime import watcher
+from landfall_operator.runtime.action_executor import Hands
+from landfall_operator.runtime.driver_client import HttpDrivers, Word
+from landfall_operator.runtime.event_recorder import Events
+from landfall_operator.runtime.kube_client import Kube, Request
+from landfall_operator.runtime.metrics import Metrics, Standing
+from landfall_operator.runtime.reconciler import Reconciler, Terms
 from tests.support.cluster import Cluster
 
 SITE = Site(image="good:0", namespace="landfall-system", operator_labels={"app": "operator"})
@@ -90,7 +90,7 @@ async def live(cluster: Cluster, namespace: str, name: str, writes: int | None, 
             reconciler = Reconciler(stock, drivers, hands, metrics, Terms(SITE, _now))
             try:
                 while not enough():
-                    await asyncio.to_thread(watch.sweep, kube, stock, (namespace,))
+                    await asyncio.to_thread(watcher.sweep, kube, stock, (namespace,))
                     await _pass(reconciler, (namespace, name))
                     await asyncio.sleep(LOOK)
             except Death:

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, with a ServiceAccount that may do what ``landfall_operator.rights`` says, and no more."""
+"""The operator as a process of its own, with a ServiceAccount that may do what ``landfall_operator.objects.rbac`` says, and no more."""
 
 import os
 import re
@@ -18,8 +18,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from landfall_operator import rights
-from landfall_operator.names import OPERATOR
+from landfall_operator.objects import rbac
+from landfall_operator.objects.names import OPERATOR
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
@@ -102,9 +102,9 @@ class Operators:
     _over: threading.Event = field(default_factory=threading.Event)
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
-    def allow(self, rules: Sequence[Any] = rights.GROUPS) -> None:
+    def allow(self, rules: Sequence[Any] = rbac.GROUPS) -> None:
         """Let the operator's account do this and hold its lease; whatever it was allowed before, it no longer is."""
-        self.cluster.allow(self.namespace, OPERATOR, [*rules, *rights.own(OPERATOR)])
+        self.cluster.allow(self.namespace, OPERATOR, [*rules, *rbac.own(OPERATOR)])
 
     def start(self, *options: str) -> Running:
         """Another one."""

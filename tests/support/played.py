@@ -45,7 +45,7 @@ from landfall.api.contract import (
     Status,
     Workers,
 )
-from landfall_operator.names import GROUP_LABEL, REVISION_LABEL, ROLE_LABEL, control_name, revision_name
+from landfall_operator.objects.names import GROUP_LABEL, REVISION_LABEL, ROLE_LABEL, control_name, revision_name
 from tests.support.cluster import Cluster
 
 Json = dict[str, Any]

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
-from landfall_operator.course import course
-from landfall_operator.observe import Observed
-from landfall_operator.report import report
-from landfall_operator.status import GroupStatus
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.snapshot import Observed
+from landfall_operator.reporting.group_status import report
 from tests.support.world import World, group
 
 IMAGE = "registry.example/landfall-spark"

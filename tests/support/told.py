@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from landfall_operator.manifests import Owner
+from landfall_operator.objects.manifests import Owner
 from tests.support.world import group
 
 KEY = ("logs", "clicks")

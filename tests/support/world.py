@@ -11,7 +11,9 @@ from typing import Any
 
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall_operator.actions import (
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.status import GroupStatus, Stage
+from landfall_operator.core.actions import (
     Action,
     Announce,
     Apply,
@@ -26,15 +28,13 @@ from landfall_operator.actions import (
     Remember,
     ScaleDriver,
 )
-from landfall_operator.conditions import Reason
-from landfall_operator.course import course
-from landfall_operator.decide import decide
-from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
-from landfall_operator.observe import Driver, Observed, Record, Report, Trouble, measured
-from landfall_operator.pods import Site
-from landfall_operator.reading import contract_of
-from landfall_operator.report import report
-from landfall_operator.status import GroupStatus, Stage
+from landfall_operator.core.decide import decide
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.parsing import contract_of
+from landfall_operator.core.snapshot import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
+from landfall_operator.objects.pod_templates import Site
+from landfall_operator.reporting.group_status import report
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = Site(image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"})

@@ -1,5 +1,5 @@
 {{/*
-What the operator may do in the namespaces of its groups: exactly landfall_operator.rights, a test compares the two.
+What the operator may do in the namespaces of its groups: exactly landfall_operator.objects.rbac, a test compares the two.
 The rights on pods are also those of a driver: nobody can grant what he has not.
 */}}
 {{- define "landfall.rights" -}}

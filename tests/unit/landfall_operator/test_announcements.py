@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.actions import Announce
-from landfall_operator.announcements import changes
-from landfall_operator.conditions import ConditionType, Reason
-from landfall_operator.course import course
-from landfall_operator.observe import Observed, Trouble
-from landfall_operator.report import report
-from landfall_operator.status import GroupStatus
+from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.actions import Announce
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.snapshot import Observed, Trouble
+from landfall_operator.reporting.event_texts import changes
+from landfall_operator.reporting.group_status import report
 from tests.support.world import World, group
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.apply import difference
+from landfall_operator.runtime.action_executor import difference
 
 VALUES = st.recursive(
     st.one_of(st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=3)),

@@ -4,8 +4,8 @@ import pytest
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec import GroupSpec
-from landfall_operator.classify import Change, difference, weight
-from landfall_operator.identity import contract, digest_of, revision_of
+from landfall_operator.api.change_impact import Change, difference, weight
+from landfall_operator.api.revisions import contract, digest_of, revision_of
 from tests.support.world import group
 
 CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import Failure, Status
-from landfall_operator.course import course
-from landfall_operator.observe import Driver, Observed, Report
-from landfall_operator.rollout import Event
-from landfall_operator.scaling import ScalingReason
-from landfall_operator.status import RolloutStatus, Stage
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.core.autoscaler import ScalingReason
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.rollout import Event
+from landfall_operator.core.snapshot import Driver, Observed, Report
 from tests.support.world import World, group
 
 MINUTE = timedelta(minutes=1)

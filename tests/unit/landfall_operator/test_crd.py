@@ -10,8 +10,8 @@ import yaml
 
 from dev.reference import page
 from landfall.api.spec import GroupSpec
-from landfall_operator.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
-from landfall_operator.structural import BYTES, DURATION, NOT_ZERO, RATIO, explained
+from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
+from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, explained
 from tests.support.defaults import defaulted
 
 FILE = Path(__file__).resolve().parents[3] / "crds" / "consumergroups.landfall.dev.yaml"

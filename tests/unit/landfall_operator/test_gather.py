@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.decide import decide
-from landfall_operator.gather import Heard, Told, observed, running, voice
-from landfall_operator.identity import revision_of
-from landfall_operator.manifests import Owner, deployment
-from landfall_operator.names import labels
-from landfall_operator.observe import Observed
-from landfall_operator.stock import Stock
+from landfall_operator.api.revisions import revision_of
+from landfall_operator.core.cache import Stock
+from landfall_operator.core.decide import decide
+from landfall_operator.core.inputs import Heard, Told, observed, running, voice
+from landfall_operator.core.snapshot import Observed
+from landfall_operator.objects.manifests import Owner, deployment
+from landfall_operator.objects.names import labels
 from tests.support.told import KEY, OWNER, resource, told
 from tests.support.world import SITE, START, World, group
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from landfall.errors import Fenced
-from landfall_operator.kube import Absent, Busy, Conflict
-from landfall_operator.lease import Lease, Terms
+from landfall_operator.runtime.kube_client import Absent, Busy, Conflict
+from landfall_operator.runtime.leader_election import Lease, Terms
 
 pytestmark = pytest.mark.asyncio
 

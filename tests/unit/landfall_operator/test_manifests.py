@@ -9,11 +9,18 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.group_file import expand
-from landfall_operator import manifests
-from landfall_operator.identity import contract, contract_read, document, revision_of
-from landfall_operator.manifests import Owner
-from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
-from landfall_operator.pods import MIB, account_of, driver_template, executor_memory, executor_template, spark_defaults
+from landfall_operator.api.revisions import contract, contract_read, document, revision_of
+from landfall_operator.objects import manifests
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
+from landfall_operator.objects.pod_templates import (
+    MIB,
+    account_of,
+    driver_template,
+    executor_memory,
+    executor_template,
+    spark_defaults,
+)
 from tests.support.world import SITE, group
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

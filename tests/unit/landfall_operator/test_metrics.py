@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.driver.counters import Tally
 from landfall.driver.http.metrics import StatusCollector
-from landfall_operator.course import course
-from landfall_operator.metrics import GROUP_FAMILIES, Metrics, Picture, Standing
-from landfall_operator.report import report
-from landfall_operator.status import GroupStatus
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.desired_state import course
+from landfall_operator.reporting.group_status import report
+from landfall_operator.runtime.metrics import GROUP_FAMILIES, Metrics, Picture, Standing
 from tests.support.world import START, World, group
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from landfall_operator import manifests
-from landfall_operator.conditions import Reason
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.observe import Trouble
-from landfall_operator.reading import driver_of, hashes_of, record_of, report_of, trouble_of
-from landfall_operator.validity import clash, parsed
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.validation import clash, parsed
+from landfall_operator.core.parsing import driver_of, hashes_of, record_of, report_of, trouble_of
+from landfall_operator.core.snapshot import Trouble
+from landfall_operator.objects import manifests
 from tests.support.world import SITE, START, World, group
 
 OWNER = manifests.Owner("clicks", "logs", "u")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from landfall import errors
-from landfall_operator.conditions import GOOD_NEWS, ConditionType, Reason
-from landfall_operator.course import course
-from landfall_operator.observe import FRESH, Observed, Report, Trouble
-from landfall_operator.report import report, worth_writing
-from landfall_operator.status import Condition, GroupStatus
+from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.status import Condition, GroupStatus
+from landfall_operator.core.desired_state import course
+from landfall_operator.core.snapshot import FRESH, Observed, Report, Trouble
+from landfall_operator.reporting.group_status import report, worth_writing
 from tests.support.world import START, World, group
 
 OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"

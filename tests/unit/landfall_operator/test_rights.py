@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from landfall_operator import rights
-from landfall_operator.manifests import Owner, shared
+from landfall_operator.objects import rbac
+from landfall_operator.objects.manifests import Owner, shared
 from tests.support.world import SITE
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates" / "_rights.tpl"
@@ -21,11 +21,11 @@ def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
 def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
     role = next(m for m in shared(Owner("clicks", "logs", "u"), "clicks-driver", SITE) if m["kind"] == "Role")
 
-    assert set(single(role["rules"])) <= set(single(rights.GROUPS))
+    assert set(single(role["rules"])) <= set(single(rbac.GROUPS))
 
 
 def test_the_operator_cannot_list_secrets_and_asks_for_no_wildcard() -> None:
-    asked = {*single(rights.GROUPS), *single(rights.own("lease"))}
+    asked = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
 
     assert {verb for group, resource, verb in asked if (group, resource) == ("", "secrets")} == {"get", "create"}
     assert not any("*" in right for right in asked)
@@ -36,5 +36,5 @@ def test_the_chart_asks_for_the_same() -> None:
     start = '{{- define "landfall.rights" -}}'
     rules = template[template.index(start) + len(start) :].partition("{{- end }}")[0]
 
-    assert yaml.safe_load(rules) == list(rights.GROUPS)
-    assert {"groups", "own"} == yaml.safe_load(rights.written()).keys()
+    assert yaml.safe_load(rules) == list(rbac.GROUPS)
+    assert {"groups", "own"} == yaml.safe_load(rbac.written()).keys()

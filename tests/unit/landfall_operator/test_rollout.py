@@ -2,8 +2,8 @@
 
 import pytest
 
-from landfall_operator.rollout import TABLE, Event, advanced, happening
-from landfall_operator.status import RolloutStatus, Stage
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.core.rollout import TABLE, Event, advanced, happening
 from tests.support.world import START
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from landfall_operator.kube import Busy, Conflict
-from landfall_operator.metrics import Metrics, Standing
-from landfall_operator.rounds import Rounds, backoff
+from landfall_operator.runtime.kube_client import Busy, Conflict
+from landfall_operator.runtime.metrics import Metrics, Standing
+from landfall_operator.runtime.work_queue import Rounds, backoff
 
 KEY = ("logs", "clicks")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.scaling import Sample, Scaling, ScalingReason, load, scale
+from landfall_operator.core.autoscaler import Sample, Scaling, ScalingReason, load, scale
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLICY = Autoscaling(min_replicas=1, max_replicas=10)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.status import Stage
+from landfall_operator.api.status import Stage
 from tests.support.world import SITE, World, group
 
 MINUTE = timedelta(minutes=1)

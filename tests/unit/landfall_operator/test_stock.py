@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.manifests import config_map, controller_revision, deployment
-from landfall_operator.stock import Stock
+from landfall_operator.core.cache import Stock
+from landfall_operator.objects.manifests import config_map, controller_revision, deployment
 from tests.support.told import KEY, OWNER, resource, told
 from tests.support.world import SITE, group
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.texts import aged, count_text, rough, shortened, time_text
+from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 
 
 @pytest.mark.parametrize(

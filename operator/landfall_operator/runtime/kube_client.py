@@ -17,10 +17,10 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 from landfall.errors import LandfallError, Retry
-from landfall_operator.merge import Json
-from landfall_operator.metrics import Metrics
-from landfall_operator.names import OPERATOR
-from landfall_operator.texts import shortened
+from landfall_operator.humanize import shortened
+from landfall_operator.objects.names import OPERATOR
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.metrics import Metrics
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 10.0
 PAGE = 500

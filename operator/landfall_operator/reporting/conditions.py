@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
-from landfall_operator.conditions import ConditionType, Reason
-from landfall_operator.course import Course
-from landfall_operator.observe import Driver, Observed, Trouble
-from landfall_operator.status import Condition, Stage
+from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.status import Condition, Stage
+from landfall_operator.core.desired_state import Course
+from landfall_operator.core.snapshot import Driver, Observed, Trouble
 
 FLAPS = 2
 """Failures in a row that are more than a hiccup."""

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from landfall.api.pod_spec import Model
-from landfall_operator.conditions import ConditionType, Phase, Reason
+from landfall_operator.api.reasons import ConditionType, Phase, Reason
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -132,7 +132,7 @@ class PlanStatus(Model):
 
 
 class Stage(StrEnum):
-    """How far a group is in a change of its driver. The table in ``landfall_operator.rollout`` says what follows what."""
+    """How far a group is in a change of its driver. The table in ``landfall_operator.core.rollout`` says what follows what."""
 
     SETTLED = "Settled"
     WARMING = "Warming"

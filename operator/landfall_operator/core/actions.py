@@ -7,9 +7,9 @@ Each can be carried out twice without harm: objects are applied by name, drivers
 from dataclasses import dataclass
 from typing import Literal
 
-from landfall_operator.merge import Json
-from landfall_operator.names import reference
-from landfall_operator.status import PlanStatus, RolloutStatus
+from landfall_operator.api.status import PlanStatus, RolloutStatus
+from landfall_operator.objects.names import reference
+from landfall_operator.objects.overlay import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 The chart has the same (``templates/_rights.tpl``), and the operator's integration tests run with exactly these.
 
 The API server lets nobody give away what they do not have, so the operator has every right of the Role it makes for drivers
-(``landfall_operator.manifests``). Secrets it may make, and read by name; it never lists them.
+(``landfall_operator.objects.manifests``). Secrets it may make, and read by name; it never lists them.
 """
 
 import sys
@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from landfall_operator.crd import GROUP, PLURAL
-from landfall_operator.manifests import DRIVER_RULES
-from landfall_operator.names import OPERATOR
+from landfall_operator.api.crd import GROUP, PLURAL
+from landfall_operator.objects.manifests import DRIVER_RULES
+from landfall_operator.objects.names import OPERATOR
 
 Rule = dict[str, list[str]]
 

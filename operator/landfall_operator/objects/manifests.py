@@ -11,10 +11,10 @@ from typing import Any
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall.api.spec import ConsumerGroup
-from landfall_operator import names
-from landfall_operator.identity import contract, digest_of, document, manifest_hash, revision_of
-from landfall_operator.merge import Json
-from landfall_operator.pods import (
+from landfall_operator.api.revisions import contract, digest_of, document, manifest_hash, revision_of
+from landfall_operator.objects import names
+from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
     DRIVER_PORT,
     Site,
@@ -31,7 +31,7 @@ DRIVER_RULES = (
     },
 )
 """What a driver may do: make executors, look after them and end them. The operator must be allowed all of it: see
-``landfall_operator.rights``. Spark is told to need no more: see ``landfall_operator.pods.spark_defaults``."""
+``landfall_operator.objects.rbac``. Spark is told to need no more: see ``landfall_operator.objects.pod_templates.spark_defaults``."""
 
 
 @dataclass(frozen=True, slots=True)

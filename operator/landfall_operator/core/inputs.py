@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from landfall_operator.merge import Json
-from landfall_operator.names import DIGEST_ANNOTATION, FINALIZER
-from landfall_operator.observe import Driver, Observed, Report
-from landfall_operator.reading import driver_of
-from landfall_operator.scaling import Sample
-from landfall_operator.stock import Kept, Key, Resource
+from landfall_operator.core.autoscaler import Sample
+from landfall_operator.core.cache import Kept, Key, Resource
+from landfall_operator.core.parsing import driver_of
+from landfall_operator.core.snapshot import Driver, Observed, Report
+from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER
+from landfall_operator.objects.overlay import Json
 
 Owned = Mapping[tuple[str, str], Kept]
 

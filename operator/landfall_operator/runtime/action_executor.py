@@ -17,8 +17,8 @@ from typing import Any, ParamSpec, TypeVar, assert_never
 
 from landfall.api.contract import HandOver, TakeOver, WantExecutors
 from landfall.errors import Retry
-from landfall_operator import manifests, names
-from landfall_operator.actions import (
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.actions import (
     Action,
     Announce,
     Apply,
@@ -33,13 +33,13 @@ from landfall_operator.actions import (
     Remember,
     ScaleDriver,
 )
-from landfall_operator.drivers import Denied, Drivers, Unheard
-from landfall_operator.events import Events
-from landfall_operator.kube import Absent, Conflict, Kube
-from landfall_operator.manifests import Owner
-from landfall_operator.merge import Json
-from landfall_operator.status import GroupStatus
-from landfall_operator.stock import GROUP, Kept, Key, Resource, Stock
+from landfall_operator.core.cache import GROUP, Kept, Key, Resource, Stock
+from landfall_operator.objects import manifests, names
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.driver_client import Denied, Drivers, Unheard
+from landfall_operator.runtime.event_recorder import Events
+from landfall_operator.runtime.kube_client import Absent, Conflict, Kube
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any
 import kopf
 from kubernetes.client import Configuration
 
-from landfall_operator import names
-from landfall_operator.kube import KINDS, Kind, Kube
-from landfall_operator.stock import GROUP, Key, Stock
+from landfall_operator.core.cache import GROUP, Key, Stock
+from landfall_operator.objects import names
+from landfall_operator.runtime.kube_client import KINDS, Kind, Kube
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,8 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import Status
 from landfall.api.spec import ConsumerGroup
-from landfall_operator import names, scaling
-from landfall_operator.conditions import ConditionType, Phase, Reason
-from landfall_operator.course import Course
-from landfall_operator.health import conditions
-from landfall_operator.observe import FRESH, Observed, Record, Report
-from landfall_operator.status import (
+from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.status import (
     AutoscalingStatus,
     CommitsStatus,
     Condition,
@@ -29,7 +25,12 @@ from landfall_operator.status import (
     Stage,
     Worst,
 )
-from landfall_operator.texts import aged, count_text, rough, shortened, time_text
+from landfall_operator.core import autoscaler
+from landfall_operator.core.desired_state import Course
+from landfall_operator.core.snapshot import FRESH, Observed, Record, Report
+from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
+from landfall_operator.objects import names
+from landfall_operator.reporting.conditions import conditions
 
 WORST = 5
 """Topic partitions that are named."""
@@ -143,7 +144,7 @@ def _seconds_text(seconds: int, age: timedelta) -> str:
 
 
 def _eta(observed: Observed, status: Status) -> int | None:
-    seen = scaling.load(observed.samples) if observed.samples else None
+    seen = autoscaler.load(observed.samples) if observed.samples else None
     if seen is None or status.overdue_seconds <= 0 or seen.landing <= seen.arriving:
         return None
     return rough(status.lag_records / (seen.landing - seen.arriving))
@@ -165,7 +166,7 @@ def _commits(status: Status) -> CommitsStatus:
 
 
 def _rate(observed: Observed) -> RateStatus | None:
-    seen = scaling.load(observed.samples) if observed.samples else None
+    seen = autoscaler.load(observed.samples) if observed.samples else None
     return RateStatus(arriving=rough(seen.arriving), landing=rough(seen.landing)) if seen else None
 
 

@@ -23,7 +23,7 @@ from landfall.api.contract import (
     WantExecutors,
 )
 from landfall.errors import Retry
-from landfall_operator.metrics import Metrics
+from landfall_operator.runtime.metrics import Metrics
 
 SECONDS = 3.0
 LARGEST = 64 * 2**20

@@ -19,8 +19,9 @@ from itertools import chain
 
 from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup
-from landfall_operator import manifests, names
-from landfall_operator.actions import (
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status import Stage
+from landfall_operator.core.actions import (
     Action,
     Announce,
     Apply,
@@ -35,14 +36,13 @@ from landfall_operator.actions import (
     Remember,
     ScaleDriver,
 )
-from landfall_operator.announcements import announcement
-from landfall_operator.course import Course, course
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.manifests import Owner
-from landfall_operator.merge import Json
-from landfall_operator.observe import Driver, Observed
-from landfall_operator.pods import Site, account_of
-from landfall_operator.status import Stage
+from landfall_operator.core.desired_state import Course, course
+from landfall_operator.core.snapshot import Driver, Observed
+from landfall_operator.objects import manifests, names
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import Site, account_of
+from landfall_operator.reporting.event_texts import announcement
 
 HISTORY = 10
 """Specs that are remembered."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.errors import Fenced, LandfallError
-from landfall_operator.kube import Absent, Conflict, Kube, Refused
-from landfall_operator.merge import Json
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.kube_client import Absent, Conflict, Kube, Refused
 
 log = logging.getLogger(__name__)
 

@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from landfall.errors import LandfallError
-from landfall_operator import gather
-from landfall_operator.actions import Action, Announce, Apply, Intend
-from landfall_operator.announcements import changes
-from landfall_operator.apply import Hands, Target, difference
-from landfall_operator.course import MOVING, Course, course
-from landfall_operator.decide import decide
-from landfall_operator.drivers import Drivers
-from landfall_operator.kube import Absent, Conflict, Refused
-from landfall_operator.merge import Json
-from landfall_operator.metrics import Metrics, Picture
-from landfall_operator.names import control_name
-from landfall_operator.observe import Observed, measured
-from landfall_operator.pods import Site
-from landfall_operator.reading import report_of
-from landfall_operator.report import report, worth_writing
-from landfall_operator.scaling import Sample
-from landfall_operator.status import GroupStatus
-from landfall_operator.stock import Key, Resource, Stock
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core import inputs
+from landfall_operator.core.actions import Action, Announce, Apply, Intend
+from landfall_operator.core.autoscaler import Sample
+from landfall_operator.core.cache import Key, Resource, Stock
+from landfall_operator.core.decide import decide
+from landfall_operator.core.desired_state import MOVING, Course, course
+from landfall_operator.core.parsing import report_of
+from landfall_operator.core.snapshot import Observed, measured
+from landfall_operator.objects.names import control_name
+from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import Site
+from landfall_operator.reporting.event_texts import changes
+from landfall_operator.reporting.group_status import report, worth_writing
+from landfall_operator.runtime.action_executor import Hands, Target, difference
+from landfall_operator.runtime.driver_client import Drivers
+from landfall_operator.runtime.kube_client import Absent, Conflict, Refused
+from landfall_operator.runtime.metrics import Metrics, Picture
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Memory:
         decided: whether a pass was made since the operator started.
     """
 
-    told: dict[str, gather.Told] = field(default_factory=dict)
+    told: dict[str, inputs.Told] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=deque)
     wrote: float = float("-inf")
     refused: str = ""
@@ -126,7 +126,7 @@ class Reconciler:
 
     async def _listen(self, key: Key, memory: Memory) -> dict[str, str]:
         """Ask all drivers of a group how they are; returns their addresses by revision."""
-        running = gather.running(self._stock.owned(key))
+        running = inputs.running(self._stock.owned(key))
         looks = 1 if memory.decided else FIRST_LOOKS
         for attempt in range(looks):
             silent = [revision for revision in running if attempt == 0 or revision not in memory.told]
@@ -139,18 +139,18 @@ class Reconciler:
         body = await self._drivers.status(pod["status"]["podIP"])
         said = report_of(body, self._terms.clock()) if body else None
         if said and said.status.revision in {"", revision}:
-            memory.told[revision] = gather.Told(gather.voice(pod), said)
+            memory.told[revision] = inputs.Told(inputs.voice(pod), said)
 
     async def _observe(self, target: Target, memory: Memory) -> Observed:
         now, owned = self._terms.clock(), self._stock.owned(target.key)
-        there = gather.revisions(owned)
+        there = inputs.revisions(owned)
         memory.told = {revision: said for revision, said in memory.told.items() if revision in there}
         active = target.resource.status.rollout.active
         _remember(memory.samples, memory.told.get(active) if active else None, now)
         token = control_name(target.key[1]) if await self._hands.knows_token(target) else ""
         fault = self._fault(target.resource, memory)
-        heard = gather.Heard(now, memory.told, tuple(memory.samples), fault, token)
-        observed = gather.observed(target.key, target.resource, owned, heard)
+        heard = inputs.Heard(now, memory.told, tuple(memory.samples), fault, token)
+        observed = inputs.observed(target.key, target.resource, owned, heard)
         self._count_troubles(target.key, observed, memory)
         return observed
 
@@ -241,7 +241,7 @@ def _picture(before: Picture | None, observed: Observed, chosen: Course, told: G
     )
 
 
-def _remember(samples: deque[Sample], said: gather.Told | None, now: datetime) -> None:
+def _remember(samples: deque[Sample], said: inputs.Told | None, now: datetime) -> None:
     """Keep what a fresh answer measures."""
     sample = measured(said.report) if said else None
     if sample and (not samples or sample.time - samples[-1].time >= SAMPLED):

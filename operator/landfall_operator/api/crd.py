@@ -1,4 +1,4 @@
-"""The ``CustomResourceDefinition``, made from the models: ``python -m landfall_operator.crd > crds/…`` (``make crds``).
+"""The ``CustomResourceDefinition``, made from the models: ``python -m landfall_operator.api.crd > crds/…`` (``make crds``).
 
 What the models check field by field is in the schema; what takes two fields, or the object as it was before, is a CEL rule
 here. The rest (a regular expression that does not compile, an unknown time zone) only the operator can tell, and does so
@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from landfall.api.spec import GroupSpec
-from landfall_operator.status import GroupStatus
-from landfall_operator.structural import Schema, explained, rule, structural, without_defaults
+from landfall_operator.api.schema import Schema, explained, rule, structural, without_defaults
+from landfall_operator.api.status import GroupStatus
 
 GROUP = "landfall.dev"
 VERSION = "v1alpha1"
@@ -21,7 +21,7 @@ KIND = "ConsumerGroup"
 PLURAL = "consumergroups"
 LONGEST_NAME = 40
 
-HEADER = "# Made by `make crds` from landfall.api.spec and landfall_operator.status: change those.\n"
+HEADER = "# Made by `make crds` from landfall.api.spec and landfall_operator.api.status: change those.\n"
 
 COLUMNS = (
     ("Phase", "string", ".status.phase", "What the group is doing", 0),

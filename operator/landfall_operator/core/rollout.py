@@ -1,6 +1,6 @@
 """How a group gets from one driver to the next, as one table: in this stage, if this holds, that stage is next.
 
-A stage says what should be there (which drivers, asked for what: ``landfall_operator.decide``), an event says what is. In a
+A stage says what should be there (which drivers, asked for what: ``landfall_operator.core.decide``), an event says what is. In a
 row the order is the priority: deleting comes before suspending, and both before anything else. What a row does not name
 does not matter there. A stage is written into the status before anything of it is done, so an operator that died anywhere
 goes on from what it reads and sees.
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from landfall_operator.status import Rejected, RolloutStatus, Stage, whole_seconds
+from landfall_operator.api.status import Rejected, RolloutStatus, Stage, whole_seconds
 
 
 class Event(StrEnum):

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError
-from landfall_operator.kube import Busy, Conflict
-from landfall_operator.metrics import Metrics
-from landfall_operator.stock import Key
+from landfall_operator.core.cache import Key
+from landfall_operator.runtime.kube_client import Busy, Conflict
+from landfall_operator.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall_operator.conditions import Reason
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.scaling import Sample
-from landfall_operator.status import GroupStatus
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.autoscaler import Sample
 
 FRESH = timedelta(seconds=45)
 """How long a driver's numbers count as its present ones: three polls."""

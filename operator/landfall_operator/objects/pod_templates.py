@@ -19,9 +19,9 @@ from datetime import timedelta
 from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, HTTP_PORT, REVISION
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import quantity
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.merge import Json, merged, overlay
-from landfall_operator.names import DIGEST_ANNOTATION, control_name, driver_name, labels, revision_name
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.objects.names import DIGEST_ANNOTATION, control_name, driver_name, labels, revision_name
+from landfall_operator.objects.overlay import Json, merged, overlay
 
 MIB = 2**20
 HEAP = 512 * MIB

@@ -22,8 +22,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall import __version__
-from landfall_operator.conditions import Phase
-from landfall_operator.status import GroupStatus
+from landfall_operator.api.reasons import Phase
+from landfall_operator.api.status import GroupStatus
 
 Family = GaugeMetricFamily | CounterMetricFamily
 

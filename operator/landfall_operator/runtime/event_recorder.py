@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime
 
-from landfall_operator import names
-from landfall_operator.actions import Announce
-from landfall_operator.kube import Conflict, Kube
-from landfall_operator.manifests import Owner
-from landfall_operator.merge import Json
-from landfall_operator.metrics import Metrics
-from landfall_operator.texts import shortened
+from landfall_operator.core.actions import Announce
+from landfall_operator.humanize import shortened
+from landfall_operator.objects import names
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.kube_client import Conflict, Kube
+from landfall_operator.runtime.metrics import Metrics
 
 LONGEST = 1000
 """Characters of a message; the API server takes 1024."""

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from landfall.api.contract import ExitCode, Status
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall_operator.conditions import Reason
-from landfall_operator.identity import contract_read
-from landfall_operator.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
-from landfall_operator.observe import Driver, Record, Report, Trouble
-from landfall_operator.status import GroupStatus
-from landfall_operator.texts import shortened
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import contract_read
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.snapshot import Driver, Record, Report, Trouble
+from landfall_operator.humanize import shortened
+from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
 
 Json = Mapping[str, Any]
 

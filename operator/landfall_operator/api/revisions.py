@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall_operator.classify import Change, leaves, weight
+from landfall_operator.api.change_impact import Change, leaves, weight
 
 
 def revision_of(group: ConsumerGroup) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
-from landfall_operator.merge import Json
-from landfall_operator.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
-from landfall_operator.reading import contract_of, record_of, status_of
-from landfall_operator.status import GroupStatus
-from landfall_operator.validity import clash, parsed
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.validation import clash, parsed
+from landfall_operator.core.parsing import contract_of, record_of, status_of
+from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
+from landfall_operator.objects.overlay import Json
 
 Key = tuple[str, str]
 """Namespace and name of a group."""

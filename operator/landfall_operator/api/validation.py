@@ -1,6 +1,6 @@
 """Whether what a user wrote can be run: by the model, by its name, and beside the other groups. Pure.
 
-The API server refuses most of it before (``landfall_operator.crd``); this is for what it cannot tell, and for objects that are
+The API server refuses most of it before (``landfall_operator.api.crd``); this is for what it cannot tell, and for objects that are
 older than a rule.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
-from landfall_operator.crd import LONGEST_NAME
+from landfall_operator.api.crd import LONGEST_NAME
 
 _NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 

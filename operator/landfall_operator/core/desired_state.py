@@ -11,13 +11,13 @@ from datetime import timedelta
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall_operator.classify import Difference, difference
-from landfall_operator.conditions import Reason
-from landfall_operator.identity import digest_of, revision_of
-from landfall_operator.observe import HOLDING, Driver, Observed
-from landfall_operator.rollout import Event, advanced, happening
-from landfall_operator.scaling import Scaling, ScalingReason, bounded, scale
-from landfall_operator.status import PlanStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.api.change_impact import Difference, difference
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.core.autoscaler import Scaling, ScalingReason, bounded, scale
+from landfall_operator.core.rollout import Event, advanced, happening
+from landfall_operator.core.snapshot import HOLDING, Driver, Observed
 
 CRASHES = 3
 """Restarts of a container that make a crash loop, if it does not land in between."""

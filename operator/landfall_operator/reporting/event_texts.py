@@ -6,12 +6,12 @@ There is one per step of its rollout, and one per change of a condition that is 
 from collections.abc import Iterator
 from typing import Literal
 
-from landfall_operator.actions import Announce
-from landfall_operator.conditions import GOOD_NEWS, ConditionType, Reason
-from landfall_operator.course import Course
-from landfall_operator.observe import Observed
-from landfall_operator.rollout import Event
-from landfall_operator.status import Condition, GroupStatus
+from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.status import Condition, GroupStatus
+from landfall_operator.core.actions import Announce
+from landfall_operator.core.desired_state import Course
+from landfall_operator.core.rollout import Event
+from landfall_operator.core.snapshot import Observed
 
 Announcement = tuple[Literal["Normal", "Warning"], str, str]
 

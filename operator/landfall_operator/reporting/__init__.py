@@ -1,0 +1,1 @@
+"""What the operator says about a group: status, conditions, event texts. Pure."""
