@@ -25,7 +25,7 @@ from landfall.api.contract import (
 from landfall.cli import group_file
 from landfall.driver.http.control import Control
 from landfall.driver.run import Options, run_group
-from landfall.driver.termination_message import LastWords
+from landfall.driver.termination_message import TerminationMessage
 from landfall.errors import Reason, Retry, Stalled
 from landfall.logs import log_as_json
 
@@ -35,7 +35,7 @@ log = logging.getLogger("landfall.main")
 def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitCode:
     """Run the group until it is drained, fenced or stalled."""
     log_as_json()
-    last = LastWords(Path(arguments.termination_file))
+    last = TerminationMessage(Path(arguments.termination_file))
     try:
         group = group_file.load(Path(environment[GROUP_FILE]), environment)
         return last.of(run_group(group, _options(arguments, environment), last.note))

@@ -18,7 +18,7 @@ import stamina
 
 from landfall import ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
-from landfall.ledger import Header, Holding, Record, State, object_names
+from landfall.ledger import Header, LaneOwnership, Record, State, object_names
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store import Created, Slots
 
@@ -57,9 +57,9 @@ class Lane:
         with ThreadPoolExecutor(FETCHES) as pool:
             for seq, key, body in _ahead(pool, self.slots.read, keys, start):
                 if key != self.slot_key(seq):
-                    raise ledger.broken(seq, f"missing: the next one there is {key}")
+                    raise ledger.ledger_error(seq, f"missing: the next one there is {key}")
                 if body is None:
-                    raise ledger.broken(seq, "listed, but gone when read")
+                    raise ledger.ledger_error(seq, "listed, but gone when read")
                 yield seq, body
 
     def read(self) -> State:
@@ -100,7 +100,7 @@ def _ahead(
 
 
 @dataclass(frozen=True, slots=True)
-class Opener:
+class OpenRequest:
     """Who opens a lane.
 
     Attributes:
@@ -133,7 +133,7 @@ class LaneWriter:
     def open(
         cls,
         lane: Lane,
-        opener: Opener,
+        opener: OpenRequest,
         clock: Clock,
         on_retry: OnRetry = lambda _: None,
         state: State | None = None,
@@ -155,11 +155,11 @@ class LaneWriter:
             if opened := cls.open_after(lane, state, opener, clock, on_retry):
                 return opened
             state = lane.follow(state)
-        raise ledger.broken(state.seq + 1, f"lost to others {OPENING_TRIES} times while opening")
+        raise ledger.ledger_error(state.seq + 1, f"lost to others {OPENING_TRIES} times while opening")
 
     @classmethod
     def open_after(
-        cls, lane: Lane, state: State, opener: Opener, clock: Clock, on_retry: OnRetry
+        cls, lane: Lane, state: State, opener: OpenRequest, clock: Clock, on_retry: OnRetry
     ) -> "LaneWriter | None":
         """The same, if ``state`` is the lane's last; None if somebody else has written since, and nothing happened."""
         header = Header(
@@ -199,7 +199,7 @@ class LaneWriter:
         state = self.state
         return self._lane.follow(state).epoch != state.epoch
 
-    def overtaken(self, read: Read) -> str:
+    def newer_owner(self, read: Read) -> str:
         """Who has opened the lane since, by what ``read`` finds in the slot after our last; empty if nobody. From any thread.
 
         Of our own record, whose answer may be under way or lost, the bytes tell that it is ours; what is no OPEN is left for
@@ -211,7 +211,7 @@ class LaneWriter:
         state = self.state
         seq = state.seq + 1
         body = read(self._lane.slot_key(seq))
-        if body is None or state.holding is not Holding.HELD:
+        if body is None or state.holding is not LaneOwnership.HELD:
             return ""
         try:
             record = ledger.decode(seq, body)
@@ -265,7 +265,7 @@ def _taken(seq: int, body: bytes) -> str:
     return f"ledger slot {seq} was taken by epoch {header.epoch}, writer {header.writer}"
 
 
-def claim(slots: Slots, owner: str) -> None:
+def claim_output_root(slots: Slots, owner: str) -> None:
     """Make an output root this group's own.
 
     Raises:

@@ -26,7 +26,7 @@ STAGGER = 0.2
 """The largest share of ``maxAge`` by which a topic partition is due early."""
 FIRST_OFFSETS = 100_000
 """Offsets taken of a topic partition that nothing is known about: a wrong guess costs no more than this."""
-STRETCH = 10
+ESTIMATE_TRUST_FACTOR = 10
 """How many times what was landed before an estimate is trusted for."""
 BINS_PER_SLOT = 3
 """More tasks than slots, so that a slot that got an easy one takes another."""
@@ -36,7 +36,7 @@ MOST_SLICE_SECONDS = 300.0
 """What is lost with a task is read again: no slice is worth more work than this."""
 SLICE_SECONDS = 0.02
 """What a slice costs however short it is: the first fetch, the upload's begin and end."""
-MEMORY_OFFSETS = 20_000
+ESTIMATE_WINDOW_OFFSETS = 20_000
 """Past offsets outweigh new ones up to this many: a full slice is believed at once, a handful of records hardly."""
 PRIOR_OFFSETS = 1_000
 """What the fall-back is worth, in offsets, when a topic partition is learned for the first time."""
@@ -97,8 +97,8 @@ class Estimate:
     offsets: int = 0
 
     def learn(self, seen: "Estimate") -> "Estimate":
-        """The weighted mean of both, the past weighing at most ``MEMORY_OFFSETS``."""
-        past = min(max(self.offsets, PRIOR_OFFSETS), MEMORY_OFFSETS)
+        """The weighted mean of both, the past weighing at most ``ESTIMATE_WINDOW_OFFSETS``."""
+        past = min(max(self.offsets, PRIOR_OFFSETS), ESTIMATE_WINDOW_OFFSETS)
         gain = seen.offsets / (past + seen.offsets)
         return Estimate(
             self.landed_bytes + gain * (seen.landed_bytes - self.landed_bytes),
@@ -166,7 +166,7 @@ class Capacity:
     slots: int
     most_bytes: int
     busy: Collection[TopicPartition] = frozenset()
-    alone: Collection[TopicPartition] = frozenset()
+    isolated: Collection[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,22 +217,22 @@ def plan(
         for b in backlogs
         if b.topic_partition not in capacity.busy and (is_due(b, policy, sizes) or (flush and len(b.offsets) > 0))
     ]
-    pressed_first = sorted(due, key=lambda b: (-_pressure(b, policy), b.topic_partition))
+    pressed_first = sorted(due, key=lambda b: (-_overdue_by(b, policy), b.topic_partition))
     if not pressed_first:
         return None
-    company = _company(pressed_first, capacity.alone)
+    company = _eligible(pressed_first, capacity.isolated)
     pieces = [list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes)) for b in company]
     return Round(_pack(_chosen(pieces, capacity), capacity.slots))
 
 
-def _pressure(backlog: Backlog, policy: Policy) -> timedelta:
+def _overdue_by(backlog: Backlog, policy: Policy) -> timedelta:
     return backlog.age - policy.for_topic(backlog.topic_partition.topic).max_age
 
 
-def _company(pressed_first: list[Backlog], alone: Collection[TopicPartition]) -> list[Backlog]:
-    if pressed_first[0].topic_partition in alone:
+def _eligible(pressed_first: list[Backlog], isolated: Collection[TopicPartition]) -> list[Backlog]:
+    if pressed_first[0].topic_partition in isolated:
         return pressed_first[:1]
-    return [b for b in pressed_first if b.topic_partition not in alone]
+    return [b for b in pressed_first if b.topic_partition not in isolated]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class _Piece:
 def _cut(backlog: Backlog, limits: Limits, sizes: Sizes) -> Iterator[_Piece]:
     """Slices of nearly equal length, about ``max_bytes`` landed each, from the checkpoint as far as the estimate is trusted."""
     tp, estimate = backlog.topic_partition, sizes.of(backlog.topic_partition)
-    trusted = max(FIRST_OFFSETS, STRETCH * estimate.offsets)
+    trusted = max(FIRST_OFFSETS, ESTIMATE_TRUST_FACTOR * estimate.offsets)
     start, end = backlog.offsets.start, min(backlog.offsets.end, backlog.offsets.start + trusted)
     pieces = max(
         round((end - start) * estimate.landed_bytes / limits.max_bytes),

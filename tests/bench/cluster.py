@@ -14,7 +14,7 @@ from statistics import median
 
 from dev.servers.server import STATE
 from dev.tour.place import Place
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit, Open
 from tests.support.operated import NAME, Operated, events_arriving
 from tests.support.stack import Stack
@@ -87,7 +87,7 @@ def _hand_overs(group: Operated) -> Iterator[Row]:
 def _pauses(group: Operated, *, over: bool) -> list[float]:
     """Seconds from a commit to the next one, of the same generation or of two."""
     generation, commits = 0, []
-    for record in Opened(group.scene.group(NAME), group.scene.store()).records():
+    for record in GroupStore(group.scene.group(NAME), group.scene.store()).records():
         match record:
             case Open():
                 generation = record.generation

@@ -48,7 +48,7 @@ class _Line(msgspec.Struct):
     ranges: Ranges
 
 
-class Book:
+class ProducerLedger:
     """Written by many threads; ``flush`` puts down what came since."""
 
     def __init__(self, path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit
 from landfall.ledger.object_names import ledger_prefix, slot_key
 from tests.chaos import landed
@@ -27,7 +27,7 @@ def commit_times(stage: Stage, group: str) -> list[float]:
     scene = stage.groups[group].scene
     stamps = scene.bucket.stamps()
     assert any(key.startswith(ledger_prefix(NAME, LANE)) for key in stamps)
-    records = Opened(scene.group(NAME), scene.store()).records()
+    records = GroupStore(scene.group(NAME), scene.store()).records()
     seqs = [record.header.seq for record in records if isinstance(record, Commit)]
     times = (datetime.fromisoformat(stamps[slot_key(NAME, LANE, seq)][1]) for seq in seqs)
     return [time.timestamp() for time in times]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.book import Book
+from tests.chaos.book import ProducerLedger
 from tests.chaos.child import Child, listen, say
 from tests.chaos.records import TOPICS
 from tests.chaos.writers import Pace, Plain, Transactional, Writer
@@ -88,7 +88,7 @@ class Load:
 class Producers:
     """All writers of a load."""
 
-    def __init__(self, bootstrap: str, prefix: str, pace: Pace, seed: int, book: Book) -> None:
+    def __init__(self, bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger) -> None:
         """Begin to write."""
         self._book, self._pace = book, pace
         self._writers = list(_writers(bootstrap, prefix, pace, seed, book))
@@ -152,7 +152,7 @@ class Producers:
         )
 
 
-def _writers(bootstrap: str, prefix: str, pace: Pace, seed: int, book: Book) -> Iterator[Writer]:
+def _writers(bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger) -> Iterator[Writer]:
     for topic in TOPICS:
         name = f"{prefix}.{topic.name}"
         share = topic.share / (topic.plain + topic.transactional)
@@ -177,7 +177,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of its dice")
     parser.add_argument("--book", type=Path, required=True, help="file to make")
     chosen = parser.parse_args()
-    book = Book(chosen.book)
+    book = ProducerLedger(chosen.book)
     topics = _make_topics(Broker(chosen.bootstrap), chosen.prefix)
     producers = Producers(chosen.bootstrap, chosen.prefix, Pace(chosen.rate), chosen.seed, book)
     say(topics)

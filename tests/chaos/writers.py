@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.chaos.book import Book, Fate
+from tests.chaos.book import Fate, ProducerLedger
 from tests.chaos.records import Identity, Record, Topic, record
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class Writer:
     name: str
     """The topic's, in full."""
     share: float
-    book: Book
+    book: ProducerLedger
     pace: Pace
     dice: random.Random
     count: Count = field(default_factory=Count)

@@ -1,6 +1,6 @@
 """The real driver loop under every kind of trouble, in an order that a seed decides.
 
-A schedule is a handful of drivers (``Turns``, as in a pod) on one ``MemoryStore`` and one log. At every call of the store or
+A schedule is a handful of drivers (``LaneContender``, as in a pod) on one ``MemoryStore`` and one log. At every call of the store or
 the log the seed may let another thread go on, and may strike the call: the driver is killed before or after it, the answer
 is lost with or without the effect, the effect comes later, perhaps after the driver's death, a lifecycle rule takes the
 upload, the store refuses for good. Between calls it may start a driver, freeze or wake one, tell one to hand over, to take
@@ -26,10 +26,10 @@ import stamina
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli.fsck import examine
-from landfall.cli.group_store import Opened
-from landfall.driver.counters import Tally
-from landfall.driver.handover import Turns
-from landfall.driver.loop import Driver, Parts
+from landfall.cli.group_store import GroupStore
+from landfall.driver.counters import DriverCounters
+from landfall.driver.handover import LaneContender
+from landfall.driver.loop import Driver, DriverDeps
 from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Lane
@@ -125,7 +125,7 @@ class Process(Owner):
         error: what ended it otherwise.
     """
 
-    def __init__(self, name: str, turns: Turns) -> None:
+    def __init__(self, name: str, turns: LaneContender) -> None:
         super().__init__(name)
         self.turns = turns
         self.task: Task | None = None
@@ -148,8 +148,8 @@ class Process(Owner):
         if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
             return f"{self.error.reason}: {self.error}"
         if self.gave_up:
-            return f"it said that it was fenced, and had the lane: {self.turns.tally.message}"
-        message = self.turns.tally.message
+            return f"it said that it was fenced, and had the lane: {self.turns.counters.message}"
+        message = self.turns.counters.message
         return message if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED) else ""
 
 
@@ -277,7 +277,7 @@ class Schedule:
         last = self.start("", until_caught_up=True)
         self.stage.play()
         if last.code is not ExitCode.OK:
-            raise Wrong(f"the last driver ended with {last.code} {last.error}: {last.turns.tally.message}")
+            raise Wrong(f"the last driver ended with {last.code} {last.error}: {last.turns.counters.message}")
         self.judge()
         if any(process.frozen for process in self.processes):
             self.say("who was frozen wakes up")
@@ -359,13 +359,13 @@ class Schedule:
         runner = ReadingRunner(self.store)
         runner.log, runner.dice, runner.read_from = self.log, self.dice, self.read_from
         observer = Observer(self.log, timedelta(0))
-        parts = Parts(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
+        parts = DriverDeps(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
         of = self.of(self.generations if until_caught_up else self.dice.randint(1, self.generations))
-        turns = Turns(
+        turns = LaneContender(
             of,
             self.lane,
             parts,
-            Tally(self.clock()),
+            DriverCounters(self.clock()),
             lambda _: None,
             revision=self.dice.choice(REVISIONS) if revision is None else revision,
             until_caught_up=until_caught_up,
@@ -387,7 +387,7 @@ class Schedule:
                 process.gave_up = self.lane.read().writer.startswith(f"{process.name}-")
 
     def _look(self, process: Process) -> None:
-        """What ``Lookout`` does, for as long as the driver is there."""
+        """What ``StoreMonitor`` does, for as long as the driver is there."""
         while not process.ended:
             self.stage.wait(lambda: process.ended or self.dice.random() < self.luck.looks, idle=True)
             with suppress(LandfallError):
@@ -539,7 +539,7 @@ class Schedule:
         yield from self._unaccounted(landed, skipped)
         yield from self.store.changed
         yield from (f"{p.name}: {p.went_wrong}" for p in self.processes if p.went_wrong)
-        report = examine(Opened(self.of(1), self.store), deep=False)
+        report = examine(GroupStore(self.of(1), self.store), deep=False)
         yield from map(str, report.findings)
         if report.waiting:
             yield f"{report.waiting} decided uploads wait"

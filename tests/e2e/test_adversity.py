@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from landfall.ledger import Holding
+from landfall.ledger import LaneOwnership
 from tests.support.audit import events
 from tests.support.operated import NAME, SOUND, Operated, events_arriving
 from tests.support.stack import CHART, Stack
@@ -45,7 +45,7 @@ def test_a_node_is_drained_and_comes_back(group: Operated, topic: str) -> None:
     with events_arriving(group.scene, topic), cordoned(group, node):
         pods = f"--pod-selector=landfall.dev/group={NAME}"
         group.cluster.kubectl("drain", node, pods, "--force", "--delete-emptydir-data", "--timeout=300s")
-        assert group.ledger().holding is Holding.YIELDED
+        assert group.ledger().holding is LaneOwnership.YIELDED
         group.wait_for_condition("Ready", "False", "Unschedulable")
 
     group.wait_for_condition("Ready", "True", "AsExpected")
@@ -125,7 +125,7 @@ def test_a_suspended_group_goes_on_where_it_stopped(group: Operated, topic: str)
     group.change(state="Suspended")
     group.wait_for_phase("Suspended")
     group.wait(lambda: not group.pods("driver") and not group.pods("executor"), "its pods are gone")
-    assert group.ledger().holding is Holding.YIELDED
+    assert group.ledger().holding is LaneOwnership.YIELDED
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
     group.change(state="Running")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.ledger import Holding
+from landfall.ledger import LaneOwnership
 from tests.support.audit import data_keys, events
 from tests.support.cluster import Refused
 from tests.support.operated import SOUND, Operated, events_arriving
@@ -103,7 +103,7 @@ def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: Operated, top
 
     group.wait(lambda: group.kubectl("get", "consumergroups", "-o", "name") == "", "the group is gone")
     group.wait(lambda: group.kubectl("get", "pods", "-o", "name") == "", "its pods are gone")
-    assert group.ledger().holding is Holding.YIELDED
+    assert group.ledger().holding is LaneOwnership.YIELDED
     assert (group.audit(), group.scene.findings()) == SOUND
 
 

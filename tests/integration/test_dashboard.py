@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from dev.tools import promtool
-from landfall.driver.counters import Tally
+from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import RateStatus
 from landfall_operator.core.desired_state import course
@@ -61,7 +61,7 @@ def driver(world: World) -> CollectorRegistry:
     """What a driver exposes that has landed, failed and found bad records."""
     told = world.observe().drivers.popitem()[1].report
     assert told
-    tally = Tally(
+    counters = DriverCounters(
         START,
         commits=3,
         objects=9,
@@ -71,7 +71,7 @@ def driver(world: World) -> CollectorRegistry:
         failures_by_reason={"StoreUnavailable": 1},
     )
     registry = CollectorRegistry()
-    registry.register(StatusCollector(lambda: (told.status, tally)))
+    registry.register(StatusCollector(lambda: (told.status, counters)))
     return registry
 
 

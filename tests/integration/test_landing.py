@@ -334,8 +334,8 @@ def lose_an_upload(scene: Scene, context: SparkContext) -> str:
 def recover(scene: Scene, context: SparkContext) -> Landing:
     """Land all there is, with a store that believes in a loss at once."""
     group = scene.group()
-    impatient = S3Store(scene.bucket.name, "", group.spec.output.s3, pauses=(0.1,))
-    recovering = Landing(group, context, impatient).start()
+    fail_fast = S3Store(scene.bucket.name, "", group.spec.output.s3, pauses=(0.1,))
+    recovering = Landing(group, context, fail_fast).start()
     recovering.end()
     return recovering
 

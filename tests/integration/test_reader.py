@@ -15,7 +15,7 @@ from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
 LARGE = 10_000_000
-PATIENCE, HASTE = timedelta(seconds=120), timedelta(seconds=8)
+PATIENCE, RETRY_INTERVAL = timedelta(seconds=120), timedelta(seconds=8)
 """How long a reader waits for what is there, and for what never comes: a busy broker takes seconds, too."""
 
 
@@ -29,7 +29,7 @@ def reader(kafka: Broker) -> Iterator[KafkaReader]:
 @pytest.fixture
 def hasty(kafka: Broker) -> Iterator[KafkaReader]:
     """Gives a range up before a test does."""
-    made = reader_of(kafka, patience=HASTE)
+    made = reader_of(kafka, patience=RETRY_INTERVAL)
     yield made
     made.close()
 

@@ -21,7 +21,7 @@ from dev.servers.server import Kind, Server
 from landfall import cli
 from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
-from landfall.lane import claim
+from landfall.lane import claim_output_root
 from landfall.store.urls import open_store
 from tests.support.audit import EXACT, events
 from tests.support.kafka import Broker
@@ -92,7 +92,7 @@ def test_sigterm_drains_and_hands_over(scene: Scene, processes: Processes, conte
 def test_two_groups_on_one_output_root_are_refused(
     scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    claim(open_store(scene.group("first").spec.output), "default/first")
+    claim_output_root(open_store(scene.group("first").spec.output), "default/first")
 
     code = cli.main(["run", str(scene.file(tmp_path, name="second"))])
 

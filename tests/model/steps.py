@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from landfall import ledger
 from landfall.driver.decide import membership
 from landfall.errors import Stalled
-from landfall.ledger import Holding
+from landfall.ledger import LaneOwnership
 from landfall.source import Topic
 from tests.model.bucket import Bucket, fates
 from tests.model.chain import ADD, COMMIT, DROP, OPEN, REPAIR, TP, YIELD, Chains, Entry, Made, Slot, bits
@@ -79,7 +79,7 @@ class Steps:
 
     def _may_open(self, w: World, d: int) -> bool:
         revision = self._revision(d)
-        return not revision or self.chains.views[w.tip].state.is_free_for(revision)
+        return not revision or self.chains.views[w.tip].state.can_open(revision)
 
     def _revision(self, d: int) -> str:
         return self.scope.revisions[d] if d < len(self.scope.revisions) else ""
@@ -159,7 +159,7 @@ class Steps:
             return
         if self.scope.recreated and self.rules.asks_for_the_topic_id:
             state = self.chains.views[me.view].state
-            if membership.strangers(state, [TP], {TP.topic: f"life-{w.life}"}):
+            if membership.recreated_topics(state, [TP], {TP.topic: f"life-{w.life}"}):
                 gone = _with(w, d, me._replace(flight=-1, seen=w.life))
                 yield (
                     Told(d, "sees that the topic was recreated and gives up", me.flight),
@@ -246,7 +246,7 @@ class Steps:
         if slot.entry.kind == OPEN:
             me = me._replace(doubt=-1, view=w.tip, at=At.OPENING if self._may_open(w, d) else At.WAITING)
             return Told(d, "is too late, and reads again, for", slot=slot.number), _with(w, d, me), None
-        if self.rules.heeds_the_fence or self.chains.views[w.tip].state.holding is Holding.YIELDED:
+        if self.rules.heeds_the_fence or self.chains.views[w.tip].state.holding is LaneOwnership.YIELDED:
             gone, harm = self.store.abort(_with(w, d, OUT), 1 << me.flight if me.flight >= 0 else 0)
             return Told(d, "is fenced, gives its round up and stops, trying", slot=slot.number), gone, harm
         me = me._replace(doubt=-1, view=w.tip)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.audit import rows
-from landfall.audit.route_evaluator import Places
+from landfall.audit.route_evaluator import RouteEvaluator
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Sorter
@@ -157,7 +157,7 @@ def test_a_record_belongs_where_it_is_put(
     for partition, landed in Sorter.of(group).sort(of_messages(CLICKS, messages)).outputs:
         put |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
-    places = Places.of(group)
+    places = RouteEvaluator.of(group)
     told = {m.at: places.of_record("clicks", m.held, m.stamp) for m in messages}
 
     # of a record that the writer refused there is nothing to compare
@@ -168,6 +168,6 @@ def test_dates_by_a_layout_are_read_the_same() -> None:
     timestamp = {"field": "t", "unit": "Custom", "format": "%d/%b/%Y %H:%M", "timezone": "Europe/Berlin"}
     group = spec(decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"})
 
-    told = Places.of(group).of_record("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
+    told = RouteEvaluator.of(group).of_record("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
 
     assert told == "dt=2025-12-31/hr=23"

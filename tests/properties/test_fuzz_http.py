@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
-from landfall.driver.http.control import Control, Listener, serve_control
-from landfall.driver.http.server import Board, serve
+from landfall.driver.http.control import Control, ControlHandler, serve_control
+from landfall.driver.http.server import StatusBoard, serve
 
 NEVER_MIND = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"
@@ -58,7 +58,7 @@ def sent(server: ThreadingHTTPServer, request: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def status() -> Iterator[ThreadingHTTPServer]:
-    server = serve(Board(lambda: datetime(2026, 11, 21, tzinfo=UTC)), "127.0.0.1", 0)
+    server = serve(StatusBoard(lambda: datetime(2026, 11, 21, tzinfo=UTC)), "127.0.0.1", 0)
     yield server
     server.shutdown()
 
@@ -73,7 +73,7 @@ def control(heard: list[object], tmp_path_factory: pytest.TempPathFactory) -> It
     token: Path = tmp_path_factory.mktemp("token") / "token"
     token.write_text(TOKEN)
     server = serve_control(
-        Control(token, "127.0.0.1", 0), Listener(heard.append, heard.append, lambda: heard.append("open"))
+        Control(token, "127.0.0.1", 0), ControlHandler(heard.append, heard.append, lambda: heard.append("open"))
     )
     yield server
     server.shutdown()

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.audit import Account, rows
+from landfall.audit import PartitionResult, rows
 from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
-from landfall.audit.route_evaluator import Cannot, Places
+from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind
@@ -256,7 +256,7 @@ def _audited(
         )
         objects.append(Landed(place, read.offsets, read.hashes))
     logged = _logged(made, tp, list(found), letters, codes)
-    account = Account()
+    account = PartitionResult()
     judge(logged, objects, Rules(way.hash_of is not None, landed.filtered), account)
     return {
         name: value
@@ -270,8 +270,8 @@ def _logged(
 ) -> Logged:
     way = rows.rows_of(made.spec)
     try:
-        places: Places | None = Places.of(made.spec)
-    except Cannot:
+        places: RouteEvaluator | None = RouteEvaluator.of(made.spec)
+    except RouteNotSupported:
         places = None
     hashes, at = [], []
     for m in found:

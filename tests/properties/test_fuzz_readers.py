@@ -26,7 +26,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
-from tests.support.book import GROUP, LANE, Book, bodies
+from tests.support.book import GROUP, LANE, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 ANYTHING = st.recursive(
@@ -151,7 +151,7 @@ def test_any_document_is_a_group_or_refused_in_words(document: object) -> None:
 
 def chain() -> list[bytes]:
     """One of each kind of record that a lane writes."""
-    book = Book().open().add(TP)
+    book = SampleLedger().open().add(TP)
     book.commit(book.land(TP, 0, 10)).applied().open(generation=2)
     book.commit(book.land(TP, 10, 30)).applied()
     return bodies(book.store)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Header, Holding, Record, State
+from landfall.ledger import Header, LaneOwnership, Record, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -58,7 +58,7 @@ class Drivers(RuleBasedStateMachine):
         self.writers = 0
 
     def held(self) -> bool:
-        return self.chain.state.holding is Holding.HELD
+        return self.chain.state.holding is LaneOwnership.HELD
 
     @rule()
     def open(self) -> None:

@@ -84,7 +84,7 @@ def test_the_most_pressed_is_in_the_round_and_failed_ones_are_alone(
     oldest = max(b.age for b in free)
 
     assert any(b.age == oldest and b.topic_partition in round_.topic_partitions for b in free)
-    assert len(round_.topic_partitions) == 1 or not round_.topic_partitions & set(capacity.alone)
+    assert len(round_.topic_partitions) == 1 or not round_.topic_partitions & set(capacity.isolated)
 
 
 @given(backlogs, sizes, capacities)

@@ -17,7 +17,7 @@ WRITER = "w1"
 
 
 @dataclass
-class Book:
+class SampleLedger:
     """Appends records; objects hold one line per offset and become visible unless ``complete=False``."""
 
     store: Store = field(default_factory=MemoryStore)
@@ -35,14 +35,14 @@ class Book:
         """Put any bytes into the next slot."""
         self.store.create(object_names.slot_key(GROUP, LANE, self.state.seq + 1), body)
 
-    def open(self, generation: int = 1) -> "Book":
+    def open(self, generation: int = 1) -> "SampleLedger":
         header = Header(
             self.state.seq + 1, self.state.tip, self.state.epoch + 1, WRITER, "t", self.state.applied_through
         )
         self.append(lambda _: ledger.Open(header=header, group=GROUP, lane=LANE, generation=generation, software="0"))
         return self
 
-    def add(self, *tps: TopicPartition, start: int = 0) -> "Book":
+    def add(self, *tps: TopicPartition, start: int = 0) -> "SampleLedger":
         entries = tuple(ledger.Entry(tp, "id", start) for tp in tps)
         self.append(lambda h: ledger.Add(header=h, entries=entries))
         return self
@@ -64,7 +64,7 @@ class Book:
         upload = Upload(key, upload_id, (part,), token)
         return LandedObject(upload, kind, len(offsets), offsets[0], offsets[-1], zlib.crc32(body))
 
-    def commit(self, *slices: LandedSlice, complete: bool = True) -> "Book":
+    def commit(self, *slices: LandedSlice, complete: bool = True) -> "SampleLedger":
         commit = self.committing(*slices)
         self.append(commit)
         if complete:
@@ -77,7 +77,7 @@ class Book:
         token = f"token-{self.state.seq + 1}"
         return lambda h: ledger.Commit(header=h, token=token, slices=slices)
 
-    def applied(self) -> "Book":
+    def applied(self) -> "SampleLedger":
         """Record that everything so far is applied, as the next record of a driver does."""
         applied = self.state.seq
         self.append(lambda h: ledger.Yield(header=replace_header(h, applied), reason="test"))

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import chain
 
 from landfall import ledger
-from landfall.driver.decide.batch_results import judge
-from landfall.driver.in_flight import Flight
+from landfall.driver.decide.batch_results import check_results
+from landfall.driver.in_flight import InFlightBatch
 from landfall.driver.loop import Driver
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Read
@@ -17,12 +17,12 @@ from landfall.ledger.offsets import TopicPartition
 class CompletesFirst(Driver):
     """Objects become visible before the ledger says so."""
 
-    def _land(self, flight: Flight, _: Mapping[TopicPartition, Retry], __: datetime) -> None:
-        verdict = judge(flight.round.slices, flight.results.result(), 1.0)
+    def _land(self, flight: InFlightBatch, _: Mapping[TopicPartition, Retry], __: datetime) -> None:
+        verdict = check_results(flight.round.slices, flight.results.result(), 1.0)
         for landed in chain.from_iterable(s.objects for s in verdict.commit):
             self.parts.store.complete(landed.upload)
         state = self._append(partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit))
-        self._applier.apply(state.seq, ())
+        self._completer.apply(state.seq, ())
 
 
 class PlansBeforeRecovery(Driver):
@@ -35,11 +35,11 @@ class PlansBeforeRecovery(Driver):
 class GivesUpInDoubt(Driver):
     """What was uploaded is given up on any error of the COMMIT that names it."""
 
-    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: Flight) -> ledger.State:
+    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: InFlightBatch) -> ledger.State:
         try:
             return self._append(commit)
         except LandfallError:
-            self._chores.abort_results(flight.results.result())
+            self._housekeeping.abort_results(flight.results.result())
             raise
 
 
@@ -48,7 +48,7 @@ class SweepsThoughFenced(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._chores._is_fenced = lambda: False
+        self._housekeeping._is_fenced = lambda: False
 
 
 class TakesItsOwnForAnothers(Driver):

@@ -19,15 +19,15 @@ from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, inspect
 from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
-from landfall.cli.group_store import Opened
-from landfall.driver.counters import Tally
+from landfall.cli.group_store import GroupStore
+from landfall.driver.counters import DriverCounters
 from landfall.driver.handover import refuse_strangers
-from landfall.driver.loop import Driver, Parts
+from landfall.driver.loop import Driver, DriverDeps
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
-from landfall.driver.status import picture
-from landfall.lane import Lane, LaneWriter, Opener
+from landfall.driver.status import driver_status
+from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
 from landfall.source.kafka import KafkaLog
@@ -122,7 +122,7 @@ class Scene:
 
         Of a task that was killed an upload may stay open until it is swept.
         """
-        report = examine(Opened(self.group(), self.store()), deep=True)
+        report = examine(GroupStore(self.group(), self.store()), deep=True)
         assert report.has_objects, "fsck did not come to the objects"
         audited = self.audited(**spec)
         told = [] if audited.is_whole else [str(audited)]
@@ -187,16 +187,16 @@ class Landing:
         state = lane.read()
         if state.seq < 0:
             refuse_strangers(self.group, store)
-        writer = LaneWriter.open(lane, Opener(uuid4().hex, self.group.spec.generation, "test"), _now, state=state)
+        writer = LaneWriter.open(lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state)
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
         runner = SparkRunner(self.context) if self.context else Here()
-        parts = Parts(store, observer, runner, _now, lambda: uuid4().hex)
-        self.driver = self.kind(self.group, writer, parts, Tally(_now()), self._report, self.until_caught_up)
+        parts = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex)
+        self.driver = self.kind(self.group, writer, parts, DriverCounters(_now()), self._report, self.until_caught_up)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _report(self, driver: Driver) -> None:
-        self.statuses.append(picture(driver, _now()))
+        self.statuses.append(driver_status(driver, _now()))
 
     def _run(self) -> None:
         try:

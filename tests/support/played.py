@@ -132,7 +132,7 @@ class PlayedDriver:
         self.lane.hand_over(self.uid)
         self.phase = Phase.YIELDED
 
-    def hear(self, path: str, document: Json) -> None:
+    def dispatch(self, path: str, document: Json) -> None:
         """Do what it is told."""
         self.told.append(path)
         if path == EXECUTORS_PATH:
@@ -493,7 +493,7 @@ class Kubelet:
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
         if request.headers.get("Authorization") != f"Bearer {driver.token}":
             return web.Response(status=HTTPStatus.UNAUTHORIZED)
-        driver.hear(request.path, told)
+        driver.dispatch(request.path, told)
         return web.Response(status=HTTPStatus.ACCEPTED)
 
 

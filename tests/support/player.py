@@ -1,4 +1,4 @@
-"""A driver process that takes turns on a lane, between twins: ``Turns`` in a thread, that looks at the lane when it is let."""
+"""A driver process that takes turns on a lane, between twins: ``LaneContender`` in a thread, that looks at the lane when it is let."""
 
 import threading
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from itertools import count
 
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import Tally
-from landfall.driver.handover import Turns
-from landfall.driver.loop import Driver, Parts
+from landfall.driver.counters import DriverCounters
+from landfall.driver.handover import LaneContender
+from landfall.driver.loop import Driver, DriverDeps
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
 from landfall.lane import Lane
@@ -46,13 +46,15 @@ class Player:
         name, clock = f"{self.revision}-{next(_names)}", ticking()
         batches = count()
         runner = self.runner or TwinRunner(self.store)
-        parts = Parts(self.store, Observer(self.log, timedelta(0)), runner, clock, lambda: f"{name}-{next(batches)}")
+        parts = DriverDeps(
+            self.store, Observer(self.log, timedelta(0)), runner, clock, lambda: f"{name}-{next(batches)}"
+        )
         lane = Lane(self.store, self.of.metadata.name, LANE)
-        self.turns = Turns(
+        self.turns = LaneContender(
             self.of,
             lane,
             parts,
-            Tally(clock()),
+            DriverCounters(clock()),
             self.statuses.append,
             self.waits_for.append,
             self.revision,

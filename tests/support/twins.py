@@ -11,12 +11,12 @@ from itertools import count
 
 from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.counters import Tally
-from landfall.driver.loop import Driver, Parts
+from landfall.driver.counters import DriverCounters
+from landfall.driver.loop import Driver, DriverDeps
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin, Runner
 from landfall.errors import LandfallError
-from landfall.lane import Lane, LaneWriter, Opener
+from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
@@ -148,10 +148,10 @@ def driver(
 ) -> Driver:
     """The real driver between twins, its ledger opened."""
     names, clock = count(), ticking()
-    lane = LaneWriter.open(Lane(store, of.metadata.name, LANE), Opener(writer, of.spec.generation, "test"), clock)
+    lane = LaneWriter.open(Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock)
     observer = Observer(log, timedelta(0))
-    parts = Parts(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
-    return Driver(of, lane, parts, Tally(clock()), lambda _: None, until_caught_up)
+    parts = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
+    return Driver(of, lane, parts, DriverCounters(clock()), lambda _: None, until_caught_up)
 
 
 def ticking() -> Callable[[], datetime]:

@@ -3,28 +3,28 @@ from dataclasses import replace
 import pytest
 
 from landfall.checks import Finding, Invariant
-from landfall.checks.objects import Named, is_ours, is_proven, judge, judge_bytes, side_by_side, stray
+from landfall.checks.objects import Named, is_ours, is_proven, judge, judge_bytes, merge_by_key, stray
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
-from tests.support.book import Book
+from tests.support.book import SampleLedger
 
 TP = TopicPartition("clicks", 0)
 
 
 @pytest.fixture
-def book() -> Book:
-    return Book().open().add(TP)
+def book() -> SampleLedger:
+    return SampleLedger().open().add(TP)
 
 
 @pytest.fixture
-def named(book: Book) -> Named:
+def named(book: SampleLedger) -> Named:
     landed = book.land(TP, 0, 10)
     book.commit(landed)
     return Named(slot=2, landed=landed.objects[0], applied=True)
 
 
 @pytest.fixture
-def found(book: Book, named: Named) -> ObjectStat:
+def found(book: SampleLedger, named: Named) -> ObjectStat:
     stat = book.store.stat(named.key)
     assert stat is not None
     return stat
@@ -78,7 +78,7 @@ def test_names_and_objects_are_joined_by_their_bytes(named: Named, found: Object
     names = [name("a"), name("b"), name("\uffff"), name("\U00010000")]
     stats = [replace(found, key=key) for key in ("b", "c", "\U00010000")]
 
-    joined = [(n and n.key, s and s.key) for n, s in side_by_side(names, stats)]
+    joined = [(n and n.key, s and s.key) for n, s in merge_by_key(names, stats)]
 
     assert joined == [("a", None), ("b", "b"), (None, "c"), ("\uffff", None), ("\U00010000", "\U00010000")]
 

@@ -5,24 +5,24 @@ from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Un
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
-from tests.support.book import Book, bodies
+from tests.support.book import SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 
 
 @pytest.fixture
-def book() -> Book:
-    book = Book().open().add(TP, start=5)
+def book() -> SampleLedger:
+    book = SampleLedger().open().add(TP, start=5)
     book.commit(book.land(TP, 5, 10))
     book.append(lambda h: ledger.Hole(header=h, piece=Slice(TP, OffsetRange(10, 12)), reason="expired"))
     return book.commit(book.land(TP, 12, 20))
 
 
-def place(book: Book, offset: int, tp: TopicPartition = TP) -> Place:
+def place(book: SampleLedger, offset: int, tp: TopicPartition = TP) -> Place:
     return place_of((ledger.decode(seq, body) for seq, body in enumerate(bodies(book.store))), tp, offset)
 
 
-def test_an_offset_is_in_the_commit_that_read_it(book: Book) -> None:
+def test_an_offset_is_in_the_commit_that_read_it(book: SampleLedger) -> None:
     early, late = place(book, 5), place(book, 19)
 
     assert isinstance(early, Read)
@@ -31,7 +31,7 @@ def test_an_offset_is_in_the_commit_that_read_it(book: Book) -> None:
     assert [o.first_offset for o in late.candidates(19)] == [12]
 
 
-def test_an_offset_can_be_before_behind_or_in_a_hole(book: Book) -> None:
+def test_an_offset_can_be_before_behind_or_in_a_hole(book: SampleLedger) -> None:
     skipped = place(book, 11)
 
     assert place(book, 4) == BeforeStart(5)
@@ -40,11 +40,11 @@ def test_an_offset_can_be_before_behind_or_in_a_hole(book: Book) -> None:
     assert skipped.slot == 3
 
 
-def test_of_an_unknown_topic_partition_nothing_is_known(book: Book) -> None:
+def test_of_an_unknown_topic_partition_nothing_is_known(book: SampleLedger) -> None:
     assert place(book, 0, TopicPartition("orders", 0)) == Unknown()
 
 
-def test_of_a_recreated_topic_the_new_one_counts(book: Book) -> None:
+def test_of_a_recreated_topic_the_new_one_counts(book: SampleLedger) -> None:
     book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
     book.open(generation=2).add(TP)
 

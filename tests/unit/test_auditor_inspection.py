@@ -9,7 +9,7 @@ import pytest
 
 from landfall import ledger
 from landfall.api.spec import parse_group
-from landfall.audit import Account, Unchecked
+from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
@@ -17,11 +17,11 @@ from landfall.ledger import Hole
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.store.file import FileStore
 from tests.support.auditing import MadeLog, Message
-from tests.support.book import GROUP, Book
+from tests.support.book import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
 DAY = 1_795_219_200_000
-"""2026-11-21, where ``Book`` puts everything."""
+"""2026-11-21, where ``SampleLedger`` puts everything."""
 
 
 def message(offset: int) -> Message:
@@ -43,7 +43,7 @@ class Landed:
             }
         )
         self.root = root
-        self.book = Book(FileStore(root)).open().add(TP)
+        self.book = SampleLedger(FileStore(root)).open().add(TP)
 
     def land(self, start: int, end: int, *, applied: bool = True, complete: bool = True) -> None:
         self.book.commit(self.book.land(TP, start, end), complete=complete)
@@ -55,7 +55,7 @@ class Landed:
 
     def told(self, log: MadeLog, **scope: Any) -> dict[str, Any]:
         """What of the topic partition is not nothing."""
-        account = self.audit(log, **scope).accounts.get(("clicks", 0), Account())
+        account = self.audit(log, **scope).accounts.get(("clicks", 0), PartitionResult())
         return {name: value for name, value in asdict(account).items() if value}
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from landfall.audit import Account, Unchecked
+from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
 
 A, B = 0, 1
@@ -20,7 +20,7 @@ def landed(place: int, *offsets: int, known: bool, hashes: dict[int, int] | None
 
 def told(*objects: Landed, logged: Logged = EVEN_A_ODD_B, rules: Rules = Rules()) -> dict[str, object]:  # noqa: B008  # frozen
     """What is not nothing."""
-    account = Account()
+    account = PartitionResult()
     judge(logged, objects, rules, account)
     return {name: value for name, value in asdict(account).items() if value}
 

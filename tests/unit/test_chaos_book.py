@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.chaos.book import Account, Book, Fate, Landed, Verdict, judge, ranges_of
+from tests.chaos.book import Account, Fate, Landed, ProducerLedger, Verdict, judge, ranges_of
 from tests.chaos.records import Identity
 
 FINE = Account(
@@ -27,7 +27,7 @@ FINE = Account(
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    book = Book(tmp_path / "book.jsonl")
+    book = ProducerLedger(tmp_path / "book.jsonl")
     assert [book.number("t") for _ in range(100)] == list(range(100))
     for number in (*range(0, 90, 2), *range(1, 90, 2)):
         book.tell("t", Fate.ACKNOWLEDGED, [number])
@@ -100,7 +100,7 @@ def test_a_repetition_of_hundreds_is_one(written: Path) -> None:
 
 
 def test_an_empty_book_proves_nothing(tmp_path: Path) -> None:
-    Book(tmp_path / "book.jsonl").close()
+    ProducerLedger(tmp_path / "book.jsonl").close()
 
     assert not judge(tmp_path / "book.jsonl", []).is_exact
 
@@ -113,7 +113,7 @@ def test_a_book_is_readable_up_to_where_its_writer_was_killed(written: Path) -> 
 
 
 def test_a_number_is_begun_in_the_file_before_it_is_given_out(tmp_path: Path) -> None:
-    book = Book(tmp_path / "book.jsonl")
+    book = ProducerLedger(tmp_path / "book.jsonl")
 
     for number in range(25_000):
         assert book.number("t") == number

@@ -8,7 +8,7 @@ import stamina
 
 from landfall import ledger
 from landfall.errors import Fenced, Reason, Retry, Stalled
-from landfall.lane import Lane, LaneWriter, Opener, claim
+from landfall.lane import Lane, LaneWriter, OpenRequest, claim_output_root
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
@@ -27,7 +27,7 @@ def _impatient() -> Iterator[None]:
 
 
 def opened(store: MemoryStore, writer: str = "w1") -> LaneWriter:
-    return LaneWriter.open(Lane(store, "g", "0"), Opener(writer, 1, "test"), lambda: NOON)
+    return LaneWriter.open(Lane(store, "g", "0"), OpenRequest(writer, 1, "test"), lambda: NOON)
 
 
 def add(writer: LaneWriter) -> ledger.State:
@@ -53,13 +53,13 @@ def test_a_writer_that_was_opened_over_is_fenced() -> None:
 def test_a_look_sees_who_opened_the_lane_since() -> None:
     store = MemoryStore()
     old = opened(store)
-    before = old.overtaken(store.read)
+    before = old.newer_owner(store.read)
     new = opened(store, "w2")
     add(new)
 
     assert before == ""
-    assert old.overtaken(store.read) == "ledger slot 1 was taken by epoch 2, writer w2"
-    assert new.overtaken(store.read) == ""
+    assert old.newer_owner(store.read) == "ledger slot 1 was taken by epoch 2, writer w2"
+    assert new.newer_owner(store.read) == ""
 
 
 def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
@@ -69,7 +69,7 @@ def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
         add(writer)
 
     assert store.read(writer.lane.slot_key(writer.state.seq + 1))
-    assert writer.overtaken(store.read) == ""
+    assert writer.newer_owner(store.read) == ""
 
 
 def test_a_look_leaves_what_is_no_record_to_the_next_append() -> None:
@@ -77,7 +77,7 @@ def test_a_look_leaves_what_is_no_record_to_the_next_append() -> None:
     writer = opened(store)
     store.overwrite(object_names.slot_key("g", "0", 1), b"{}")
 
-    assert writer.overtaken(store.read) == ""
+    assert writer.newer_owner(store.read) == ""
     with pytest.raises(Fenced, match="no ledger record"):
         add(writer)
 
@@ -88,7 +88,7 @@ def test_who_has_yielded_is_not_overtaken() -> None:
     old.append(lambda header: ledger.Yield(header=header, reason="told to"))
     opened(store, "w2")
 
-    assert old.overtaken(store.read) == ""
+    assert old.newer_owner(store.read) == ""
 
 
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT])
@@ -114,7 +114,7 @@ def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
 def test_whoever_waits_for_the_store_is_told() -> None:
     store, heard = MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})), list[Retry]()
 
-    LaneWriter.open(Lane(store, "g", "0"), Opener("w", 1, "test"), lambda: NOON, heard.append)
+    LaneWriter.open(Lane(store, "g", "0"), OpenRequest("w", 1, "test"), lambda: NOON, heard.append)
 
     assert len(heard) == 2
 
@@ -169,10 +169,10 @@ def test_a_changed_snapshot_is_not_believed() -> None:
 
 def test_an_output_root_belongs_to_one_group() -> None:
     store = MemoryStore()
-    claim(store, "logs/clicks")
-    claim(store, "logs/clicks")
+    claim_output_root(store, "logs/clicks")
+    claim_output_root(store, "logs/clicks")
 
     with pytest.raises(Stalled, match="belongs to") as error:
-        claim(store, "logs/views")
+        claim_output_root(store, "logs/views")
     assert error.value.reason is Reason.OUTPUT_OCCUPIED
     assert json.loads(store.read(object_names.owner_key()) or b"") == {"owner": "logs/clicks"}

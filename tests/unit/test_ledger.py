@@ -7,8 +7,8 @@ from landfall.ledger import (
     Drop,
     Entry,
     Header,
-    Holding,
     Hole,
+    LaneOwnership,
     Open,
     Record,
     Repair,
@@ -116,7 +116,7 @@ def test_a_fenced_writer_is_refused() -> None:
 def test_an_open_takes_the_next_epoch() -> None:
     state = opened(opened(State()), "w2")
 
-    assert (state.epoch, state.writer, state.holding) == (2, "w2", Holding.HELD)
+    assert (state.epoch, state.writer, state.holding) == (2, "w2", LaneOwnership.HELD)
 
 
 def test_an_open_of_a_wrong_epoch_is_refused() -> None:
@@ -134,7 +134,7 @@ def test_nothing_but_open_follows_a_yield() -> None:
     yielded = fold(state, encode(Yield(header=header(state), reason="stop")))
 
     assert "yielded" in refused(yielded, Yield(header=header(yielded), reason="again"))
-    assert opened(yielded, "w2").holding is Holding.HELD
+    assert opened(yielded, "w2").holding is LaneOwnership.HELD
 
 
 def test_a_changed_slot_breaks_the_chain() -> None:
@@ -271,5 +271,5 @@ def test_a_lane_is_free_for_whom_nobody_is_in_the_way() -> None:
     held = fold(State(), encode(named))
     yielded = fold(held, encode(Yield(header=header(held), reason="test")))
 
-    free = [[state.is_free_for(revision) for revision in ("a", "b")] for state in (State(), held, yielded)]
+    free = [[state.can_open(revision) for revision in ("a", "b")] for state in (State(), held, yielded)]
     assert free == [[True, True], [True, False], [True, True]]

@@ -9,7 +9,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
-from landfall.task.outputs import OpenObject, Outputs, Sizes
+from landfall.task.outputs import ObjectWriter, Outputs, Sizes
 from landfall.task.rows import Layout
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -36,9 +36,9 @@ def rows(start: int, count: int, size: int) -> pa.RecordBatch:
 
 
 def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
-    def begin(partition: str, start: int) -> OpenObject:
+    def begin(partition: str, start: int) -> ObjectWriter:
         begun.append(f"{partition}_{start}")
-        return OpenObject(TP, ObjectKind.DATA, PLAIN, Verbatim(), ObjectUpload(uploader, begun[-1], "token"), sizes)
+        return ObjectWriter(TP, ObjectKind.DATA, PLAIN, Verbatim(), ObjectUpload(uploader, begun[-1], "token"), sizes)
 
     return Outputs(BUDGET, 0, begin)
 
@@ -54,7 +54,7 @@ def test_1000_output_partitions_stay_within_the_budget(block_bytes: int, least_p
         for chunk in range(6):
             for partition in range(1000):
                 open_objects.add(f"{partition}", rows(chunk * 1000 + partition, 1, 300))
-            open_objects.relieve(next_offset=(chunk + 1) * 1000)
+            open_objects.free_memory(next_offset=(chunk + 1) * 1000)
             held.append(open_objects.held_bytes)
         sealed = open_objects.seal()
 
@@ -69,7 +69,7 @@ def test_only_as_much_is_relieved_as_makes_half_the_budget_free() -> None:
         open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), begun)
         for partition, count in (("small", 10), ("large", 600), ("middle", 300)):
             open_objects.add(partition, rows(0, count, 500))
-        open_objects.relieve(next_offset=600)
+        open_objects.free_memory(next_offset=600)
         for partition in ("small", "large", "middle"):
             open_objects.add(partition, rows(600, 1, 500))
         open_objects.seal()
@@ -88,7 +88,7 @@ def test_blocks_are_cut_where_their_payload_is_full() -> None:
 
     with Uploader(store, 10**6) as uploader:
         upload = ObjectUpload(uploader, "key", "token")
-        written = OpenObject(TP, ObjectKind.DATA, PLAIN, Noting(), upload, Sizes(1000, 10**6, 1))
+        written = ObjectWriter(TP, ObjectKind.DATA, PLAIN, Noting(), upload, Sizes(1000, 10**6, 1))
         for start, count in ((0, 3), (3, 1), (4, 30), (34, 1)):
             written.add(rows(start, count, 84))  # 100 with the row's own share
         sealed = written.seal().landed()

@@ -194,10 +194,10 @@ def test_a_slice_over_the_limit_is_landed_all_the_same() -> None:
 def test_what_failed_before_gets_a_round_of_its_own() -> None:
     failed, fine = lone("t", 2)
     backlogs = [backlog(failed, 0, 9, 9 * MINUTE), backlog(fine, 0, 9, 8 * MINUTE)]
-    first = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, alone={failed}))
+    first = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, isolated={failed}))
     assert first is not None
 
-    second = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, busy=first.topic_partitions, alone={failed}))
+    second = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, busy=first.topic_partitions, isolated={failed}))
 
     assert second is not None
     assert (first.topic_partitions, second.topic_partitions) == ({failed}, {fine})

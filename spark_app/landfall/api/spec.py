@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
-from landfall.api.spec_errors import VARIANT, faults
+from landfall.api.spec_errors import VARIANT, spec_errors
 from landfall.api.values import (
     Bytes,
     DnsName,
@@ -540,7 +540,7 @@ def parse_group(document: object) -> ConsumerGroup:
     try:
         return ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(faults(error, _FIELDS))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, _FIELDS))) from None
 
 
 def _models(model: type[Model]) -> Iterator[type[Model]]:

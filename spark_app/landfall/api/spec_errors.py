@@ -10,7 +10,7 @@ VARIANT = "variant:"
 """How the tags of a union begin, which are our names and no part of a user's path."""
 
 
-def faults(error: ValidationError, known_fields: Collection[str]) -> list[str]:
+def spec_errors(error: ValidationError, known_fields: Collection[str]) -> list[str]:
     """A line per fault; a misspelt field is told which one of the known fields it resembles."""
     return [f"{_path(fault['loc'])}: {_said(fault, known_fields)}" for fault in error.errors()]
 

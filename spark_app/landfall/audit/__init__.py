@@ -55,7 +55,7 @@ class Fault:
 
 
 @dataclass
-class Account:
+class PartitionResult:
     """One topic partition.
 
     Attributes:

@@ -14,13 +14,13 @@ import numpy as np
 import stamina
 
 from landfall.api.spec import ConsumerGroup, GroupSpec
-from landfall.audit import Account, Fault, Kind, Unchecked, rows
+from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.bucket import Bucket
-from landfall.audit.inventory import Book, Life, Range
+from landfall.audit.inventory import Inventory, PartitionLifetime, Range
 from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
-from landfall.audit.route_evaluator import Cannot, Places
-from landfall.audit.rows import Read, Record, Rows, Unreadable
+from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
+from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import told
 
@@ -43,7 +43,7 @@ class Findings:
         strangers: objects that are none of Landfall's.
     """
 
-    accounts: dict[tuple[str, int], Account] = field(default_factory=dict)
+    accounts: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     faults_more: int = 0
     objects: int = 0
@@ -100,7 +100,7 @@ def inspect(
     Raises:
         LandfallError: the store or Kafka does not answer, or refuses us.
     """
-    book = Book(bucket, group.metadata.name)
+    book = Inventory(bucket, group.metadata.name)
     try:
         return _Inspection(_Ways.of(group.spec), bucket, log, book, told).all(scope)
     finally:
@@ -112,22 +112,22 @@ class _Ways:
     """How this group's objects are read and its records placed, as far as that can be done."""
 
     rows: Rows | None
-    places: Places | None
+    places: RouteEvaluator | None
 
     @classmethod
     def of(cls, spec: GroupSpec) -> "_Ways":
         try:
             found = rows.rows_of(spec)
-        except Unreadable:
+        except FormatNotSupported:
             return cls(None, None)
         try:
-            return cls(found, Places.of(spec))
-        except Cannot:
+            return cls(found, RouteEvaluator.of(spec))
+        except RouteNotSupported:
             return cls(found, None)
 
 
 class _Inspection:
-    def __init__(self, ways: _Ways, bucket: Bucket, log: Log, book: Book, told: Told) -> None:
+    def __init__(self, ways: _Ways, bucket: Bucket, log: Log, book: Inventory, told: Told) -> None:
         self._ways, self._bucket, self._log, self._book, self._told = ways, bucket, log, book, told
         self._found = Findings(strangers=book.strangers)
         self._moved: set[str] = set()
@@ -137,7 +137,7 @@ class _Inspection:
         for fault in self._book.faults:
             self._found.fault(fault)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for life in self._book.lives():
+            for life in self._book.partitions():
                 if scope.has_topic(life.topic):
                     self._life(life, scope, pool)
         for key, size in self._book.unnamed():
@@ -148,8 +148,8 @@ class _Inspection:
 
     # --------------------------------------------------------------------------------------------- a topic partition
 
-    def _life(self, life: Life, scope: Scope, pool: ThreadPoolExecutor) -> None:
-        account = self._found.accounts.setdefault((life.topic, life.partition), Account())
+    def _life(self, life: PartitionLifetime, scope: Scope, pool: ThreadPoolExecutor) -> None:
+        account = self._found.accounts.setdefault((life.topic, life.partition), PartitionResult())
         held = self._held(life)
         compacted = held is not None and self._log.is_compacted(life.topic)
         audited = _Audited(life.topic, account, Cursor(self._log, life.topic, life.partition), held, compacted)
@@ -166,7 +166,7 @@ class _Inspection:
                 account.leave(piece.counted, Unchecked.GENERATION)
             self._told(life.topic, life.partition, at)
 
-    def _held(self, life: Life) -> tuple[int, int] | None:
+    def _held(self, life: PartitionLifetime) -> tuple[int, int] | None:
         """The offsets that Kafka still holds of this very topic."""
         topic_id = self._log.topic_id(life.topic) if life.is_last else ""
         if topic_id is not None and topic_id != life.topic_id:
@@ -207,13 +207,13 @@ class _Inspection:
         """The key, or that of an object of its name elsewhere, or None."""
         if self._book.is_visible(key) or self._came(key):
             return key
-        twin = self._book.twin(key)
-        if twin is None:
+        moved = self._book.find_moved(key)
+        if moved is None:
             self._found.fault(Fault(Kind.LOST, key))
             return None
-        self._moved.add(twin)
-        self._found.fault(Fault(Kind.MOVED, key, f"is found as {twin}"))
-        return twin
+        self._moved.add(moved)
+        self._found.fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
+        return moved
 
     def _came(self, key: str) -> bool:
         """Whether it became visible since the listing."""
@@ -266,7 +266,7 @@ class _Audited:
     """A topic partition under audit; ``held`` are the offsets that Kafka has of it."""
 
     topic: str
-    account: Account
+    account: PartitionResult
     cursor: Cursor
     held: tuple[int, int] | None
     compacted: bool

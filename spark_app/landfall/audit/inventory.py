@@ -30,7 +30,7 @@ CREATE TABLE ranges (topic TEXT, partition INTEGER, life INTEGER, start INTEGER,
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class PartitionLifetime:
     """A topic partition from its entering to its leaving; a recreated topic has another id, and offsets from 0 again."""
 
     topic: str
@@ -59,7 +59,7 @@ class Range:
     objects: tuple[str, ...] | None
 
 
-class Book:
+class Inventory:
     """One look at a group's output root. Used from one thread."""
 
     def __init__(self, bucket: Bucket, group: str) -> None:
@@ -77,18 +77,18 @@ class Book:
         """Forget everything."""
         self._rows.close()
 
-    def lives(self) -> Iterator[Life]:
+    def partitions(self) -> Iterator[PartitionLifetime]:
         """All topic partitions that ever entered, by topic and partition."""
         found = self._rows.execute(
             "SELECT topic, partition, life, topic_id, start FROM lives ORDER BY 1, 2, 3"
         ).fetchall()
         last = {(topic, partition): life for topic, partition, life, _, _ in found}
         return (
-            Life(topic, partition, life, topic_id, start, last[topic, partition] == life)
+            PartitionLifetime(topic, partition, life, topic_id, start, last[topic, partition] == life)
             for topic, partition, life, topic_id, start in found
         )
 
-    def ranges(self, life: Life) -> Iterator[Range]:
+    def ranges(self, life: PartitionLifetime) -> Iterator[Range]:
         """What the ledger says was landed or skipped of it, by offset; not what still waits for its objects."""
         asked = "SELECT slot, start, until, filtered, counted, objects FROM ranges WHERE (topic, partition, life) = (?, ?, ?)"
         for slot, start, end, filtered, counted, objects in self._rows.execute(
@@ -97,7 +97,7 @@ class Book:
             keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
             yield Range(slot, start, end, filtered, counted, keys)
 
-    def twin(self, key: str) -> str | None:
+    def find_moved(self, key: str) -> str | None:
         """A visible object that nobody named, with the topic and the file name of a named one."""
         topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
         asked = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from landfall.audit import Account, Unchecked
+from landfall.audit import PartitionResult, Unchecked
 
 Int64s = npt.NDArray[np.int64]
 _Name = Callable[[int], Hashable]
@@ -80,7 +80,7 @@ class _Rows:
         return cls(_joined(offsets), _joined([o.hashes for o in objects]), _joined(places))
 
 
-def judge(logged: Logged, objects: Sequence[Landed], rules: Rules, account: Account) -> None:
+def judge(logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult) -> None:
     """Add what is found of one range to its topic partition's account."""
     data = [o for o in objects if o.place != LETTERS]
     lettered = _joined([o.offsets for o in objects if o.place == LETTERS and o.offsets is not None])
@@ -102,7 +102,7 @@ def _joined(arrays: Sequence[Int64s]) -> Int64s:
     return np.concatenate([_none, *arrays])
 
 
-def _count(logged: Logged, objects: Sequence[Landed], rules: Rules, account: Account) -> None:
+def _count(logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult) -> None:
     expected, rows = len(logged.offsets) - rules.filtered, sum(len(o.hashes) for o in objects)
     account.expected += expected
     account.found += min(expected, rows)
@@ -117,7 +117,7 @@ def _count(logged: Logged, objects: Sequence[Landed], rules: Rules, account: Acc
 
 
 def _by_offset(
-    logged: Logged, objects: Sequence[Landed], offsets: Sequence[Int64s], rules: Rules, account: Account
+    logged: Logged, objects: Sequence[Landed], offsets: Sequence[Int64s], rules: Rules, account: PartitionResult
 ) -> None:
     rows = _Rows.of(objects, offsets)
     at = np.searchsorted(logged.offsets, rows.offsets)
@@ -145,7 +145,7 @@ def _by_offset(
     account.disordered += sum(_to_move(run) for run in _runs(objects, offsets))
 
 
-def _lack(logged: Logged, absent: npt.NDArray[np.bool_], rules: Rules, account: Account) -> None:
+def _lack(logged: Logged, absent: npt.NDArray[np.bool_], rules: Rules, account: PartitionResult) -> None:
     missing = max(int(absent.sum()) - rules.filtered, 0)
     account.expected += len(logged.offsets) - min(rules.filtered, int(absent.sum()))
     account.missing += missing

@@ -3,7 +3,7 @@
 One record at a time, by ``json``, ``datetime``, ``zoneinfo`` and ``fractions``; the writer does the same in columns, with
 other libraries. ``tests/properties/test_auditor_laws.py`` holds the two against each other.
 
-Not worked out (``Cannot``): anything after transforms, and fields of payloads that are not JSON. A record of which this
+Not worked out (``RouteNotSupported``): anything after transforms, and fields of payloads that are not JSON. A record of which this
 cannot tell has no place: the writer should have made it a dead letter.
 """
 
@@ -37,7 +37,7 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _LONGEST_DIRECTORY, _LONGEST_PATH = 240, 512
 
 
-class Cannot(Exception):  # noqa: N818  # says what is the case
+class RouteNotSupported(Exception):  # noqa: N818  # says what is the case
     """This group's output partitions are beyond this module."""
 
 
@@ -46,7 +46,7 @@ class _Nowhere(Exception):  # noqa: N818  # stays in this module
 
 
 @dataclass(frozen=True)
-class Places:
+class RouteEvaluator:
     """Tells the output partition of each record of a group."""
 
     pieces: tuple[Piece, ...]
@@ -56,7 +56,7 @@ class Places:
     zone: ZoneInfo
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "Places":
+    def of(cls, spec: GroupSpec) -> "RouteEvaluator":
         """Read the pattern.
 
         Raises:
@@ -65,9 +65,9 @@ class Places:
         pieces, fields, timed = _parsed(spec.route.pattern)
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:
-            raise Cannot("transforms")
+            raise RouteNotSupported("transforms")
         if reads_payloads and spec.decode.format != "Json":
-            raise Cannot(f"fields of {spec.decode.format} payloads")
+            raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
         return cls(pieces, fields, timed, spec.decode.timestamp, ZoneInfo(spec.route.timezone))
 
     def of_record(self, topic: str, value: Payload, kafka_millis: int) -> str | None:

@@ -42,7 +42,7 @@ class Record(Protocol):
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...  # noqa: D102
 
 
-class Unreadable(Exception):  # noqa: N818  # says what is the case
+class FormatNotSupported(Exception):  # noqa: N818  # says what is the case
     """Objects of this group cannot be parted into rows."""
 
 
@@ -92,7 +92,7 @@ def rows_of(spec: GroupSpec) -> Rows:
     """
     made = _FORMATS.get(spec.output.format)
     if made is None:
-        raise Unreadable(f"format {spec.output.format}")
+        raise FormatNotSupported(f"format {spec.output.format}")
     found = made(spec)
     rewritten = spec.output.format == "Json" and spec.decode.format != "Json"
     return Rows(found.rows, None) if spec.transforms or rewritten else found
@@ -112,7 +112,7 @@ def _json(spec: GroupSpec) -> Rows:
 def _text(spec: GroupSpec) -> Rows:
     delimiter = codecs.escape_decode(str(spec.output.options.get("delimiter", "\n")).encode())[0]
     if not delimiter or spec.output.options.get("delimiterInside") == "Keep":
-        raise Unreadable("rows of Text without a delimiter of their own")
+        raise FormatNotSupported("rows of Text without a delimiter of their own")
     split = _lines if delimiter == b"\n" else lambda stream: _split(stream, delimiter)
     return Rows(lambda stream: split(_plain(spec.output.codec, stream)), lambda record: hash(record.value() or b""))
 

@@ -27,7 +27,7 @@ class Named:
         return self.landed.upload.key
 
 
-def side_by_side(
+def merge_by_key(
     named: Iterable[Named], visible: Iterable[ObjectStat]
 ) -> Iterator[tuple[Named | None, ObjectStat | None]]:
     """Join both, each in order of its keys' UTF-8 bytes, as stores list them; memory holds one of each."""

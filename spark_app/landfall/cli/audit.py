@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.audit import Account, Unchecked
+from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
@@ -46,7 +46,7 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
 
 def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
     accounts = sorted(findings.accounts.items())
-    by_name: dict[str, list[Account]] = {}
+    by_name: dict[str, list[PartitionResult]] = {}
     for (topic, partition), account in accounts:
         by_name.setdefault(f"{topic}/{partition}" if by_topic_partition else topic, []).append(account)
     shown = console.table(
@@ -67,13 +67,13 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     out.print(f"{verdict} with {console.count(findings.objects)} objects")
 
 
-def _sums(accounts: Iterable[Account]) -> list[int]:
+def _sums(accounts: Iterable[PartitionResult]) -> list[int]:
     listed = list(accounts)
     unchecked = sum(sum(account.unchecked.values()) for account in listed)
     return [*(sum(getattr(account, name) for account in listed) for name in _NUMBERS), unchecked]
 
 
-def _ranges(out: Console, name: str, account: Account) -> None:
+def _ranges(out: Console, name: str, account: PartitionResult) -> None:
     if not account.ranges:
         return
     told = " ".join(f"[{start}, {end})" for start, end in account.ranges[:SHOWN])

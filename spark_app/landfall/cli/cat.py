@@ -12,7 +12,7 @@ import msgspec
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.cli import read_back
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.ledger import object_names
@@ -37,7 +37,7 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
     """The object's output, store and key, from a group and a key, or from a URL and a format."""
     match arguments.target:
         case [group, name]:
-            opened = Opened.of(Path(group))
+            opened = GroupStore.of(Path(group))
             root = opened.group.spec.output.url.rstrip("/") + "/"
             return opened.group.spec.output, opened.store, name.removeprefix(root)
         case [url] if arguments.format:

@@ -17,8 +17,8 @@ from landfall.checks import Finding, Invariant, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import Named
 from landfall.cli import console
-from landfall.cli.group_store import Opened, side_by_side
-from landfall.cli.named_objects import Names
+from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Record, Repair, Snapshot, State, object_names
 from landfall.objects import ObjectStat
@@ -49,14 +49,14 @@ class Report:
 
 def fsck(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
-    report = examine(Opened.of(arguments.group), deep=arguments.deep)
+    report = examine(GroupStore.of(arguments.group), deep=arguments.deep)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 
 
-def examine(opened: Opened, *, deep: bool) -> Report:
+def examine(opened: GroupStore, *, deep: bool) -> Report:
     """Look at everything."""
-    report, names = Report(Chain(opened.name)), Names()
+    report, names = Report(Chain(opened.name)), NamedObjects()
     try:
         report.findings += _follow(opened, report.chain, names)
         end = report.chain.end(_hint(opened))
@@ -69,7 +69,7 @@ def examine(opened: Opened, *, deep: bool) -> Report:
     return report
 
 
-def _follow(opened: Opened, chain: Chain, names: Names) -> Iterator[Finding]:
+def _follow(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[Finding]:
     """Go over all slots from where the chain stands; ends at the first broken one."""
     try:
         for _, body in opened.lane.bodies(chain.state.seq + 1):
@@ -85,7 +85,7 @@ def _follow(opened: Opened, chain: Chain, names: Names) -> Iterator[Finding]:
         yield Finding(Invariant.I1, "the next slot", str(gap), slot=chain.state.seq + 1)
 
 
-def _noted(opened: Opened, chain: Chain, names: Names, before: State, record: Record) -> Iterator[Finding]:
+def _noted(opened: GroupStore, chain: Chain, names: NamedObjects, before: State, record: Record) -> Iterator[Finding]:
     match record:
         case Commit():
             for landed in (o for s in record.slices for o in s.objects):
@@ -103,7 +103,7 @@ def _noted(opened: Opened, chain: Chain, names: Names, before: State, record: Re
             pass
 
 
-def _hint(opened: Opened) -> int:
+def _hint(opened: GroupStore) -> int:
     """The slot that the head names; it may be stale, but what it names was there."""
     try:
         return int(json.loads(opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}")["seq"])
@@ -115,21 +115,21 @@ def _hint(opened: Opened) -> int:
 class _Objects:
     """One pass over everything visible, beside the names that the ledger gave."""
 
-    opened: Opened
+    opened: GroupStore
     report: Report
-    names: Names
+    names: NamedObjects
     deep: bool
     strays: dict[str, ObjectStat] = field(default_factory=dict)
 
     def compare(self) -> None:
         """Fill the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
-        self.report.findings += [finding for finding in side_by_side(self._judge, self._pairs()) if finding]
+        self.report.findings += [finding for finding in map_concurrently(self._judge, self._pairs()) if finding]
         self._uploads()
         self._strays()
 
     def _pairs(self) -> Iterator[tuple[Named, ObjectStat | None]]:
-        for named, stat in objects.side_by_side(self._named(), self._visible()):
+        for named, stat in objects.merge_by_key(self._named(), self._visible()):
             if named:
                 yield named, stat
             elif stat:
@@ -171,7 +171,7 @@ class _Objects:
 
     def _strays(self) -> None:
         """What was named while the listing went by is none."""
-        since = Names()
+        since = NamedObjects()
         try:
             if self.strays:
                 self.report.findings += _follow(self.opened, self.report.chain, since)

@@ -25,14 +25,14 @@ THREADS = 16
 
 
 @dataclass(frozen=True)
-class Opened:
+class GroupStore:
     """A group and what it has written."""
 
     group: ConsumerGroup
     store: Store
 
     @classmethod
-    def of(cls, path: Path) -> "Opened":
+    def of(cls, path: Path) -> "GroupStore":
         """Open the group of a file; nothing is asked of the store yet."""
         group = group_file.load(path, os.environ)
         return cls(group, open_store(group.spec.output))
@@ -56,7 +56,7 @@ class Opened:
         return (ledger.decode(seq, body) for seq, body in self.lane.bodies())
 
 
-def side_by_side(does: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+def map_concurrently(does: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
     """Do this for every item, many at once, answers in order; a bounded number is under way, whatever there is to do."""
     rest = iter(items)
     with ThreadPoolExecutor(THREADS) as pool:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
 from landfall.cli import console, read_back
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.registry import output_format
@@ -44,7 +44,7 @@ class Answer:
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
-    opened = Opened.of(arguments.group)
+    opened = GroupStore.of(arguments.group)
     answer = look_up(opened, TopicPartition(arguments.topic, arguments.partition), arguments.offset)
     out = console.out()
     if arguments.json:
@@ -57,7 +57,7 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
 
 
-def look_up(opened: Opened, tp: TopicPartition, offset: int) -> Answer:
+def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     """Ask the ledger, then read what may hold the offset."""
     place = place_of(opened.records(), tp, offset)
     return _read(opened, place, tp, offset) if isinstance(place, Read) else _unread(place, tp, offset)
@@ -76,7 +76,7 @@ def _unread(place: Place, tp: TopicPartition, offset: int) -> Answer:
             return Answer("unknown", f"{tp} is not known to this group")
 
 
-def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answer:
+def _read(opened: GroupStore, place: Read, tp: TopicPartition, offset: int) -> Answer:
     format_ = output_format(opened.group.spec.output)
     maybe: list[LandedObject] = []
     known_first = sorted(place.candidates(offset), key=lambda o: row_of(o, offset) is None)
@@ -93,14 +93,14 @@ def _read(opened: Opened, place: Read, tp: TopicPartition, offset: int) -> Answe
     return _undecided(opened, place, maybe, tp, offset)
 
 
-def _found(opened: Opened, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int) -> Answer:
+def _found(opened: GroupStore, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int) -> Answer:
     is_data = landed.kind is ObjectKind.DATA
     fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
     found = Found(opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
     return Answer(fate, f"{tp} offset {offset} {verb}, COMMIT {place.slot}", place.slot, (found,))
 
 
-def _undecided(opened: Opened, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int) -> Answer:
+def _undecided(opened: GroupStore, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int) -> Answer:
     s, who = place.landed, f"{tp} offset {offset}"
     urls = [opened.url(o.upload.key) for o in maybe]
     if not maybe and s.filtered + s.invisible:

@@ -12,7 +12,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(LandedObject).decode
 
 
-class Names:
+class NamedObjects:
     """A temporary table that goes when it is closed. Used from one thread."""
 
     def __init__(self) -> None:

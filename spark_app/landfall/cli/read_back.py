@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from landfall.checks.coverage import ReadBack
 from landfall.checks.payloads import Logged, hashes
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
@@ -46,7 +46,7 @@ def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
             raise ValueError(f"damaged dead letters: {error}") from error
 
 
-def rows(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[tuple[int | None, Payload]]:
+def rows(opened: GroupStore, format_: Format, landed: LandedObject) -> Iterator[tuple[int | None, Payload]]:
     """Offset and payload of each row; None for an offset that the format does not store.
 
     Raises:
@@ -61,7 +61,7 @@ def rows(opened: Opened, format_: Format, landed: LandedObject) -> Iterator[tupl
             yield from ((row.offset, row.value) for row in format_.rows(stream))
 
 
-def read_back(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack:
+def read_back(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack:
     """Read a whole object.
 
     Raises:
@@ -76,7 +76,7 @@ def read_back(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack
     return ReadBack(landed, np.array(found, np.int64), known)
 
 
-def logged(opened: Opened, reader: Reader, piece: Slice) -> Logged:
+def logged(opened: GroupStore, reader: Reader, piece: Slice) -> Logged:
     """What Kafka holds of a slice.
 
     Raises:

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.cli import console
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.errors import Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.offsets import TopicPartition
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupProgress:
     """How far a group is.
 
     Attributes:
@@ -59,7 +59,7 @@ def status(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # other commands need no Kafka client
 
-    opened = Opened.of(arguments.group)
+    opened = GroupStore.of(arguments.group)
     standing = look(opened, KafkaLog(opened.group))
     if arguments.json:
         console.out().print(msgspec.json.encode(asdict(standing)).decode(), markup=False)
@@ -68,7 +68,7 @@ def status(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.UNAVAILABLE if standing.source_error else ExitCode.OK
 
 
-def look(opened: Opened, log: Log) -> Standing:
+def look(opened: GroupStore, log: Log) -> GroupProgress:
     """Read the ledger, then ask the log where it ends."""
     state = opened.lane.read()
     try:
@@ -78,12 +78,12 @@ def look(opened: Opened, log: Log) -> Standing:
 
 
 def standing_of(
-    opened: Opened, state: State, watermarks: Mapping[TopicPartition, Watermarks], source_error: str | None
-) -> Standing:
+    opened: GroupStore, state: State, watermarks: Mapping[TopicPartition, Watermarks], source_error: str | None
+) -> GroupProgress:
     """Put both together."""
     lines = tuple(_line(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint))
     lags = [line.lag_records for line in lines if line.lag_records is not None]
-    return Standing(
+    return GroupProgress(
         group=opened.name,
         namespace=opened.group.metadata.namespace,
         url=opened.group.spec.output.url,
@@ -106,7 +106,7 @@ def _line(tp: TopicPartition, checkpoint: int, marks: Watermarks | None) -> Line
     return Line(tp.topic, tp.partition, checkpoint, marks.end, max(marks.end - checkpoint, 0))
 
 
-def _show(standing: Standing, *, by_topic_partition: bool) -> None:
+def _show(standing: GroupProgress, *, by_topic_partition: bool) -> None:
     out, totals = console.out(), standing.totals
     out.print(
         console.facts(
@@ -142,7 +142,7 @@ def _show(standing: Standing, *, by_topic_partition: bool) -> None:
         console.complain("Unavailable", f"Kafka did not answer: {standing.source_error}")
 
 
-def _by_topic_partition(standing: Standing) -> object:
+def _by_topic_partition(standing: GroupProgress) -> object:
     shown = console.table("topic partition", ">checkpoint", ">end offset", ">lag records")
     for line in standing.partitions:
         name = f"{line.topic}/{line.partition}"
@@ -150,7 +150,7 @@ def _by_topic_partition(standing: Standing) -> object:
     return shown
 
 
-def _by_topic(standing: Standing) -> object:
+def _by_topic(standing: GroupProgress) -> object:
     shown = console.table("topic", ">partitions", ">lag records", ">most in one")
     by_topic: dict[str, list[Line]] = {}
     for line in standing.partitions:

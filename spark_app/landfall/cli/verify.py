@@ -12,7 +12,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.checks.coverage import Coverage, ReadBack, cover
 from landfall.checks.payloads import Compared, compare
 from landfall.cli import console, read_back
-from landfall.cli.group_store import Opened, side_by_side
+from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.ledger import Commit
@@ -43,7 +43,7 @@ class Verified:
 
 def verify(arguments: argparse.Namespace) -> ExitCode:
     """The command."""
-    opened = Opened.of(arguments.group)
+    opened = GroupStore.of(arguments.group)
     verified = examine(opened, arguments.topics, _reader(opened.group) if arguments.kafka else None)
     if arguments.json:
         console.out().print(_json(verified), markup=False)
@@ -64,14 +64,14 @@ def _reader(group: ConsumerGroup) -> Reader:
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
-def examine(opened: Opened, topics: Iterable[str] = (), reader: Reader | None = None) -> Verified:
+def examine(opened: GroupStore, topics: Iterable[str] = (), reader: Reader | None = None) -> Verified:
     """Read everything that is committed and applied, of these topics or of all; with a reader, compare it with Kafka."""
     verified, format_ = Verified(), output_format(opened.group.spec.output)
 
     def read(landed: LandedSlice) -> tuple[LandedSlice, list[ReadBack | str]]:
         return landed, [_read(opened, format_, o) for o in landed.objects]
 
-    for landed, answers in side_by_side(read, _applied(opened, frozenset(topics), verified)):
+    for landed, answers in map_concurrently(read, _applied(opened, frozenset(topics), verified)):
         tp = landed.piece.topic_partition
         verified.faults += [answer for answer in answers if isinstance(answer, str)]
         back = [answer for answer in answers if isinstance(answer, ReadBack)]
@@ -81,7 +81,7 @@ def examine(opened: Opened, topics: Iterable[str] = (), reader: Reader | None = 
     return verified
 
 
-def _compare(opened: Opened, reader: Reader, landed: LandedSlice, back: list[ReadBack]) -> Compared:
+def _compare(opened: GroupStore, reader: Reader, landed: LandedSlice, back: list[ReadBack]) -> Compared:
     try:
         return compare(read_back.logged(opened, reader, landed.piece), back)
     except Stalled as gone:
@@ -90,7 +90,7 @@ def _compare(opened: Opened, reader: Reader, landed: LandedSlice, back: list[Rea
         return Compared(slices_gone=1)
 
 
-def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iterator[LandedSlice]:
+def _applied(opened: GroupStore, wanted: frozenset[str], verified: Verified) -> Iterator[LandedSlice]:
     applied_through = opened.lane.read().applied_through
     for record in opened.records():
         if not isinstance(record, Commit):
@@ -101,7 +101,7 @@ def _applied(opened: Opened, wanted: frozenset[str], verified: Verified) -> Iter
         yield from (s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted)
 
 
-def _read(opened: Opened, format_: Format, landed: LandedObject) -> ReadBack | str:
+def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:
     try:
         return read_back.read_back(opened, format_, landed)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ from landfall.store import Uploads
 THREADS = 32
 
 
-class Applier:
+class Completer:
     """Completes the objects of COMMITs; used from one thread, works in many."""
 
     def __init__(self, uploads: Uploads, wake: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from landfall.ledger.task_results import LandedSlice, ObjectKind
 
 
 @dataclass
-class Tally:
+class DriverCounters:
     """Counters of one driver, from its start on; written by the driver's thread only."""
 
     started: datetime

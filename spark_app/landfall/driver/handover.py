@@ -1,6 +1,6 @@
 """Drivers taking turns on a lane: standing by, landing, handing over, resting.
 
-One process, one ``Turns``. Each turn at the lane is a ``Driver`` of its own, from its OPEN to its YIELD; Spark, the source's
+One process, one ``LaneContender``. Each turn at the lane is a ``Driver`` of its own, from its OPEN to its YIELD; Spark, the source's
 client and the counters outlive it.
 
     STARTING   the lane is somebody else's, and our workers are not there yet
@@ -9,7 +9,7 @@ client and the counters outlive it.
     YIELDED    told to hand over, and did; stays, because whoever starts it again would find a lane that is free
 
 The ledger alone decides who lands. A driver takes the lane unasked if it is free for its revision
-(``State.is_free_for``), in exactly the slot it looked at: of two that stand by, one gets it and the other sees so. Told to
+(``State.can_open``), in exactly the slot it looked at: of two that stand by, one gets it and the other sees so. Told to
 take over, it takes the lane whoever has it; so does a driver without a revision, which knows no turns.
 """
 
@@ -25,11 +25,11 @@ from threading import RLock
 from landfall import __version__
 from landfall.api.contract import ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import Tally
-from landfall.driver.loop import Driver, Parts
-from landfall.driver.status import Bearings, picture, picture_without_lag
+from landfall.driver.counters import DriverCounters
+from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.status import LaneView, driver_status, picture_without_lag
 from landfall.errors import Reason, Retry, Stalled, cause
-from landfall.lane import Lane, LaneWriter, Opener, Read
+from landfall.lane import Lane, LaneWriter, OpenRequest, Read
 from landfall.ledger import State, object_names
 from landfall.store import Store
 
@@ -40,7 +40,7 @@ LOOK_INTERVAL = timedelta(seconds=1)
 FIRST_KEYS = 1000
 
 
-class Told(Enum):
+class PendingCommand(Enum):
     """What was said last of the lane, and is not done yet."""
 
     NOTHING = 0
@@ -48,12 +48,12 @@ class Told(Enum):
     TAKE_OVER = 2
 
 
-class _GaveUp(Exception):  # noqa: N818  # the name is the state
+class StoppedBeforeOpen(Exception):  # noqa: N818  # the name is the state
     """Told to stop before the lane was opened."""
 
 
 @dataclass
-class Turns:
+class LaneContender:
     """Runs the group's driver whenever it is its turn.
 
     Attributes:
@@ -70,15 +70,15 @@ class Turns:
 
     group: ConsumerGroup
     lane: Lane
-    parts: Parts
-    tally: Tally
+    parts: DriverDeps
+    counters: DriverCounters
     post: Callable[[Status], None]
     wait_for: Callable[[str], None] = lambda _: None
     revision: str = ""
     until_caught_up: bool = False
     look_interval: timedelta = LOOK_INTERVAL
     kind: type[Driver] = Driver
-    _told: Told = Told.NOTHING
+    _told: PendingCommand = PendingCommand.NOTHING
     _stop_reason: str = ""
     _driver: Driver | None = None
     _lock: RLock = field(default_factory=RLock)  # a signal handler may interrupt whoever holds it
@@ -97,18 +97,18 @@ class Turns:
     def hand_over(self, to: str) -> None:
         """If it is our turn, end it as soon as what is under way is committed, then rest; from any thread."""
         with self._lock:
-            if self._driver and self._told is not Told.HAND_OVER:
+            if self._driver and self._told is not PendingCommand.HAND_OVER:
                 log.info("told to hand over", extra={"to": to})
-                self._told = Told.HAND_OVER
+                self._told = PendingCommand.HAND_OVER
                 self._driver.stop(f"handed over to {to}")
 
     def take_over(self) -> None:
         """If it is not our turn, or is about to end, begin one whoever has the lane; from any thread."""
         with self._lock:
-            if self._told is Told.TAKE_OVER or (self._driver and self._told is Told.NOTHING):
+            if self._told is PendingCommand.TAKE_OVER or (self._driver and self._told is PendingCommand.NOTHING):
                 return
             log.info("told to take over")
-            self._told = Told.TAKE_OVER
+            self._told = PendingCommand.TAKE_OVER
         self._inbox.put(None)
 
     def look(self, read: Read) -> None:
@@ -135,10 +135,10 @@ class Turns:
             writer = self._stand_by()
             while writer:
                 code = self._land(writer)
-                if code is not ExitCode.OK or self._told is Told.NOTHING or self._stop_reason:
+                if code is not ExitCode.OK or self._told is PendingCommand.NOTHING or self._stop_reason:
                     return code
                 writer = self._rest(writer.state)
-        except _GaveUp:
+        except StoppedBeforeOpen:
             log.info("stopped before the lane was opened")
         return ExitCode.OK
 
@@ -165,7 +165,7 @@ class Turns:
     def _opened_in_time(self, state: State, pool: ThreadPoolExecutor) -> LaneWriter | None:
         warm: Future[None] | None = None
         while not self._stop_reason:
-            if self._insists or state.is_free_for(self.revision):
+            if self._insists or state.can_open(self.revision):
                 if writer := self._open(state):
                     return writer
             else:
@@ -177,16 +177,16 @@ class Turns:
     def _wait_warm(self, warm: "Future[None]", state: State) -> None:
         if warm.done():
             warm.result()
-        self.tally.message = f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
+        self.counters.message = f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
         self._show(Phase.STANDBY if warm.done() else Phase.STARTING, state, 0)
         self._wait()
 
     def _land(self, writer: LaneWriter) -> ExitCode:
         """Our turn, from OPEN to YIELD."""
         with self._lock:
-            self._told = Told.NOTHING
-            self.tally.message = ""
-            made = self.kind(self.group, writer, self.parts, self.tally, self._report, self.until_caught_up)
+            self._told = PendingCommand.NOTHING
+            self.counters.message = ""
+            made = self.kind(self.group, writer, self.parts, self.counters, self._report, self.until_caught_up)
             self._driver = made
             if self._stop_reason:
                 made.stop(self._stop_reason)
@@ -198,7 +198,7 @@ class Turns:
 
     def _rest(self, state: State) -> LaneWriter | None:
         """Wait after our turn; what comes next if told to take over again, None when told to stop."""
-        self.tally.message = "the lane is handed over"
+        self.counters.message = "the lane is handed over"
         while not self._stop_reason:
             if self._insists:
                 return self._open(state)
@@ -210,13 +210,13 @@ class Turns:
 
     @property
     def _insists(self) -> bool:
-        return self._told is Told.TAKE_OVER or not self.revision
+        return self._told is PendingCommand.TAKE_OVER or not self.revision
 
     def _open(self, state: State) -> LaneWriter | None:
         """Begin our turn; None if somebody wrote meanwhile and we may have to stand by."""
         if state.seq < 0 and not self._is_first():
             return None
-        opener = Opener(self.parts.name(), self.group.spec.generation, __version__, self.revision)
+        opener = OpenRequest(self.parts.name(), self.group.spec.generation, __version__, self.revision)
         if self._insists:
             return LaneWriter.open(self.lane, opener, self.parts.clock, self._away, state)
         return LaneWriter.open_after(self.lane, state, opener, self.parts.clock, self._away)
@@ -249,18 +249,18 @@ class Turns:
     def _away(self, error: Retry) -> None:
         """The store is away; whoever calls this asks it again."""
         if self._stop_reason and self._driver is None:
-            raise _GaveUp from error
-        self.tally.failed(cause(error, "StoreUnavailable"), str(error), self.parts.clock())
+            raise StoppedBeforeOpen from error
+        self.counters.failed(cause(error, "StoreUnavailable"), str(error), self.parts.clock())
         if self._driver:
             self._report(self._driver)
         self.wait_for(f"store: {error}")
 
     def _report(self, driver: Driver) -> None:
-        self.post(picture(driver, self.parts.clock(), self.parts.runner.settle()))
+        self.post(driver_status(driver, self.parts.clock(), self.parts.runner.settle()))
 
     def _show(self, phase: Phase, state: State, epoch: int) -> None:
-        bearings = Bearings(self.group, self.lane.name, self.revision, phase, state, epoch)
-        self.post(picture_without_lag(bearings, self.tally, self.parts.clock(), self.parts.runner.settle()))
+        lane_view = LaneView(self.group, self.lane.name, self.revision, phase, state, epoch)
+        self.post(picture_without_lag(lane_view, self.counters, self.parts.clock(), self.parts.runner.settle()))
 
     def _wait(self) -> None:
         """Until something is told, or it is time to look again."""

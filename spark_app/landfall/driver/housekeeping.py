@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 
-from landfall.driver.orphan_uploads import sweep
+from landfall.driver.orphan_uploads import abort_orphan_uploads
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
@@ -26,7 +26,7 @@ PROBE_AGE = timedelta(hours=1)
 Offsets = Mapping[TopicPartition, int]
 
 
-class Chores:
+class Housekeeping:
     """Mirrors offsets, aborts uploads that lost their meaning, sweeps up after the dead."""
 
     def __init__(self, store: Store, source: Log, is_fenced: Callable[[], bool]) -> None:
@@ -65,8 +65,8 @@ class Chores:
         that the OPEN fenced, and can never be committed.
         """
         self._swept = now
-        _quietly("sweep", partial(sweep, self._store, ours, (), now, self._is_fenced))
-        _quietly("sweep of probes", partial(sweep, self._store, _is_probe, (), now - PROBE_AGE))
+        _quietly("sweep", partial(abort_orphan_uploads, self._store, ours, (), now, self._is_fenced))
+        _quietly("sweep of probes", partial(abort_orphan_uploads, self._store, _is_probe, (), now - PROBE_AGE))
 
     def sweep_if_due(
         self, ours: Callable[[str], bool], decided: Collection[str], now: datetime, age: timedelta
@@ -74,7 +74,9 @@ class Chores:
         """Once in a while, abort what tasks that died left behind: old, and named by no COMMIT."""
         if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
             self._swept = now
-            self._pool.submit(_quietly, "sweep", partial(sweep, self._store, ours, decided, now - age, self._is_fenced))
+            self._pool.submit(
+                _quietly, "sweep", partial(abort_orphan_uploads, self._store, ours, decided, now - age, self._is_fenced)
+            )
 
     def finish(self) -> None:
         """Wait for what is under way."""

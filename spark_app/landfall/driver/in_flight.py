@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.retry_backoff import Setbacks
+from landfall.driver.retry_backoff import RetryBackoff
 from landfall.driver.runner import Runner
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
@@ -19,7 +19,7 @@ from landfall.task import Batch
 
 
 @dataclass
-class Flight:
+class InFlightBatch:
     """A round under way."""
 
     batch: Batch
@@ -28,7 +28,7 @@ class Flight:
     results: Future[list[SliceResult]]
 
 
-class Rounds:
+class InFlightBatches:
     """Plans and starts rounds, and has them until they are taken out.
 
     Attributes:
@@ -43,46 +43,46 @@ class Rounds:
         self._group, self._runner, self._name, self._wake = group, runner, name, wake
         self._tuning = group.spec.tuning
         self._pool = ThreadPoolExecutor(self._tuning.max_rounds, thread_name_prefix="round")
-        self._flights: dict[str, Flight] = {}
+        self._flights: dict[str, InFlightBatch] = {}
         self._sizes = Sizes()
         self.policy = Policy.of(group.spec.upload_policy)
-        self.setbacks = Setbacks()
+        self.backoff = RetryBackoff()
 
     def __len__(self) -> int:
         """How many are under way."""
         return len(self._flights)
 
     @property
-    def are_full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether there may be no more of them."""
         return len(self._flights) >= self._tuning.max_rounds
 
-    def flying(self) -> set[TopicPartition]:
+    def in_flight(self) -> set[TopicPartition]:
         """Topic partitions that are being landed now."""
-        return {tp for flight in self._flights.values() for tp in flight.round.topic_partitions}
+        return {tp for batch_in_flight in self._flights.values() for tp in batch_in_flight.round.topic_partitions}
 
     def start(
-        self, backlogs: Sequence[Backlog], standing: Collection[TopicPartition], now: datetime, *, flush: bool
+        self, backlogs: Sequence[Backlog], stalled_partitions: Collection[TopicPartition], now: datetime, *, flush: bool
     ) -> None:
         """Start rounds for what is due, or with ``flush`` for all there is, except of topic partitions that stand still."""
-        while not self.are_full:
-            busy = self.flying() | self.setbacks.waiting(now) | set(standing)
-            capacity = Capacity(self._runner.slots, self._tuning.max_round_bytes, busy, self.setbacks.alone)
+        while not self.is_full:
+            busy = self.in_flight() | self.backoff.waiting(now) | set(stalled_partitions)
+            capacity = Capacity(self._runner.slots, self._tuning.max_round_bytes, busy, self.backoff.isolated)
             todo = plan(backlogs, self.policy, self._sizes, capacity, flush=flush)
             if todo is None:
                 return
             batch = Batch(self._group, self._name())
             results = self._pool.submit(self._runner.run, batch, todo.bins)
-            self._flights[batch.token] = Flight(batch, todo, now, results)
+            self._flights[batch.token] = InFlightBatch(batch, todo, now, results)
             results.add_done_callback(lambda _: self._wake())
 
-    def back(self) -> list[Flight]:
+    def back(self) -> list[InFlightBatch]:
         """Those that are back."""
-        return [flight for flight in self._flights.values() if flight.results.done()]
+        return [batch_in_flight for batch_in_flight in self._flights.values() if batch_in_flight.results.done()]
 
-    def take_out(self, flight: Flight) -> None:
+    def remove(self, batch_in_flight: InFlightBatch) -> None:
         """It is nobody's to give up any more: a COMMIT may name it."""
-        del self._flights[flight.batch.token]
+        del self._flights[batch_in_flight.batch.token]
 
     def learn(self, landed: Iterable[LandedSlice]) -> None:
         """Know what was landed, for the next plans."""
@@ -91,5 +91,5 @@ class Rounds:
     def stop(self) -> list[list[SliceResult]]:
         """Start no more, and return what came back and nobody took out; what still runs is left to the next sweep."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        back = (flight.results for flight in self.back())
+        back = (batch_in_flight.results for batch_in_flight in self.back())
         return [results.result() for results in back if not results.cancelled()]

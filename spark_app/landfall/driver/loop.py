@@ -24,13 +24,13 @@ from itertools import chain
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.completer import Applier
-from landfall.driver.counters import Tally
+from landfall.driver.completer import Completer
+from landfall.driver.counters import DriverCounters
 from landfall.driver.decide import membership
-from landfall.driver.decide.batch_results import Verdict, judge
-from landfall.driver.housekeeping import Chores
-from landfall.driver.in_flight import Flight, Rounds
-from landfall.driver.membership_sync import Roster
+from landfall.driver.decide.batch_results import CommitDecision, check_results
+from landfall.driver.housekeeping import Housekeeping
+from landfall.driver.in_flight import InFlightBatch, InFlightBatches
+from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.observer import Observer
 from landfall.driver.recovery import remake, repair
 from landfall.driver.runner import Runner
@@ -48,7 +48,7 @@ STARTUP_PATIENCE = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
-class Parts:
+class DriverDeps:
     """What a driver works with; each a protocol, so that tests run the same loop on twins."""
 
     store: Store
@@ -74,8 +74,8 @@ class Driver:
 
     group: ConsumerGroup
     writer: LaneWriter
-    parts: Parts
-    tally: Tally
+    parts: DriverDeps
+    counters: DriverCounters
     report: Callable[["Driver"], None]
     until_caught_up: bool = False
     phase: Phase = Phase.STARTING
@@ -85,10 +85,10 @@ class Driver:
         self._begun = self.parts.clock()
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
         observer, kafka = self.parts.observer, self.group.spec.source.kafka
-        self.rounds = Rounds(self.group, self.parts.runner, self.parts.name, self._wake)
-        self._roster = Roster(kafka, observer, self._append)
-        self._chores = Chores(self.parts.store, observer.log, self.writer.is_fenced)
-        self._applier = Applier(self.parts.store, self._wake)
+        self.rounds = InFlightBatches(self.group, self.parts.runner, self.parts.name, self._wake)
+        self._membership = MembershipSync(kafka, observer, self._append)
+        self._housekeeping = Housekeeping(self.parts.store, observer.log, self.writer.is_fenced)
+        self._completer = Completer(self.parts.store, self._wake)
         self._overtaken = ""
         self._stop_by: datetime | None = None
         self._stop_reason = ""
@@ -109,8 +109,8 @@ class Driver:
         Raises:
             Retry: the store cannot answer.
         """
-        if overtaken := self.writer.overtaken(read):
-            self._overtaken = overtaken
+        if newer_owner := self.writer.newer_owner(read):
+            self._overtaken = newer_owner
             self._wake()
 
     def run(self) -> ExitCode:
@@ -128,18 +128,18 @@ class Driver:
                 self._is_fenced()
             ):  # then what is in our way may well be the successor's doing, such as a repaired object
                 return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
-            self.phase, self.tally.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
+            self.phase, self.counters.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
             log.error("stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # no trace: it is told
             return ExitCode.STALLED
         except Retry as error:
-            self.phase, self.tally.message = Phase.STOPPED, str(error)
+            self.phase, self.counters.message = Phase.STOPPED, str(error)
             log.error("unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
             for results in self.rounds.stop():
-                self._chores.abort_results(results)
-            self._applier.stop()
-            self._chores.finish()
+                self._housekeeping.abort_results(results)
+            self._completer.stop()
+            self._housekeeping.finish()
             self.report(self)
 
     # ---------------------------------------------------------------------------------------------------- recovery
@@ -148,18 +148,18 @@ class Driver:
         """Roll every COMMIT forward that is not known to be applied; only then may anything be planned."""
         self.phase = Phase.RECOVERING
         for commit, objects in sorted(self.writer.state.unapplied.items()):
-            self._applier.apply(commit, objects)
+            self._completer.apply(commit, objects)
         while True:
             self._repair_lost()
-            if not self._applier.unapplied:
+            if not self._completer.unapplied:
                 break
             self.report(self)
             self._wait()
-        self._chores.sweep_dead_drivers(self._is_ours, self.parts.clock())
+        self._housekeeping.sweep_dead_drivers(self._is_ours, self.parts.clock())
         self.phase = Phase.RUNNING
 
     def _repair_lost(self) -> None:
-        for commit, lost in self._applier.lost().items():
+        for commit, lost in self._completer.lost().items():
             log.warning("decided uploads are lost", extra={"commit": commit, "objects": len(lost)})
             make = partial(
                 remake,
@@ -169,7 +169,7 @@ class Driver:
                 uploads=self.parts.store,
             )
             try:
-                self._applier.apply(commit, repair(lost, commit, self.writer, make, self._strangers))
+                self._completer.apply(commit, repair(lost, commit, self.writer, make, self._strangers))
             except Retry as error:
                 self._failed(cause(error, "Repair"), error)
 
@@ -178,75 +178,79 @@ class Driver:
     def _pass(self, now: datetime) -> None:
         try:
             self._look(now)
-            if self.tally.consecutive_failures and self._nothing_is_left():
-                self.tally.consecutive_failures = 0  # no COMMIT would tell that it is over
+            if self.counters.consecutive_failures and self._nothing_is_left():
+                self.counters.consecutive_failures = 0  # no COMMIT would tell that it is over
         except Retry as error:
             self._failed(cause(error, "SourceUnavailable"), error)
-            if not self.has_looked and now - self._begun > STARTUP_PATIENCE:
+            if not self.offsets_known and now - self._begun > STARTUP_PATIENCE:
                 raise
-        self.tally.arrived += sum(more for tp, more in self.parts.observer.grown.items() if tp not in self.standing())
+        self.counters.arrived += sum(
+            more for tp, more in self.parts.observer.grown.items() if tp not in self.stalled_partitions()
+        )
         self._land_finished(now)
         self._repair_lost()
         if not self._stopping(now):
             self._start_rounds(now)
             self._snapshot()
-        self._chores.mirror(self._applier.applied_through)
-        self._chores.sweep_if_due(self._is_ours, self._applier.decided, now, self.group.spec.tuning.orphan_age)
+        self._housekeeping.mirror(self._completer.applied_through)
+        self._housekeeping.sweep_if_due(self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age)
         self.report(self)
 
     def _look(self, now: datetime) -> None:
         at_rest = not (self.rounds or self.unapplied)
-        self._roster.look(self.writer.state, now, self.rounds.flying(), at_rest=at_rest)
-        self.tally.message = _told_all(self._roster.absent)
+        self._membership.look(self.writer.state, now, self.rounds.in_flight(), at_rest=at_rest)
+        self.counters.message = _told_all(self._membership.absent)
 
     def _start_rounds(self, now: datetime) -> None:
-        too_much = self.rounds.are_full or self.unapplied >= self.group.spec.tuning.max_unapplied
-        if too_much or self._roster.leaving:
+        too_much = self.rounds.is_full or self.unapplied >= self.group.spec.tuning.max_unapplied
+        if too_much or self._membership.leaving:
             return
         backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
-        self.rounds.start(backlogs, self.standing(), now, flush=self.until_caught_up)
+        self.rounds.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
 
     def _land_finished(self, now: datetime) -> None:
         back = self.rounds.back()
         try:
-            strangers = self._strangers({tp for flight in back for tp in flight.round.topic_partitions})
+            strangers = self._strangers(
+                {tp for batch_in_flight in back for tp in batch_in_flight.round.topic_partitions}
+            )
         except Retry as error:  # the log's word is needed: what came back waits for it
             self._failed("SourceUnavailable", error)
             return
         if strangers:
-            self.parts.observer.look_anew()
-        for flight in back:
-            self.rounds.take_out(flight)
-            self._land(flight, strangers, now)
+            self.parts.observer.force_discovery()
+        for batch_in_flight in back:
+            self.rounds.remove(batch_in_flight)
+            self._land(batch_in_flight, strangers, now)
 
     def _strangers(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
         """Which of these were read from a topic that is not the one in the ledger; asked after reading, before COMMIT."""
         topic_ids = self.parts.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
-        return membership.strangers(self.writer.state, tps, topic_ids)
+        return membership.recreated_topics(self.writer.state, tps, topic_ids)
 
-    def _land(self, flight: Flight, strangers: Mapping[TopicPartition, Retry], now: datetime) -> None:
+    def _land(self, batch_in_flight: InFlightBatch, strangers: Mapping[TopicPartition, Retry], now: datetime) -> None:
         max_ratio = self.group.spec.bad_records.max_ratio
-        verdict = judge(flight.round.slices, flight.results.result(), max_ratio, strangers)
-        if verdict.commit:
-            commit = partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
-            state = self._append_or_give_up(commit, flight)
-            objects = chain.from_iterable(s.objects for s in verdict.commit)
-            self._applier.apply(state.seq, objects)
-            self._chores.committed(state.seq, state.checkpoint.next_offsets)
-            self.rounds.learn(verdict.commit)
-            self.tally.committed(verdict.commit, now - flight.started, now)
-            log.info("batch committed", extra=_told(state.seq, verdict.commit))
-        self._set_back(verdict, now)
-        self._chores.abort(verdict.discard)
+        decision = check_results(batch_in_flight.round.slices, batch_in_flight.results.result(), max_ratio, strangers)
+        if decision.commit:
+            commit = partial(ledger.Commit, token=batch_in_flight.batch.token, slices=decision.commit)
+            state = self._append_or_give_up(commit, batch_in_flight)
+            objects = chain.from_iterable(s.objects for s in decision.commit)
+            self._completer.apply(state.seq, objects)
+            self._housekeeping.committed(state.seq, state.checkpoint.next_offsets)
+            self.rounds.learn(decision.commit)
+            self.counters.committed(decision.commit, now - batch_in_flight.started, now)
+            log.info("batch committed", extra=_told(state.seq, decision.commit))
+        self._set_back(decision, now)
+        self._housekeeping.abort(decision.discard)
 
-    def _set_back(self, verdict: Verdict, now: datetime) -> None:
-        for landed in verdict.commit:
-            self.rounds.setbacks.landed(landed.piece.topic_partition)
-        for tp, error in verdict.failed.items():
+    def _set_back(self, decision: CommitDecision, now: datetime) -> None:
+        for landed in decision.commit:
+            self.rounds.backoff.landed(landed.piece.topic_partition)
+        for tp, error in decision.failed.items():
             if isinstance(error, Stalled) and not self._may_skip(error):
                 self.blocked[tp] = error
             else:
-                self.rounds.setbacks.failed(tp, now)
+                self.rounds.backoff.failed(tp, now)
             self._failed(cause(error, "RoundFailed"), error)
 
     def _may_skip(self, error: Stalled) -> bool:
@@ -256,13 +260,13 @@ class Driver:
     # ------------------------------------------------------------------------------------------------------- aside
 
     def _append(self, record: Callable[..., ledger.Record]) -> ledger.State:
-        return self.writer.append(lambda header: record(header=header), self._applier.applied_through)
+        return self.writer.append(lambda header: record(header=header), self._completer.applied_through)
 
     def _snapshot(self) -> None:
         state = self.writer.state
         if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
             try:
-                self.writer.snapshot(self._applier.applied_through)
+                self.writer.snapshot(self._completer.applied_through)
             except Retry as error:  # the next pass tries again, in the slot that is next then
                 self._failed(cause(error, "SnapshotFailed"), error)
 
@@ -274,16 +278,16 @@ class Driver:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
 
-    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: Flight) -> ledger.State:
+    def _append_or_give_up(self, commit: Callable[..., ledger.Record], batch_in_flight: InFlightBatch) -> ledger.State:
         """Append a COMMIT. Only if it certainly lost its slot are its uploads given up; on any other error it may be there."""
         try:
             return self._append(commit)
         except Fenced:
-            self._chores.abort_results(flight.results.result())
+            self._housekeeping.abort_results(batch_in_flight.results.result())
             raise
 
     def _fenced(self, why: str) -> ExitCode:
-        self.phase, self.tally.message = Phase.FENCED, why
+        self.phase, self.counters.message = Phase.FENCED, why
         log.warning("fenced", extra={"why": why})
         return ExitCode.FENCED
 
@@ -294,7 +298,7 @@ class Driver:
             return False
 
     def _failed(self, reason: str, error: LandfallError) -> None:
-        self.tally.failed(reason, str(error), self.parts.clock())
+        self.counters.failed(reason, str(error), self.parts.clock())
         log.warning("failed", extra={"reason": reason, "why": str(error)})
 
     def _wait(self) -> None:
@@ -312,40 +316,46 @@ class Driver:
 
     # ------------------------------------------------------------------------------------------------------- asked
 
-    def standing(self) -> Mapping[TopicPartition, Stalled]:
+    def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
         """Topic partitions that stand still until a person acts."""
-        return {**self._roster.gated, **self.blocked}
+        return {**self._membership.blocked_by_source, **self.blocked}
 
     @property
     def unapplied(self) -> int:
         """COMMITs whose objects are not all visible yet."""
-        return self._applier.unapplied
+        return self._completer.unapplied
 
     def _nothing_is_left(self) -> bool:
         """Whether everything that the last look saw is landed and visible."""
         checkpoint, marks = self.writer.state.checkpoint, self.parts.observer.watermarks
         landed = all(tp in checkpoint and mark.end <= checkpoint[tp] for tp, mark in marks.items())
-        return landed and not (self.rounds or self.unapplied or self.standing())
+        return landed and not (self.rounds or self.unapplied or self.stalled_partitions())
 
     def _landed_enough(self) -> set[TopicPartition]:
         """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
-        checkpoint, targets = self.writer.state.checkpoint, self._roster.targets or {}
+        checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
         return {
             tp for tp, end in targets.items() if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
         }
 
     @property
-    def has_looked(self) -> bool:
+    def offsets_known(self) -> bool:
         """Whether it has seen the log, so that it knows how far behind it is."""
-        return self._roster.targets is not None
+        return self._membership.targets is not None
 
     @property
     def caught_up(self) -> bool:
         """Whether all that was there at the first look, and may go on, is landed and visible."""
-        targets, checkpoint, standing = self._roster.targets, self.writer.state.checkpoint, self.standing()
-        if targets is None or self.rounds or self.unapplied or self._roster.leaving:
+        targets, checkpoint, stalled_partitions = (
+            self._membership.targets,
+            self.writer.state.checkpoint,
+            self.stalled_partitions(),
+        )
+        if targets is None or self.rounds or self.unapplied or self._membership.leaving:
             return False
-        return all(tp in standing or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in targets.items())
+        return all(
+            tp in stalled_partitions or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in targets.items()
+        )
 
     def _stopping(self, now: datetime) -> bool:
         if self.until_caught_up and not self._stop_reason and self.caught_up:
@@ -359,15 +369,15 @@ class Driver:
         if not self._stopping(now):
             return False
         assert self._stop_by is not None
-        return now >= self._stop_by or not (self.rounds or self._applier.unapplied)
+        return now >= self._stop_by or not (self.rounds or self._completer.unapplied)
 
     def _drained(self) -> ExitCode:
         self._append(partial(ledger.Yield, reason=self._stop_reason))
-        self._chores.mirror(self._applier.applied_through)
+        self._housekeeping.mirror(self._completer.applied_through)
         self.phase = Phase.STOPPED
-        needed = (*self._roster.absent, *(error for _, error in sorted(self.standing().items())))
+        needed = (*self._membership.absent, *(error for _, error in sorted(self.stalled_partitions().items())))
         if self.until_caught_up and needed:
-            self.tally.message = _told_all(needed)
+            self.counters.message = _told_all(needed)
             return ExitCode.STALLED
         return ExitCode.OK
 

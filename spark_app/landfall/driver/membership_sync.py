@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Append = Callable[[Callable[..., ledger.Record]], State]
 
 
-class Roster:
+class MembershipSync:
     """Used by the driver's thread alone.
 
     Attributes:
@@ -36,17 +36,17 @@ class Roster:
         """Nothing is looked at yet."""
         self._kafka, self._observer, self._append = kafka, observer, append
         self.absent: tuple[Stalled, ...] = ()
-        self.gated: Mapping[TopicPartition, Stalled] = {}
+        self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
         self.targets: Mapping[TopicPartition, int] | None = None
 
-    def look(self, state: State, now: datetime, flying: Collection[TopicPartition], *, at_rest: bool) -> None:
+    def look(self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool) -> None:
         """Look at the log, and let the ledger follow.
 
         Args:
             state: of the lane.
             now: the time.
-            flying: topic partitions that are being landed.
+            in_flight: topic partitions that are being landed.
             at_rest: nothing is under way, and all that is committed is visible.
 
         Raises:
@@ -64,10 +64,10 @@ class Roster:
         state = self._enter(state, tuple(tp for tp in changes.enter if tp not in self.leaving))
         gates = membership.gates(state, self._kafka, observer.watermarks, observer.last_ends)
         for piece in gates.holes:
-            if piece.topic_partition not in flying:
+            if piece.topic_partition not in in_flight:
                 state = self._append(partial(ledger.Hole, piece=piece, reason="expired before it was landed"))
                 log.warning("lost range skipped", extra={"slice": str(piece)})
-        self.gated = {**gates.blocked, **changes.recreated}
+        self.blocked_by_source = {**gates.blocked, **changes.recreated}
         observer.note(state.checkpoint, now)
         if self.targets is None:
             self.targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
@@ -77,9 +77,11 @@ class Roster:
             return state
         observer = self._observer
         time = membership.starting_time(self._kafka)
-        founding = not (state.members or state.retired)
-        at_time = observer.log.offsets_at(entering, time) if time and founding else {}
-        starts = membership.first_offsets(self._kafka, entering, observer.watermarks, at_time, founding=founding)
+        is_first_open = not (state.members or state.retired)
+        at_time = observer.log.offsets_at(entering, time) if time and is_first_open else {}
+        starts = membership.first_offsets(
+            self._kafka, entering, observer.watermarks, at_time, is_first_open=is_first_open
+        )
         ids = {topic.name: topic.topic_id for topic in observer.topics}
         entries = tuple(ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items()))
         return self._append(partial(ledger.Add, entries=entries)) if entries else state

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from landfall.driver.decide.arrival_times import Arrivals
+from landfall.driver.decide.arrival_times import ArrivalTimes
 from landfall.ledger.offsets import Checkpoint, OffsetRange, TopicPartition
 from landfall.plan import Backlog
 from landfall.source import Log, Topic, Watermarks
@@ -29,7 +29,7 @@ class Observer:
     watermarks: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
     last_ends: dict[TopicPartition, int] = field(default_factory=dict)
     grown: Mapping[TopicPartition, int] = field(default_factory=dict)
-    _arrivals: dict[TopicPartition, Arrivals] = field(default_factory=dict)
+    _arrivals: dict[TopicPartition, ArrivalTimes] = field(default_factory=dict)
     _discovered: datetime | None = None
 
     def look(self, now: datetime) -> None:
@@ -48,7 +48,7 @@ class Observer:
         self.grown = {tp: max(0, end - self.last_ends.get(tp, end)) for tp, end in ends.items()}
         self.last_ends.update(ends)
 
-    def look_anew(self) -> None:
+    def force_discovery(self) -> None:
         """Let the next look discover topics, however recent the last discovery is."""
         self._discovered = None
 
@@ -61,7 +61,7 @@ class Observer:
         }
         times = self.log.record_times(strangers) if strangers else {}
         for tp in self.watermarks.keys() & checkpoint.next_offsets.keys():
-            seen = self._arrivals.get(tp, Arrivals()).landed(checkpoint[tp])
+            seen = self._arrivals.get(tp, ArrivalTimes()).landed(checkpoint[tp])
             at = min(times.get(tp, now), now) if tp in strangers else now
             self._arrivals[tp] = seen.see(self.watermarks[tp].end, at)
 
@@ -75,5 +75,5 @@ class Observer:
 
     def age(self, tp: TopicPartition, checkpoint: int, now: datetime) -> timedelta:
         """How long the oldest unlanded record of a topic partition has waited; zero when there is none."""
-        since = self._arrivals.get(tp, Arrivals()).since(checkpoint)
+        since = self._arrivals.get(tp, ArrivalTimes()).since(checkpoint)
         return max(now - since, timedelta(0)) if since else timedelta(0)

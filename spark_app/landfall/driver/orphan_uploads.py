@@ -9,7 +9,7 @@ from landfall.store import Uploads
 log = logging.getLogger(__name__)
 
 
-def sweep(
+def abort_orphan_uploads(
     uploads: Uploads,
     ours: Callable[[str], bool],
     decided: Collection[str],

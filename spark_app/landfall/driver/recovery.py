@@ -43,7 +43,7 @@ def repair(
     body = writer.lane.slots.read(writer.lane.slot_key(commit))
     record = ledger.decode(commit, body) if body else None
     if not isinstance(record, ledger.Commit):
-        raise ledger.broken(commit, "should be the COMMIT of lost objects")
+        raise ledger.ledger_error(commit, "should be the COMMIT of lost objects")
     slices = [s for s in record.slices if any(o.upload.key in keys for o in s.objects)]
     repaired = tuple(chain.from_iterable(remake(s, keys) for s in slices))
     for error in strangers({s.piece.topic_partition for s in slices}).values():

@@ -19,7 +19,7 @@ class Setback:
 
 
 @dataclass
-class Setbacks:
+class RetryBackoff:
     """Who failed and how often in a row."""
 
     _by_tp: dict[TopicPartition, Setback] = field(default_factory=dict)
@@ -38,6 +38,6 @@ class Setbacks:
         return {tp for tp, setback in self._by_tp.items() if setback.until > now}
 
     @property
-    def alone(self) -> set[TopicPartition]:
+    def isolated(self) -> set[TopicPartition]:
         """Those to be tried in a round of their own."""
         return set(self._by_tp)

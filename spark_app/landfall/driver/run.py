@@ -14,17 +14,17 @@ from landfall import registry
 from landfall.api.contract import LANE, ExitCode, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.clock import SteadyClock
-from landfall.driver.counters import Tally
-from landfall.driver.handover import Turns
-from landfall.driver.http.control import Control, Listener, serve_control
-from landfall.driver.http.server import Board, serve
-from landfall.driver.loop import Parts
+from landfall.driver.counters import DriverCounters
+from landfall.driver.handover import LaneContender
+from landfall.driver.http.control import Control, ControlHandler, serve_control
+from landfall.driver.http.server import StatusBoard, serve
+from landfall.driver.loop import DriverDeps
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
 from landfall.driver.spark.session import SparkRunner, end, spark_context
-from landfall.driver.store_monitor import Lookout, impatient
+from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry
-from landfall.lane import Lane, claim
+from landfall.lane import Lane, claim_output_root
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.probe import probe
@@ -74,7 +74,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     for attempt in stamina.retry_context(on=Retry, attempts=STARTUP_TRIES, timeout=120):
         with attempt:
             probe(store)
-            claim(store, f"{group.metadata.namespace}/{group.metadata.name}")
+            claim_output_root(store, f"{group.metadata.namespace}/{group.metadata.name}")
     context = spark_context(group, options.master)
     try:
         return drive(group, store, SparkRunner(context), options, progress)
@@ -87,28 +87,28 @@ def drive(
 ) -> ExitCode:
     """Take turns at the lane with signals, HTTP and control attached."""
     clock = SteadyClock()
-    lookout = Lookout(lambda: turns.look(tail.read), clock)
-    board, tally = Board(clock, lookout.outage), Tally(clock())
+    monitor = StoreMonitor(lambda: turns.look(tail.read), clock)
+    board, counters = StatusBoard(clock, monitor.outage), DriverCounters(clock())
 
     def post(status: Status) -> None:
-        board.post(status, tally)
+        board.post(status, counters)
         if progress:
             progress(status)
 
     observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
-    parts = Parts(store, observer, runner, clock, lambda: uuid.uuid4().hex)
+    parts = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex)
     lane = Lane(store, group.metadata.name, LANE)
-    turns = Turns(group, lane, parts, tally, post, board.wait_for, options.revision, options.until_caught_up)
-    tail = open_store(impatient(group.spec.output))
+    turns = LaneContender(group, lane, parts, counters, post, board.wait_for, options.revision, options.until_caught_up)
+    tail = open_store(fail_fast(group.spec.output))
     with ExitStack() as stack:
-        stack.callback(lookout.stop)
-        lookout.start()
+        stack.callback(monitor.stop)
+        monitor.start()
         port = group.spec.tuning.http_port if options.http_port is None else options.http_port
         server = serve(board, options.http_host, port)
         stack.callback(server.shutdown)
         log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
         if options.control:
-            listening = serve_control(options.control, Listener(runner.want, turns.hand_over, turns.take_over))
+            listening = serve_control(options.control, ControlHandler(runner.want, turns.hand_over, turns.take_over))
             stack.callback(listening.shutdown)
             log.info("listening", extra={"url": f"http://{options.control.host}:{listening.server_port}/control/"})
         stack.enter_context(_signals(turns.stop))

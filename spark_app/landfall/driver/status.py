@@ -6,7 +6,7 @@ from datetime import datetime
 from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import Tally
+from landfall.driver.counters import DriverCounters
 from landfall.driver.loop import Driver
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
@@ -14,7 +14,7 @@ from landfall.plan import overdue
 
 
 @dataclass(frozen=True, slots=True)
-class Bearings:
+class LaneView:
     """Where a driver is.
 
     Attributes:
@@ -34,12 +34,12 @@ class Bearings:
     epoch: int
 
 
-def picture(driver: Driver, now: datetime, workers: Workers | None = None) -> Status:
+def driver_status(driver: Driver, now: datetime, workers: Workers | None = None) -> Status:
     """The driver as it is now; call it from the driver's thread."""
     state, partitions = driver.writer.state, partition_statuses(driver, now)
     lane = driver.writer.lane.name
     bare = picture_without_lag(
-        Bearings(driver.group, lane, state.revision, driver.phase, state, state.epoch), driver.tally, now, workers
+        LaneView(driver.group, lane, state.revision, driver.phase, state, state.epoch), driver.counters, now, workers
     )
     return replace(
         bare,
@@ -50,19 +50,21 @@ def picture(driver: Driver, now: datetime, workers: Workers | None = None) -> St
         commits=replace(bare.commits, unapplied=driver.unapplied),
         partitions=partitions,
         caught_up=driver.caught_up,
-        lag_known=driver.has_looked,
+        lag_known=driver.offsets_known,
     )
 
 
-def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers: Workers | None) -> Status:
+def picture_without_lag(
+    lane_view: LaneView, counters: DriverCounters, now: datetime, workers: Workers | None
+) -> Status:
     """A driver that has not got the lane: it knows the ledger but not the log, and whoever has the lane tells the lag."""
-    group, state = bearings.group, bearings.state
+    group, state = lane_view.group, lane_view.state
     commits = CommitStatus(
         total=state.totals.commits,
-        failures=tally.failures,
-        consecutive_failures=tally.consecutive_failures,
+        failures=counters.failures,
+        consecutive_failures=counters.consecutive_failures,
         last_time=state.last_commit_time,
-        last_failure=tally.last_failure,
+        last_failure=counters.last_failure,
         unapplied=0,
     )
     return Status(
@@ -70,20 +72,20 @@ def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers
         group=group.metadata.name,
         namespace=group.metadata.namespace,
         generation=group.spec.generation,
-        epoch=bearings.epoch,
-        lane=bearings.lane,
-        phase=bearings.phase,
+        epoch=lane_view.epoch,
+        lane=lane_view.lane,
+        phase=lane_view.phase,
         time=now.isoformat(),
-        started=tally.started.isoformat(),
+        started=counters.started.isoformat(),
         lag_records=0,
         lag_seconds=0.0,
         overdue_seconds=0.0,
         rounds=0,
         commits=commits,
-        rates=tally.rates,
+        rates=counters.rates,
         partitions=(),
-        message=tally.message,
-        revision=bearings.revision,
+        message=counters.message,
+        revision=lane_view.revision,
         workers=workers,
         lag_known=False,
     )
@@ -92,13 +94,13 @@ def picture_without_lag(bearings: Bearings, tally: Tally, now: datetime, workers
 def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, ...]:
     """Every topic partition the ledger or the log knows and the spec names."""
     checkpoint, observer = driver.writer.state.checkpoint, driver.parts.observer
-    standing, flying = driver.standing(), driver.rounds.flying()
+    stalled_partitions, in_flight = driver.stalled_partitions(), driver.rounds.in_flight()
     late = {b.topic_partition: overdue(b, driver.rounds.policy) for b in observer.backlogs(checkpoint, (), now)}
 
     def one(tp: TopicPartition) -> PartitionStatus:
         at = checkpoint[tp]
         end = max(observer.last_ends.get(tp, at), at)
-        stands = standing.get(tp)
+        stands = stalled_partitions.get(tp)
         return PartitionStatus(
             topic=tp.topic,
             partition=tp.partition,
@@ -107,9 +109,9 @@ def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, 
             lag_records=end - at,
             lag_seconds=observer.age(tp, at, now).total_seconds(),
             overdue_seconds=late[tp].total_seconds() if tp in late else 0.0,
-            in_round=tp in flying,
+            in_round=tp in in_flight,
             blocked=stands.reason.value if stands else None,
             message=str(stands) if stands else "",
         )
 
-    return tuple(one(tp) for tp in sorted(checkpoint) if tp in observer.watermarks or tp in standing)
+    return tuple(one(tp) for tp in sorted(checkpoint) if tp in observer.watermarks or tp in stalled_partitions)

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 INTERVAL = 5.0
 """Seconds between two looks, give or take a fifth. The operator asks every 15 s: with two looks that had no answer, it is
 half a minute at most from silence to condition."""
-HASTE = 0.5
+RETRY_INTERVAL = 0.5
 """The same after a look that had no answer."""
 PATIENCE = timedelta(seconds=4)
 """How long a look waits for its answer."""
-HICCUP = 1
+TOLERATED_MISSES = 1
 """So many answers missed in a row are nothing to tell."""
 
 
@@ -48,7 +48,7 @@ class Outage:
     missed: int
     failure: Failure
 
-    def told_in(self, status: Status) -> Status:
+    def overlay(self, status: Status) -> Status:
         """A driver's picture, with what it does not know itself while it waits; what it was told by a call of its own says more."""
         commits, own = status.commits, status.commits.last_failure
         knows = own is not None and own.reason == self.failure.reason and _time(own) >= _time(self.failure)
@@ -61,14 +61,14 @@ def _time(failure: Failure) -> datetime:
     return datetime.fromisoformat(failure.time)
 
 
-def impatient(output: Output) -> Output:
+def fail_fast(output: Output) -> Output:
     """The same place, to be asked once and for seconds only."""
     s3 = output.s3
     waits = {"connect_timeout": min(s3.connect_timeout, PATIENCE), "read_timeout": min(s3.read_timeout, PATIENCE)}
     return output.model_copy(update={"s3": s3.model_copy(update={"max_attempts": 1, **waits})})
 
 
-class Lookout:
+class StoreMonitor:
     """Looks again and again, in a thread of its own.
 
     What counts is the time since the first look that was not answered, so one that hangs for ever (at a folder, say, whose
@@ -96,7 +96,7 @@ class Lookout:
         if missing is None:
             return None
         missed = (self._clock() - _time(missing)) // PATIENCE
-        return Outage(missed, missing) if missed > HICCUP else None
+        return Outage(missed, missing) if missed > TOLERATED_MISSES else None
 
     def look(self) -> None:
         """Look once."""
@@ -120,5 +120,5 @@ class Lookout:
         self._told = outage is not None
 
     def _watch(self) -> None:
-        while not self._stopped.wait(HASTE if self._missing else random.uniform(0.8, 1.2) * INTERVAL):  # noqa: S311  # no secret
+        while not self._stopped.wait(RETRY_INTERVAL if self._missing else random.uniform(0.8, 1.2) * INTERVAL):  # noqa: S311  # no secret
             self.look()

@@ -10,7 +10,7 @@ LONGEST = 1000
 _REASONS = frozenset(Reason)
 
 
-class LastWords:
+class TerminationMessage:
     """Remembers what the driver said last, and writes it down in the end."""
 
     def __init__(self, path: Path) -> None:

@@ -123,7 +123,7 @@ class Yield(_Base, frozen=True, tag="YIELD"):
 Record = Open | Add | Drop | Commit | Repair | Hole | Snapshot | Yield
 
 
-class Holding(StrEnum):
+class LaneOwnership(StrEnum):
     """Who has the lane."""
 
     NOBODY_YET = "nobody yet"
@@ -131,10 +131,10 @@ class Holding(StrEnum):
     YIELDED = "yielded"
 
 
-MAY_FOLLOW: Mapping[Holding, tuple[type[Record], ...]] = {
-    Holding.NOBODY_YET: (Open,),
-    Holding.HELD: (Open, Add, Drop, Commit, Repair, Hole, Snapshot, Yield),
-    Holding.YIELDED: (Open,),
+MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
+    LaneOwnership.NOBODY_YET: (Open,),
+    LaneOwnership.HELD: (Open, Add, Drop, Commit, Repair, Hole, Snapshot, Yield),
+    LaneOwnership.YIELDED: (Open,),
 }
 
 
@@ -199,7 +199,7 @@ class State:
 
     seq: int = -1
     tip: str = ORIGIN
-    holding: Holding = Holding.NOBODY_YET
+    holding: LaneOwnership = LaneOwnership.NOBODY_YET
     epoch: int = 0
     writer: str = ""
     generation: int = 0
@@ -213,9 +213,9 @@ class State:
     totals: Totals = field(default_factory=Totals)
     revision: str = ""
 
-    def is_free_for(self, revision: str) -> bool:
+    def can_open(self, revision: str) -> bool:
         """Whether a driver of this revision may take the lane unasked: nobody holds it, or its own kind did last."""
-        return self.holding is not Holding.HELD or self.revision == revision
+        return self.holding is not LaneOwnership.HELD or self.revision == revision
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -236,9 +236,9 @@ def decode(seq: int, body: bytes) -> Record:
     try:
         record: Record = _decoder.decode(body)
     except (msgspec.DecodeError, ValueError) as error:
-        raise broken(seq, f"not a ledger record: {error}") from error
+        raise ledger_error(seq, f"not a ledger record: {error}") from error
     if record.header.version != VERSION:
-        raise broken(seq, f"version {record.header.version}, this software knows {VERSION}")
+        raise ledger_error(seq, f"version {record.header.version}, this software knows {VERSION}")
     return record
 
 
@@ -247,7 +247,7 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def broken(seq: int, what: str) -> Stalled:
+def ledger_error(seq: int, what: str) -> Stalled:
     """The error for a slot that must not be as it is."""
     return Stalled(Reason.LEDGER_BROKEN, f"ledger slot {seq}: {what}")
 
@@ -271,9 +271,9 @@ def fold(state: State, body: bytes) -> State:
     record = decode(state.seq + 1, body)
     _check_place(state, record)
     try:
-        after = _take(state, record)
+        after = _apply_record(state, record)
     except ValueError as error:
-        raise broken(record.header.seq, str(error)) from error
+        raise ledger_error(record.header.seq, str(error)) from error
     applied = max(after.applied_through, record.header.applied_through)
     return replace(
         after,
@@ -287,26 +287,28 @@ def fold(state: State, body: bytes) -> State:
 def _check_place(state: State, record: Record) -> None:
     header = record.header
     if header.seq != state.seq + 1:
-        raise broken(state.seq + 1, f"says it is slot {header.seq}")
+        raise ledger_error(state.seq + 1, f"says it is slot {header.seq}")
     if header.prev != state.tip:
-        raise broken(header.seq, f"follows {header.prev[:12]}, but the slot before is {state.tip[:12]}")
+        raise ledger_error(header.seq, f"follows {header.prev[:12]}, but the slot before is {state.tip[:12]}")
     if not isinstance(record, MAY_FOLLOW[state.holding]):
-        raise broken(header.seq, f"{type(record).__name__} cannot follow while the lane is {state.holding}")
+        raise ledger_error(header.seq, f"{type(record).__name__} cannot follow while the lane is {state.holding}")
     if isinstance(record, Open):
         if header.epoch != state.epoch + 1:
-            raise broken(header.seq, f"opens epoch {header.epoch} after {state.epoch}")
+            raise ledger_error(header.seq, f"opens epoch {header.epoch} after {state.epoch}")
     elif (header.epoch, header.writer) != (state.epoch, state.writer):
-        raise broken(header.seq, f"epoch {header.epoch} by {header.writer}, held: {state.epoch} by {state.writer}")
+        raise ledger_error(
+            header.seq, f"epoch {header.epoch} by {header.writer}, held: {state.epoch} by {state.writer}"
+        )
     if header.applied_through > state.seq:
-        raise broken(header.seq, f"applied through {header.applied_through}, which is not before it")
+        raise ledger_error(header.seq, f"applied through {header.applied_through}, which is not before it")
 
 
-def _take(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one arm per record type
+def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one arm per record type
     match record:
         case Open():
             return replace(
                 state,
-                holding=Holding.HELD,
+                holding=LaneOwnership.HELD,
                 epoch=record.header.epoch,
                 writer=record.header.writer,
                 generation=record.generation,
@@ -327,7 +329,7 @@ def _take(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one 
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Yield():
-            return replace(state, holding=Holding.YIELDED)
+            return replace(state, holding=LaneOwnership.YIELDED)
 
 
 def _add(state: State, record: Add) -> State:

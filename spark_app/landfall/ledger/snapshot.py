@@ -2,7 +2,7 @@
 
 import msgspec
 
-from landfall.ledger import Holding, Member, State, Totals
+from landfall.ledger import LaneOwnership, Member, State, Totals
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
 
@@ -20,7 +20,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 
     seq: int
     tip: str
-    holding: Holding
+    holding: LaneOwnership
     epoch: int
     writer: str
     generation: int

@@ -24,7 +24,7 @@ from landfall.source import Reader
 from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
-from landfall.task.outputs import OpenObject, Outputs, SealedObject, Sizes
+from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
 from landfall.task.partitioning import BadRecord, Sorter
 from landfall.task.rows import Layout, payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
@@ -46,7 +46,7 @@ def land_sorted(
     batch: Batch, pieces: Sequence[Slice], reader: Reader, uploads: Uploads, sorter: Sorter
 ) -> tuple[SliceResult, ...]:
     """The same with a sorter that was made before."""
-    memory = Memory.of(batch, uploads)
+    memory = MemoryBudget.of(batch, uploads)
     with Uploader(uploads, memory.in_flight_bytes) as uploader:
         # the last parts of a slice go up while the next one is read
         begun = [_Landing(batch, piece, sorter, uploader, memory).read(reader) for piece in pieces]
@@ -54,7 +54,7 @@ def land_sorted(
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryBudget:
     """How a task's memory is shared out.
 
     Attributes:
@@ -70,7 +70,7 @@ class Memory:
     least_part_bytes: int
 
     @classmethod
-    def of(cls, batch: Batch, uploads: Uploads) -> "Memory":
+    def of(cls, batch: Batch, uploads: Uploads) -> "MemoryBudget":
         """Half of the task's memory for buffers, a quarter for parts under way: the rest is found where nobody counts.
 
         That is the chunk at hand and what allocators keep; ``tests/bench/memory.py`` measures whether it is enough.
@@ -94,7 +94,7 @@ class _Counts:
 class _Landing:
     """One slice on its way."""
 
-    def __init__(self, batch: Batch, piece: Slice, sorter: Sorter, uploader: Uploader, memory: Memory) -> None:
+    def __init__(self, batch: Batch, piece: Slice, sorter: Sorter, uploader: Uploader, memory: MemoryBudget) -> None:
         self._batch, self._piece, self._sorter, self._uploader, self._memory = batch, piece, sorter, uploader, memory
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
@@ -130,7 +130,7 @@ class _Landing:
                 outputs.add(_DEAD_LETTERS, dead_letters.letters(records, found.bad))
             for partition, rows in found.outputs:
                 outputs.add(partition, rows)
-            outputs.relieve(next_offset=int(records.offsets[-1]) + 1)
+            outputs.free_memory(next_offset=int(records.offsets[-1]) + 1)
             self._counts.visible += len(records)
             self._counts.filtered += found.filtered
             self._counts.input_bytes += payload_bytes(records.values)
@@ -145,26 +145,26 @@ class _Landing:
         self._counts.dead_lettered += len(bad)
         self._counts.errors += told[: _TOLD_ERRORS - len(self._counts.errors)]
 
-    def _begin(self, partition: str, start: int) -> OpenObject:
+    def _begin(self, partition: str, start: int) -> ObjectWriter:
         return self._begin_dead_letters(start) if partition == _DEAD_LETTERS else self._begin_data(partition, start)
 
-    def _begin_data(self, partition: str, start: int) -> OpenObject:
+    def _begin_data(self, partition: str, start: int) -> ObjectWriter:
         tp, output = self._piece.topic_partition, self._sorter.stages.format
         generation = self._batch.group.spec.generation
         key = object_names.object_key(tp.topic, partition, generation, tp.partition, start, output.extension)
         return self._open(ObjectKind.DATA, key, self._sorter.layout, output.encoder(), output.block_bytes)
 
-    def _begin_dead_letters(self, start: int) -> OpenObject:
+    def _begin_dead_letters(self, start: int) -> ObjectWriter:
         tp, group = self._piece.topic_partition, self._batch.group
         key = object_names.dead_letter_key(group.metadata.name, tp.topic, group.spec.generation, tp.partition, start)
         letters = DeadLetterEncoder()
         return self._open(ObjectKind.DEAD_LETTERS, key, dead_letters.LAYOUT, letters, dead_letters.BLOCK_BYTES)
 
-    def _open(self, kind: ObjectKind, key: str, columns: Layout, encoder: Encoder, block_bytes: int) -> OpenObject:
+    def _open(self, kind: ObjectKind, key: str, columns: Layout, encoder: Encoder, block_bytes: int) -> ObjectWriter:
         upload = ObjectUpload(self._uploader, key, self._batch.token)
         self._uploads.append(upload)
         sizes = Sizes(block_bytes, self._memory.part_bytes, self._memory.least_part_bytes)
-        return OpenObject(self._piece.topic_partition, kind, columns, encoder, upload, sizes)
+        return ObjectWriter(self._piece.topic_partition, kind, columns, encoder, upload, sizes)
 
     def _landed(self) -> LandedSlice:
         before = time.monotonic()

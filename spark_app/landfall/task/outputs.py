@@ -63,7 +63,7 @@ class SealedObject:
 
 
 @dataclass
-class OpenObject:
+class ObjectWriter:
     """An object being written."""
 
     tp: TopicPartition
@@ -103,7 +103,7 @@ class OpenObject:
         if self._waiting:
             self._encode(self._gathered())
 
-    def ship(self) -> None:
+    def flush_part(self) -> None:
         """Send the encoded bytes, if the store takes so short a part."""
         if self._encoded_bytes >= self.sizes.least_part_bytes:
             self._send(self._encoded_bytes)
@@ -160,13 +160,13 @@ class OpenObject:
 class Outputs:
     """The open objects of a slice, by output partition, within a budget."""
 
-    def __init__(self, budget_bytes: int, start: int, begin: Callable[[str, int], OpenObject]) -> None:
+    def __init__(self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]) -> None:
         """Make objects with ``begin``, from the output partition and the offset that names them: first ``start``."""
         self._budget = budget_bytes
         self._start = start
         self._next_starts: dict[str, int] = {}
         self._begin = begin
-        self._open: dict[str, OpenObject] = {}
+        self._open: dict[str, ObjectWriter] = {}
         self._sealed: list[SealedObject] = []
 
     @property
@@ -180,7 +180,7 @@ class Outputs:
             self._open[partition] = self._begin(partition, self._next_starts.get(partition, self._start))
         self._open[partition].add(rows)
 
-    def relieve(self, next_offset: int) -> None:
+    def free_memory(self, next_offset: int) -> None:
         """Over the budget, make half of it free, the largest object first; all later rows are at ``next_offset`` or above."""
         held = self.held_bytes
         if held <= self._budget:
@@ -207,7 +207,7 @@ class Outputs:
         self._open[partition].flush()
 
     def _ship(self, partition: str) -> None:
-        self._open[partition].ship()
+        self._open[partition].flush_part()
 
     def _seal(self, partition: str) -> None:
         self._sealed.append(self._open.pop(partition).seal())

@@ -25,19 +25,19 @@ from landfall.task.partitioning import Sorter
 
 
 @dataclass(frozen=True)
-class _Tools:
+class _TaskResources:
     group: ConsumerGroup
     reader: KafkaReader
     store: Store
     sorter: Sorter
 
     @classmethod
-    def of(cls, group: ConsumerGroup) -> "_Tools":
+    def of(cls, group: ConsumerGroup) -> "_TaskResources":
         reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
         return cls(group, reader, open_store(group.spec.output), Sorter.of(group.spec))
 
 
-_kept: list[_Tools] = []
+_kept: list[_TaskResources] = []
 
 GARBAGE_THRESHOLD = 200_000
 """Objects made and not freed before Python looks for cycles among them. A chunk is 10,000 messages, all freed by reference
@@ -53,11 +53,11 @@ def land_bin(batch: Batch, pieces: Sequence[Slice]) -> tuple[SliceResult, ...]:
     return land_sorted(batch, pieces, tools.reader, tools.store, tools.sorter)
 
 
-def _tools(group: ConsumerGroup) -> _Tools:
+def _tools(group: ConsumerGroup) -> _TaskResources:
     if not _kept or _kept[0].group != group:
         while _kept:
             _kept.pop().reader.close()
-        _kept.append(_Tools.of(group))
+        _kept.append(_TaskResources.of(group))
         _settle()
     return _kept[0]
 

@@ -9,7 +9,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.registry import output_format
 from landfall.store.file import FileStore
-from tests.support.book import GROUP, Book
+from tests.support.book import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
 EXTENSIONS = {"Json": ".json", "SequenceFile": ".seq"}
@@ -34,7 +34,7 @@ class Landed:
         self.format = output_format(
             Output.model_validate({"url": f"file://{root}", "format": format_, "codec": "None"})
         )
-        self.book = Book(FileStore(root), body=self.body, extension=EXTENSIONS[format_])
+        self.book = SampleLedger(FileStore(root), body=self.body, extension=EXTENSIONS[format_])
         self.book.open().add(TP)
         self.first = self.book.land(TP, 0, 10)
         self.book.commit(self.first)

@@ -9,7 +9,7 @@ from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.fsck import examine
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
@@ -151,7 +151,7 @@ def test_what_lands_while_the_store_is_listed_is_no_stray(json: Landed) -> None:
                 book.commit(book.land(TP, 20, 30))
             yield from super().list_after(prefix, after)
 
-    opened = Opened.of(Path(json.file))
+    opened = GroupStore.of(Path(json.file))
 
     report = examine(replace(opened, store=Busy(json.root)), deep=False)
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from landfall.checks.objects import Named
-from landfall.cli.named_objects import Names
+from landfall.cli.named_objects import NamedObjects
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 
@@ -11,7 +11,7 @@ def landed(key: str, upload_id: str = "u") -> LandedObject:
 
 
 def test_names_come_back_in_order_of_their_bytes() -> None:
-    names = Names()
+    names = NamedObjects()
 
     for slot, key in enumerate(("b", "\U00010000", "\uffff", "a")):
         assert names.add(slot, landed(key)) is None
@@ -20,7 +20,7 @@ def test_names_come_back_in_order_of_their_bytes() -> None:
 
 
 def test_a_key_named_before_tells_by_which_slot() -> None:
-    names = Names()
+    names = NamedObjects()
     names.add(3, landed("a"))
 
     assert names.add(5, replace(landed("a"), rows=2)) == 3
@@ -28,7 +28,7 @@ def test_a_key_named_before_tells_by_which_slot() -> None:
 
 
 def test_a_repair_changes_the_upload_and_not_the_slot() -> None:
-    names = Names()
+    names = NamedObjects()
     names.add(3, landed("a"))
 
     names.repair(landed("a", "again"))

@@ -7,7 +7,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.checks.payloads import Compared
 from landfall.cli import main
-from landfall.cli.group_store import Opened
+from landfall.cli.group_store import GroupStore
 from landfall.cli.verify import examine
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import Slice
@@ -30,25 +30,25 @@ class Kafka:
 
 
 @pytest.fixture(params=["Json", "SequenceFile"])
-def opened(request: pytest.FixtureRequest, landed: Callable[[str], Landed]) -> Opened:
+def opened(request: pytest.FixtureRequest, landed: Callable[[str], Landed]) -> GroupStore:
     made = landed(request.param)
     made.book.commit(made.book.land(TP, 10, 25)).applied()
-    return Opened.of(Path(made.file))
+    return GroupStore.of(Path(made.file))
 
 
-def test_the_same_payloads_are_the_same(opened: Opened) -> None:
+def test_the_same_payloads_are_the_same(opened: GroupStore) -> None:
     verified = examine(opened, reader=Kafka())
 
     assert (verified.compared, verified.is_whole) == (Compared(25), True)
 
 
-def test_a_changed_payload_is_missing_and_foreign(opened: Opened) -> None:
+def test_a_changed_payload_is_missing_and_foreign(opened: GroupStore) -> None:
     verified = examine(opened, reader=Kafka({12: b"{}"}))
 
     assert (verified.compared, verified.is_whole) == (Compared(25, missing=1, foreign=1), False)
 
 
-def test_what_kafka_lost_is_counted_apart(opened: Opened) -> None:
+def test_what_kafka_lost_is_counted_apart(opened: GroupStore) -> None:
     verified = examine(opened, reader=Kafka(expired_before=5))
 
     assert (verified.compared, verified.is_whole) == (Compared(15, slices_gone=1), True)
@@ -59,7 +59,7 @@ def test_a_line_break_in_json_is_the_space_that_was_written(landed: Callable[[st
     made.object.write_bytes(made.object.read_bytes().replace(b'{"o":3}', b'{ "o":3}'))
     made.book.applied()
 
-    verified = examine(Opened.of(Path(made.file)), reader=Kafka({3: b'{\n"o":3}'}))
+    verified = examine(GroupStore.of(Path(made.file)), reader=Kafka({3: b'{\n"o":3}'}))
 
     assert verified.compared == Compared(10)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
-from landfall.driver.http.control import BODY_BYTES, Control, Listener, serve_control
+from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 
 Heard = list[tuple[str, Any]]
 
@@ -27,7 +27,7 @@ def token(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(token: Path, heard: Heard) -> Iterator[ThreadingHTTPServer]:
-    listener = Listener(
+    listener = ControlHandler(
         lambda wanted: heard.append(("executors", wanted)),
         lambda to: heard.append(("yield", to)),
         lambda: heard.append(("open", None)),

@@ -7,10 +7,10 @@ import stamina
 
 from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.driver.runner import Bin
-from landfall.driver.status import picture
+from landfall.driver.status import driver_status
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Holding, State
+from landfall.ledger import LaneOwnership, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import SliceResult
 from landfall.store.fault_injection import Fault, Operation, Scripted
@@ -39,7 +39,7 @@ def test_everything_is_landed_once_and_the_lane_is_yielded() -> None:
 
     assert code is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
-    assert ledger_state(store).holding is Holding.YIELDED
+    assert ledger_state(store).holding is LaneOwnership.YIELDED
     assert log.mirrored == {TopicPartition("a", 0): 25, TopicPartition("a", 1): 7, B0: 3}
 
 
@@ -63,7 +63,7 @@ def test_a_topic_partition_that_fails_is_tried_again_and_holds_nobody_up() -> No
 
     assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
-    assert one.tally.failures_by_reason == {"RoundFailed": 2}
+    assert one.counters.failures_by_reason == {"RoundFailed": 2}
 
 
 def test_too_many_bad_records_stop_a_topic_partition_before_commit() -> None:
@@ -73,7 +73,7 @@ def test_too_many_bad_records_stop_a_topic_partition_before_commit() -> None:
     one = driver(group(), store, log, runner)
 
     assert one.run() is ExitCode.STALLED
-    assert one.standing()[A0].reason is Reason.BAD_RECORDS
+    assert one.stalled_partitions()[A0].reason is Reason.BAD_RECORDS
     assert landed_offsets(store) == written_offsets(TwinLog().write("b", 10))
     assert ledger_state(store).checkpoint.next_offsets == {A0: 0, B0: 10}
     assert list(store.open_uploads("")) == []
@@ -87,8 +87,8 @@ def test_expired_offsets_stop_a_topic_partition() -> None:
     one = driver(group(), store, log, TwinRunner(store), writer="w2")
 
     assert one.run() is ExitCode.STALLED
-    assert one.standing()[A0].reason is Reason.DATA_LOSS
-    assert "offsets [10, 20) expired" in one.tally.message
+    assert one.stalled_partitions()[A0].reason is Reason.DATA_LOSS
+    assert "offsets [10, 20) expired" in one.counters.message
 
 
 def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> None:
@@ -120,7 +120,7 @@ def test_a_recreated_topic_stands_still_until_a_new_generation() -> None:
 
     stopped = driver(group(), store, log, TwinRunner(store), writer="w2")
     assert stopped.run() is ExitCode.STALLED
-    assert stopped.standing()[A0].reason is Reason.TOPIC_RECREATED
+    assert stopped.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
 
     assert driver(group(generation=2), store, log, TwinRunner(store), writer="w3").run() is ExitCode.OK
     assert set(landed_offsets(store).values()) == {2}
@@ -153,7 +153,7 @@ def test_what_was_read_of_a_topic_recreated_meanwhile_is_not_committed() -> None
     one = driver(group(), store, log, runner)
 
     assert one.run() is ExitCode.STALLED
-    assert one.standing()[A0].reason is Reason.TOPIC_RECREATED
+    assert one.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
     assert landed_offsets(store) == written_offsets(TwinLog().write("b", 10))
     assert list(store.open_uploads("")) == []
     assert driver(group(generation=2), store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
@@ -191,7 +191,7 @@ def test_what_came_back_waits_for_a_source_that_is_away() -> None:
     after_next_round(runner, lambda: setattr(log, "error", Retry("broker away")))
 
     def back_after_three_failures(_: object) -> None:
-        if one.tally.failures > 3:
+        if one.counters.failures > 3:
             log.error = None
 
     one.report = back_after_three_failures
@@ -210,8 +210,8 @@ def test_a_lost_upload_of_a_topic_recreated_since_stalls() -> None:
     )  # the second is the repair's
 
     assert one.run() is ExitCode.STALLED
-    assert one.tally.message.startswith("ObjectLost")
-    assert "a/0: not landed, the topic was deleted or recreated meanwhile" in one.tally.message
+    assert one.counters.message.startswith("ObjectLost")
+    assert "a/0: not landed, the topic was deleted or recreated meanwhile" in one.counters.message
     assert landed_offsets(store) == {}
 
 
@@ -234,7 +234,7 @@ def test_a_fenced_driver_names_who_took_the_slot() -> None:
     driver(group(), store, log, TwinRunner(store), writer="w2")
     old.run()
 
-    assert old.tally.message == "ledger slot 1 was taken by epoch 2, writer w2"
+    assert old.counters.message == "ledger slot 1 was taken by epoch 2, writer w2"
 
 
 @pytest.mark.parametrize(
@@ -285,8 +285,8 @@ def test_a_lost_upload_whose_range_is_gone_stalls_with_the_range() -> None:
     runner.run = then_lost  # type: ignore[method-assign]
 
     assert one.run() is ExitCode.STALLED
-    assert "a/0[0, 10)" in one.tally.message
-    assert one.tally.message.startswith("ObjectLost")
+    assert "a/0[0, 10)" in one.counters.message
+    assert one.counters.message.startswith("ObjectLost")
 
 
 def test_a_repair_that_the_store_refuses_says_so() -> None:
@@ -297,7 +297,7 @@ def test_a_repair_that_the_store_refuses_says_so() -> None:
     one = driver(group(), store, log, runner)
 
     assert one.run() is ExitCode.STALLED
-    assert one.tally.message == "StoreDenied: the credentials expired"
+    assert one.counters.message == "StoreDenied: the credentials expired"
 
 
 def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
@@ -307,14 +307,14 @@ def test_a_source_that_is_away_for_a_moment_is_waited_for() -> None:
     seen: list[int] = []
 
     def back_after_three_looks(_: object) -> None:
-        seen.append(one.tally.failures)
+        seen.append(one.counters.failures)
         if len(seen) > 3:
             log.error = None
 
     one.report = back_after_three_looks
 
     assert one.run() is ExitCode.OK
-    assert one.tally.failures_by_reason["SourceUnavailable"] >= 3
+    assert one.counters.failures_by_reason["SourceUnavailable"] >= 3
     assert landed_offsets(store) == written_offsets(log)
 
 
@@ -325,7 +325,7 @@ def test_a_driver_that_never_saw_the_source_does_not_call_its_lag_zero() -> None
     known: list[bool] = []
 
     def back_after_a_look(_: object) -> None:
-        known.append(picture(one, NOW).lag_known)
+        known.append(driver_status(one, NOW).lag_known)
         log.error = None
 
     one.report = back_after_a_look
@@ -340,8 +340,8 @@ def test_an_outage_with_nothing_to_land_is_over_when_the_source_answers() -> Non
     seen: list[int] = []
 
     def away_once_landed(_: object) -> None:
-        seen.append(one.tally.consecutive_failures)
-        if one.tally.commits and not one.unapplied:
+        seen.append(one.counters.consecutive_failures)
+        if one.counters.commits and not one.unapplied:
             log.error = Retry("broker away") if max(seen) < 3 else None
         if max(seen) >= 3 and not seen[-1]:
             one.stop("done")
@@ -349,7 +349,7 @@ def test_an_outage_with_nothing_to_land_is_over_when_the_source_answers() -> Non
     one.report = away_once_landed
 
     assert one.run() is ExitCode.OK
-    assert one.tally.commits == 1
+    assert one.counters.commits == 1
 
 
 def test_a_source_that_never_answers_ends_the_driver() -> None:
@@ -365,7 +365,7 @@ def test_a_stopped_driver_yields_and_leaves_the_rest() -> None:
     one.stop("SIGTERM")
 
     assert one.run() is ExitCode.OK
-    assert ledger_state(store).holding is Holding.YIELDED
+    assert ledger_state(store).holding is LaneOwnership.YIELDED
 
 
 def test_snapshots_shorten_what_the_next_driver_reads() -> None:
@@ -425,7 +425,7 @@ def test_a_pattern_that_matches_nothing_is_no_success() -> None:
     one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
 
     assert one.run() is ExitCode.STALLED
-    assert one.tally.message == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
+    assert one.counters.message == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
 
 
 def test_a_topic_named_in_the_spec_that_is_not_there_is_told_and_the_others_land() -> None:
@@ -434,7 +434,7 @@ def test_a_topic_named_in_the_spec_that_is_not_there_is_told_and_the_others_land
     one = driver(of, store, log, TwinRunner(store))
 
     assert one.run() is ExitCode.STALLED
-    assert one.tally.message == "TopicMissing: typo: there is no such topic"
+    assert one.counters.message == "TopicMissing: typo: there is no such topic"
     assert landed_offsets(store) == written_offsets(log)
 
 
@@ -472,5 +472,5 @@ def test_a_snapshot_that_the_store_does_not_take_ends_nobody(script: dict[Operat
     one = driver(of, store, log, TwinRunner(store), writer="w2")
 
     assert one.run() is ExitCode.OK
-    assert one.tally.failures_by_reason == {"StoreUnavailable": 1}
+    assert one.counters.failures_by_reason == {"StoreUnavailable": 1}
     assert landed_offsets(store) == written_offsets(log)

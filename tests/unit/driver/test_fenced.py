@@ -82,5 +82,5 @@ def test_a_fenced_driver_takes_a_repaired_object_for_its_successors_work() -> No
     assert new.run() is ExitCode.OK
 
     assert old.run() is ExitCode.FENCED
-    assert "another object is there" in old.tally.message
+    assert "another object is there" in old.counters.message
     assert landed_offsets(store) == written_offsets(log)

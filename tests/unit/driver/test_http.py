@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.api.contract import Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
-from landfall.driver.http.server import STUCK, Board, serve
+from landfall.driver.http.server import STUCK, StatusBoard, serve
 from landfall.driver.loop import Driver
-from landfall.driver.status import picture
+from landfall.driver.status import driver_status
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
@@ -36,19 +36,19 @@ def watch() -> Watch:
 
 
 @pytest.fixture
-def board(watch: Watch) -> Board:
-    return Board(watch)
+def board(watch: Watch) -> StatusBoard:
+    return StatusBoard(watch)
 
 
 @contextmanager
-def serving(board: Board) -> Iterator[ThreadingHTTPServer]:
+def serving(board: StatusBoard) -> Iterator[ThreadingHTTPServer]:
     server = serve(board, "127.0.0.1", 0)
     yield server
     server.shutdown()
 
 
 @pytest.fixture
-def server(board: Board) -> Iterator[ThreadingHTTPServer]:
+def server(board: StatusBoard) -> Iterator[ThreadingHTTPServer]:
     with serving(board) as server:
         yield server
 
@@ -69,8 +69,8 @@ def finished(log: TwinLog, **failures: list[Retry]) -> Driver:
     return one
 
 
-def posted(board: Board, one: Driver) -> None:
-    board.post(picture(one, NOW), one.tally)
+def posted(board: StatusBoard, one: Driver) -> None:
+    board.post(driver_status(one, NOW), one.counters)
 
 
 def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -> None:
@@ -78,7 +78,7 @@ def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -
     assert get(server, "/healthcheck")[0] == 200
 
 
-def test_a_lag_that_is_not_known_is_no_metric(server: ThreadingHTTPServer, board: Board) -> None:
+def test_a_lag_that_is_not_known_is_no_metric(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
 
     metrics = get(server, "/metrics")[1]
@@ -88,7 +88,7 @@ def test_a_lag_that_is_not_known_is_no_metric(server: ThreadingHTTPServer, board
     assert "landfall_overdue" not in metrics
 
 
-def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: Board) -> None:
+def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, finished(TwinLog().write("a", 10).write("b", 4)))
 
     code, body = get(server, "/status")
@@ -108,7 +108,7 @@ def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: Board) 
     ]
 
 
-def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: Board) -> None:
+def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, finished(TwinLog().write("a", 10), a=[Retry("broker away")]))
 
     status = json.loads(get(server, "/status")[1])
@@ -118,14 +118,18 @@ def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: B
     assert status["commits"]["consecutive_failures"] == 0
 
 
-def test_a_loop_that_does_not_pass_is_not_healthy(server: ThreadingHTTPServer, board: Board, watch: Watch) -> None:
+def test_a_loop_that_does_not_pass_is_not_healthy(
+    server: ThreadingHTTPServer, board: StatusBoard, watch: Watch
+) -> None:
     posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
     watch.now += STUCK + timedelta(seconds=1)
 
     assert get(server, "/healthcheck")[0] == 503
 
 
-def test_waiting_for_the_store_is_healthy_and_says_so(server: ThreadingHTTPServer, board: Board, watch: Watch) -> None:
+def test_waiting_for_the_store_is_healthy_and_says_so(
+    server: ThreadingHTTPServer, board: StatusBoard, watch: Watch
+) -> None:
     board.waiting_for = "store: throttled"
     watch.now += STUCK + timedelta(seconds=1)
 
@@ -136,7 +140,7 @@ def test_waiting_for_the_store_is_healthy_and_says_so(server: ThreadingHTTPServe
 
 def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Watch) -> None:
     known: list[Outage] = []
-    board = Board(watch, lambda: known[0] if known else None)
+    board = StatusBoard(watch, lambda: known[0] if known else None)
     posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
     watch.now += STUCK + timedelta(seconds=1)
     known.append(Outage(3, Failure("then", "StoreUnavailable", "no answer")))
@@ -153,7 +157,9 @@ def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Wat
 
 
 @pytest.mark.parametrize("phase", [Phase.STALLED, Phase.FENCED])
-def test_a_driver_that_will_not_go_on_is_not_healthy(server: ThreadingHTTPServer, board: Board, phase: Phase) -> None:
+def test_a_driver_that_will_not_go_on_is_not_healthy(
+    server: ThreadingHTTPServer, board: StatusBoard, phase: Phase
+) -> None:
     one = finished(TwinLog().write("a", 1))
     one.phase = phase
     posted(board, one)
@@ -173,7 +179,7 @@ def metrics(server: ThreadingHTTPServer) -> dict[tuple[str, str], float]:
     return {(s.name, s.labels.get("topic", "")): s.value for family in families for s in family.samples}
 
 
-def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: Board) -> None:
+def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, finished(TwinLog().write("a", 10, 5).write("b", 4)))
 
     values = metrics(server)
@@ -184,7 +190,7 @@ def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: Board
     assert values["landfall_topic_lag_records", "a"] == 0
 
 
-def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: Board) -> None:
+def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     log = TwinLog()
     for i in range(TOPICS + 5):
         log.write(f"t{i:04}", 1)

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.status import picture
-from landfall.driver.termination_message import LONGEST, LastWords
+from landfall.driver.status import driver_status
+from landfall.driver.termination_message import LONGEST, TerminationMessage
 from landfall.store.memory import MemoryStore
 from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
 
@@ -19,9 +19,9 @@ def path(tmp_path: Path) -> Path:
 def said(path: Path, message: str, code: ExitCode) -> str:
     store = MemoryStore()
     one = driver(group(), store, TwinLog(), TwinRunner(store))
-    one.tally.message = message
-    last = LastWords(path)
-    last.note(picture(one, NOW))
+    one.counters.message = message
+    last = TerminationMessage(path)
+    last.note(driver_status(one, NOW))
     assert last.of(code) is code
     return path.read_text() if path.exists() else ""
 

@@ -9,8 +9,8 @@ import pytest
 from landfall.api.contract import Failure
 from landfall.api.spec import Output
 from landfall.driver import store_monitor
-from landfall.driver.status import picture
-from landfall.driver.store_monitor import PATIENCE, Lookout, Outage, impatient
+from landfall.driver.status import driver_status
+from landfall.driver.store_monitor import PATIENCE, Outage, StoreMonitor, fail_fast
 from landfall.errors import Reason, Stalled, StoreAway
 from landfall.store.memory import MemoryStore
 from landfall.store.s3 import S3Store
@@ -25,10 +25,10 @@ class Scene:
     now: datetime = NOW
     error: Exception | None = None
     answered: int = 0
-    store_monitor: Lookout = field(init=False)
+    store_monitor: StoreMonitor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lookout = Lookout(self._look, lambda: self.now)
+        self.monitor = StoreMonitor(self._look, lambda: self.now)
 
     def _look(self) -> None:
         if self.error:
@@ -38,8 +38,8 @@ class Scene:
     def after(self, time: timedelta) -> Outage | None:
         """What is known when time has gone by and the store was looked at again."""
         self.now += time
-        self.lookout.look()
-        return self.lookout.outage()
+        self.monitor.look()
+        return self.monitor.outage()
 
 
 def away(missed: int, why: str = "time-out", reason: str = "StoreUnavailable") -> Outage:
@@ -79,10 +79,10 @@ def test_a_store_that_refuses_is_told_with_its_reason() -> None:
 
 def test_an_outage_is_told_in_the_picture_beside_what_failed_before() -> None:
     one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
-    one.tally.failed("RoundFailed", "the broker is away", NOW)
-    before = picture(one, NOW)
+    one.counters.failed("RoundFailed", "the broker is away", NOW)
+    before = driver_status(one, NOW)
 
-    commits = away(3).told_in(before).commits
+    commits = away(3).overlay(before).commits
 
     assert (commits.failures, commits.consecutive_failures) == (1, 3)
     assert commits.last_failure == away(3).failure
@@ -91,32 +91,32 @@ def test_an_outage_is_told_in_the_picture_beside_what_failed_before() -> None:
 def test_what_a_call_was_told_during_an_outage_says_more_than_a_look() -> None:
     one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
     for second in range(4):
-        one.tally.failed("StoreUnavailable", "create slot 7: throttled", NOW + timedelta(seconds=second))
-    picture_of_it = picture(one, NOW)
+        one.counters.failed("StoreUnavailable", "create slot 7: throttled", NOW + timedelta(seconds=second))
+    picture_of_it = driver_status(one, NOW)
 
-    assert away(3).told_in(picture_of_it) == picture_of_it
+    assert away(3).overlay(picture_of_it) == picture_of_it
 
 
 @pytest.fixture
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks one after the other."""
     monkeypatch.setattr(store_monitor, "INTERVAL", 0.001)
-    monkeypatch.setattr(store_monitor, "HASTE", 0.001)
+    monkeypatch.setattr(store_monitor, "RETRY_INTERVAL", 0.001)
 
 
 @pytest.mark.usefixtures("_restless")
 def test_looks_go_on_whatever_a_store_raises_until_it_is_stopped() -> None:
     scene = Scene(error=KeyError("a bug in a store of one's own"))
-    scene.lookout.start()
-    wait_for(lambda: scene.lookout._missing, "the first look")
+    scene.monitor.start()
+    wait_for(lambda: scene.monitor._missing, "the first look")
     scene.now += 2 * PATIENCE
-    wait_for(scene.lookout.outage, "it is told")
+    wait_for(scene.monitor.outage, "it is told")
 
     scene.error = None
 
     wait_for(lambda: scene.answered > 3, "it is looked at again and again")
-    assert scene.lookout.outage() is None
-    scene.lookout.stop()
+    assert scene.monitor.outage() is None
+    scene.monitor.stop()
 
 
 @pytest.mark.usefixtures("_restless")
@@ -127,7 +127,7 @@ def test_a_look_that_hangs_is_no_answer() -> None:
         begun.set()
         answer.wait()
 
-    watching = Lookout(look, lambda: now[0])
+    watching = StoreMonitor(look, lambda: now[0])
     watching.start()
     begun.wait()
     now[0] += 2 * PATIENCE
@@ -151,11 +151,11 @@ def test_looks_have_a_client_that_asks_once_and_not_for_long(silent: str, monkey
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     s3 = {"endpoint": silent, "readTimeout": "50ms", "maxAttempts": 5}
-    output = impatient(Output.model_validate({"url": "s3://bucket/root", "s3": s3}))
+    output = fail_fast(Output.model_validate({"url": "s3://bucket/root", "s3": s3}))
     store = S3Store("bucket", "root", output.s3)
 
     with pytest.raises(StoreAway, match="ReadTimeoutError"):
         store.read("key")
 
     assert store.requests == {"GetObject": 1}
-    assert impatient(group().spec.output).s3.read_timeout == PATIENCE
+    assert fail_fast(group().spec.output).s3.read_timeout == PATIENCE

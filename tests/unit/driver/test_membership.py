@@ -2,9 +2,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
-from landfall.driver.decide.membership import changes, first_offsets, gates, strangers
+from landfall.driver.decide.membership import changes, first_offsets, gates, recreated_topics
 from landfall.errors import Reason
-from landfall.ledger import Holding, Member, State
+from landfall.ledger import LaneOwnership, Member, State
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
 
@@ -19,7 +19,7 @@ def state(*, generation: int = 1, **members: tuple[int, str, int]) -> State:
     """Members as ``a0=(checkpoint, topic id, generation)``."""
     tps = {TopicPartition(name[0], int(name[1])): of for name, of in members.items()}
     return State(
-        holding=Holding.HELD,
+        holding=LaneOwnership.HELD,
         generation=generation,
         checkpoint=Checkpoint({tp: at for tp, (at, _, _) in tps.items()}),
         members={tp: Member(topic_id, let_in) for tp, (_, topic_id, let_in) in tps.items()},
@@ -57,7 +57,7 @@ def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
     of = state(a0=(5, "id", 1), b0=(5, "id", 1), c0=(5, "id", 1))
     b0, c0, d0 = (TopicPartition(name, 0) for name in "bcd")
 
-    found = strangers(of, [A0, b0, c0, d0], {"a": "id", "b": "another", "d": "id"})
+    found = recreated_topics(of, [A0, b0, c0, d0], {"a": "id", "b": "another", "d": "id"})
 
     assert {tp: str(error).split(": ", 2)[2] for tp, error in found.items()} == {
         b0: "id was id, is another",
@@ -69,8 +69,8 @@ def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
 def test_latest_counts_only_for_what_is_there_when_the_ledger_begins() -> None:
     marks = {A0: Watermarks(3, 9)}
 
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, founding=True) == {A0: 9}
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, founding=False) == {A0: 3}
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=True) == {A0: 9}
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=False) == {A0: 3}
 
 
 def test_starting_offsets() -> None:
@@ -78,13 +78,13 @@ def test_starting_offsets() -> None:
     by_time = kafka(startingOffsets=StartAtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC)).model_dump())
     by_offset = kafka(startingOffsets=StartAtOffsets(offsets={"a": {"0": 7}}).model_dump())
 
-    assert first_offsets(kafka(), [A0, A1], marks, {}, founding=True) == {A0: 3, A1: 0}
-    assert first_offsets(by_time, [A0, A1], marks, {A0: 5}, founding=True) == {A0: 5, A1: 4}
-    assert first_offsets(by_offset, [A0, A1], marks, {}, founding=True) == {A0: 7, A1: 0}
+    assert first_offsets(kafka(), [A0, A1], marks, {}, is_first_open=True) == {A0: 3, A1: 0}
+    assert first_offsets(by_time, [A0, A1], marks, {A0: 5}, is_first_open=True) == {A0: 5, A1: 4}
+    assert first_offsets(by_offset, [A0, A1], marks, {}, is_first_open=True) == {A0: 7, A1: 0}
 
 
 def test_a_topic_partition_nobody_can_describe_yet_waits() -> None:
-    assert first_offsets(kafka(), [A0], {}, {}, founding=True) == {}
+    assert first_offsets(kafka(), [A0], {}, {}, is_first_open=True) == {}
 
 
 def test_expired_offsets_stand_still_with_the_exact_range() -> None:

@@ -7,7 +7,7 @@ import stamina
 from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.lane import Lane
-from landfall.ledger import Holding, Open, decode
+from landfall.ledger import LaneOwnership, Open, decode
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.landing import wait_for
@@ -54,7 +54,7 @@ def test_an_empty_lane_is_taken_at_once(store: MemoryStore, log: TwinLog) -> Non
     assert player.statuses[-1].revision == "old"
     assert player.stop() is ExitCode.OK
     assert opened_by(store) == ["old"]
-    assert lane(store).read().holding is Holding.YIELDED
+    assert lane(store).read().holding is LaneOwnership.YIELDED
 
 
 def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: TwinLog) -> None:

@@ -1,4 +1,4 @@
-from landfall.driver.decide.batch_results import judge
+from landfall.driver.decide.batch_results import check_results
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind
@@ -21,7 +21,7 @@ def landed(piece: Slice, bad: int = 0) -> LandedSlice:
 def test_complete_answers_are_committed_in_order() -> None:
     first, second, other = piece(A, 0, 5), piece(A, 5, 9), piece(B, 0, 2)
 
-    verdict = judge([first, second, other], [landed(other), landed(second), landed(first)], 0)
+    verdict = check_results([first, second, other], [landed(other), landed(second), landed(first)], 0)
 
     assert [r.piece for r in verdict.commit] == [first, second, other]
     assert (verdict.discard, verdict.failed) == ((), {})
@@ -31,7 +31,7 @@ def test_one_failed_slice_takes_its_topic_partition_out_and_no_other() -> None:
     first, second, other = piece(A, 0, 5), piece(A, 5, 9), piece(B, 0, 2)
     away = Retry("broker away")
 
-    verdict = judge([first, second, other], [landed(first), FailedSlice(second, away), landed(other)], 0)
+    verdict = check_results([first, second, other], [landed(first), FailedSlice(second, away), landed(other)], 0)
 
     assert [r.piece for r in verdict.commit] == [other]
     assert [u.key for u in verdict.discard] == [str(first)]
@@ -41,7 +41,7 @@ def test_one_failed_slice_takes_its_topic_partition_out_and_no_other() -> None:
 def test_a_missing_answer_is_a_failure() -> None:
     first, second = piece(A, 0, 5), piece(A, 5, 9)
 
-    verdict = judge([first, second], [landed(first)], 0)
+    verdict = check_results([first, second], [landed(first)], 0)
 
     assert verdict.commit == ()
     assert str(verdict.failed[A]) == "a/0: planned a/0[0, 5), a/0[5, 9), but a/0[0, 5) came back"
@@ -50,13 +50,13 @@ def test_a_missing_answer_is_a_failure() -> None:
 def test_an_answer_given_twice_is_a_failure() -> None:
     first = piece(A, 0, 5)
 
-    assert judge([first], [landed(first), landed(first)], 0).failed.keys() == {A}
+    assert check_results([first], [landed(first), landed(first)], 0).failed.keys() == {A}
 
 
 def test_an_answer_nobody_asked_for_is_not_committed() -> None:
     wanted, stray = piece(A, 0, 5), piece(B, 0, 5)
 
-    verdict = judge([wanted], [landed(wanted), landed(stray)], 0)
+    verdict = check_results([wanted], [landed(wanted), landed(stray)], 0)
 
     assert [r.piece for r in verdict.commit] == [wanted]
     assert [u.key for u in verdict.discard] == [str(stray)]
@@ -65,7 +65,7 @@ def test_an_answer_nobody_asked_for_is_not_committed() -> None:
 def test_too_many_bad_records_stop_the_topic_partition() -> None:
     wanted = piece(A, 0, 100)
 
-    error = judge([wanted], [landed(wanted, bad=2)], 0.01).failed[A]
+    error = check_results([wanted], [landed(wanted, bad=2)], 0.01).failed[A]
 
     assert isinstance(error, Stalled)
     assert error.reason is Reason.BAD_RECORDS
@@ -75,13 +75,13 @@ def test_too_many_bad_records_stop_the_topic_partition() -> None:
 def test_as_many_bad_records_as_allowed_are_committed() -> None:
     wanted = piece(A, 0, 100)
 
-    assert judge([wanted], [landed(wanted, bad=1)], 0.01).failed == {}
+    assert check_results([wanted], [landed(wanted, bad=1)], 0.01).failed == {}
 
 
 def test_a_person_is_needed_before_another_try() -> None:
     first, second = piece(A, 0, 5), piece(A, 5, 9)
     lost = Stalled(Reason.DATA_LOSS, "gone")
 
-    verdict = judge([first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)], 0)
+    verdict = check_results([first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)], 0)
 
     assert verdict.failed == {A: lost}

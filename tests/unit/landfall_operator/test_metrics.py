@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from landfall.driver.counters import Tally
+from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import course
@@ -80,7 +80,7 @@ def test_every_group_is_there_once(running: World) -> None:
 def test_the_page_lists_every_name_and_no_other(running: World) -> None:
     status = running.observe().drivers.popitem()[1].report
     assert status
-    drivers = StatusCollector(lambda: (status.status, Tally(START))).collect()
+    drivers = StatusCollector(lambda: (status.status, DriverCounters(START))).collect()
     families = [*metrics().registry.collect(), *drivers]
 
     listed = set(re.findall(r"`(landfall_[a-z_]+[a-z])`", PAGE.read_text()))

@@ -14,23 +14,25 @@ MARKS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class ArrivalTimes:
     """Sights of one topic partition: every offset below ``ends[i]`` was there at ``times[i]``; both increase."""
 
     ends: tuple[int, ...] = ()
     times: tuple[datetime, ...] = ()
 
-    def see(self, end: int, now: datetime) -> "Arrivals":
+    def see(self, end: int, now: datetime) -> "ArrivalTimes":
         """Note that the log ended at ``end`` when looked at ``now``; only growth counts."""
         if self.ends and end <= self.ends[-1]:
             return self
         ends, times = (*self.ends, end), (*self.times, now)
-        return Arrivals(ends, times) if len(ends) <= MARKS else Arrivals(ends[1::2], times[::2][: len(ends[1::2])])
+        return (
+            ArrivalTimes(ends, times) if len(ends) <= MARKS else ArrivalTimes(ends[1::2], times[::2][: len(ends[1::2])])
+        )
 
-    def landed(self, checkpoint: int) -> "Arrivals":
+    def landed(self, checkpoint: int) -> "ArrivalTimes":
         """Forget what is landed."""
         keep = bisect_right(self.ends, checkpoint)
-        return Arrivals(self.ends[keep:], self.times[keep:]) if keep else self
+        return ArrivalTimes(self.ends[keep:], self.times[keep:]) if keep else self
 
     def since(self, checkpoint: int) -> datetime | None:
         """Since when the record at ``checkpoint`` waits; None when nothing beyond it was seen."""

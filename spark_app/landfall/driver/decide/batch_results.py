@@ -16,7 +16,7 @@ from landfall.objects import Upload
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CommitDecision:
     """What to do with a round's results.
 
     Attributes:
@@ -30,12 +30,12 @@ class Verdict:
     failed: Mapping[TopicPartition, LandfallError]
 
 
-def judge(
+def check_results(
     planned: Iterable[Slice],
     results: Sequence[SliceResult],
     max_ratio: float,
     strangers: Mapping[TopicPartition, LandfallError] = MappingProxyType({}),
-) -> Verdict:
+) -> CommitDecision:
     """Hold the results against the plan.
 
     Args:
@@ -56,7 +56,7 @@ def judge(
     landed = [result for result in results if isinstance(result, LandedSlice)]
     commit = sorted((r for r in landed if not faults.get(r.piece.topic_partition, True)), key=lambda r: r.piece)
     discard = (r for r in landed if faults.get(r.piece.topic_partition, True))
-    return Verdict(tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed)
+    return CommitDecision(tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed)
 
 
 def _fault(

@@ -12,7 +12,7 @@ from landfall.source import Topic, Watermarks
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class SourceChecks:
     """What stands between the log and the plan.
 
     Attributes:
@@ -78,7 +78,7 @@ def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
     )
 
 
-def strangers(
+def recreated_topics(
     state: State, tps: Collection[TopicPartition], topic_ids: Mapping[str, str]
 ) -> dict[TopicPartition, Retry]:
     """Topic partitions whose topic is not, or not for certain, the one in the ledger.
@@ -105,7 +105,7 @@ def first_offsets(
     watermarks: Mapping[TopicPartition, Watermarks],
     at_time: Mapping[TopicPartition, int],
     *,
-    founding: bool,
+    is_first_open: bool,
 ) -> dict[TopicPartition, int]:
     """Where topic partitions start.
 
@@ -117,7 +117,7 @@ def first_offsets(
         entering: topic partitions without a checkpoint; those without watermarks wait for the next look.
         watermarks: of the log.
         at_time: offsets at the spec's starting time, if it has one.
-        founding: whether the ledger has no members yet.
+        is_first_open: whether the ledger has no members yet.
     """
     starts: dict[TopicPartition, int] = {}
     for tp in entering:
@@ -125,11 +125,11 @@ def first_offsets(
         if marks is None:
             continue
         match kafka.starting_offsets:
-            case "Latest" if founding:
+            case "Latest" if is_first_open:
                 starts[tp] = marks.end
-            case StartAtTime() if founding:
+            case StartAtTime() if is_first_open:
                 starts[tp] = at_time.get(tp, marks.end)
-            case StartAtOffsets(offsets=offsets) if founding:
+            case StartAtOffsets(offsets=offsets) if is_first_open:
                 starts[tp] = offsets.get(tp.topic, {}).get(str(tp.partition), marks.log_start)
             case _:
                 starts[tp] = marks.log_start
@@ -141,7 +141,7 @@ def gates(
     kafka: Kafka,
     watermarks: Mapping[TopicPartition, Watermarks],
     last_ends: Mapping[TopicPartition, int],
-) -> Gates:
+) -> SourceChecks:
     """Hold the log's ends against the checkpoint: what is lost is never skipped silently.
 
     Args:
@@ -168,7 +168,7 @@ def gates(
         elif marks.end < at:
             text = f"{tp}: the log ends at offset {marks.end}, but everything before {at} is landed: it was truncated"
             blocked[tp] = Stalled(Reason.DATA_LOSS, text)
-    return Gates(tuple(holes), blocked)
+    return SourceChecks(tuple(holes), blocked)
 
 
 def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 BODY_BYTES = 4096
 
-Word = WantExecutors | HandOver | TakeOver
-WORDS: Mapping[str, type[Word]] = {EXECUTORS_PATH: WantExecutors, YIELD_PATH: HandOver, OPEN_PATH: TakeOver}
+ControlCommand = WantExecutors | HandOver | TakeOver
+WORDS: Mapping[str, type[ControlCommand]] = {EXECUTORS_PATH: WantExecutors, YIELD_PATH: HandOver, OPEN_PATH: TakeOver}
 
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ControlHandler:
     """Who does what is told; called from any thread."""
 
     want: Callable[[int], None]
     hand_over: Callable[[str], None]
     take_over: Callable[[], None]
 
-    def hear(self, word: Word) -> None:
+    def dispatch(self, word: ControlCommand) -> None:
         """Pass a word on."""
         match word:
             case WantExecutors(wanted):
@@ -66,7 +66,7 @@ class Listener:
                 assert_never(word)
 
 
-def serve_control(control: Control, listener: Listener) -> ThreadingHTTPServer:
+def serve_control(control: Control, listener: ControlHandler) -> ThreadingHTTPServer:
     """Listen in a background thread until ``shutdown``.
 
     Raises:
@@ -78,7 +78,7 @@ def serve_control(control: Control, listener: Listener) -> ThreadingHTTPServer:
 class _Handler(BaseHTTPRequestHandler):
     server_version = f"landfall/{__version__}"
     timeout = PATIENCE_SECONDS
-    told: ClassVar[tuple[Control, Listener]]
+    told: ClassVar[tuple[Control, ControlHandler]]
 
     def answer(self) -> None:
         code = self._code()
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED
         try:
-            listener.hear(decoded(WORDS[self.path], self._body()))
+            listener.dispatch(decoded(WORDS[self.path], self._body()))
         except ValueError as error:
             log.warning("not understood", extra={"path": self.path, "why": str(error)})
             return HTTPStatus.BAD_REQUEST

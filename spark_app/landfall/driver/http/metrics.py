@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall.api.contract import PartitionStatus, Phase, Status, Workers
-from landfall.driver.counters import Tally
+from landfall.driver.counters import DriverCounters
 
 TOPICS = 200
 OTHER = "_other"
@@ -24,7 +24,7 @@ Family = GaugeMetricFamily | CounterMetricFamily
 class StatusCollector(Collector):
     """Turns the latest status into metric families when scraped."""
 
-    def __init__(self, latest: Callable[[], tuple[Status, Tally] | None]) -> None:
+    def __init__(self, latest: Callable[[], tuple[Status, DriverCounters] | None]) -> None:
         """Ask ``latest`` at every scrape."""
         self._latest = latest
 
@@ -33,14 +33,14 @@ class StatusCollector(Collector):
         latest = self._latest()
         if latest is None:
             return
-        status, tally = latest
+        status, counters = latest
         names = [status.namespace, status.group]
         gauges = (*_lag(status), *_gauges(status), *_workers(status.workers))
         yield from (_gauge(name, text, names, value) for name, text, value in gauges)
-        yield from (_counter(name, text, names, value) for name, text, value in _counters(status, tally))
-        yield from _by_topic(status, tally, names)
+        yield from (_counter(name, text, names, value) for name, text, value in _counters(status, counters))
+        yield from _by_topic(status, counters, names)
         failures = CounterMetricFamily("landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"])
-        for reason, count in sorted(tally.failures_by_reason.items()):
+        for reason, count in sorted(counters.failures_by_reason.items()):
             failures.add_metric([*names, reason], count)
         yield failures
 
@@ -79,30 +79,30 @@ def _workers(workers: Workers | None) -> Iterable[tuple[str, str, float]]:
     )
 
 
-def _counters(status: Status, tally: Tally) -> Iterable[tuple[str, str, float]]:
+def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, str, float]]:
     return (
-        ("landfall_commits", "Commits of this driver", tally.commits),
-        ("landfall_objects", "Data objects committed", tally.objects),
-        ("landfall_input_bytes", "Payload bytes read from the source and committed", tally.input_bytes),
-        ("landfall_invisible_offsets", "Committed offsets that hold no record", tally.invisible),
-        ("landfall_filtered_records", "Records left out on purpose", tally.filtered),
-        ("landfall_arrived_records", "Offsets that topics grew by, as far as this driver saw", tally.arrived),
-        ("landfall_task_seconds", "How long tasks took for what is committed, summed", tally.task_seconds),
-        ("landfall_busy_seconds", "Time from start to commit, summed over rounds", tally.busy.total_seconds()),
+        ("landfall_commits", "Commits of this driver", counters.commits),
+        ("landfall_objects", "Data objects committed", counters.objects),
+        ("landfall_input_bytes", "Payload bytes read from the source and committed", counters.input_bytes),
+        ("landfall_invisible_offsets", "Committed offsets that hold no record", counters.invisible),
+        ("landfall_filtered_records", "Records left out on purpose", counters.filtered),
+        ("landfall_arrived_records", "Offsets that topics grew by, as far as this driver saw", counters.arrived),
+        ("landfall_task_seconds", "How long tasks took for what is committed, summed", counters.task_seconds),
+        ("landfall_busy_seconds", "Time from start to commit, summed over rounds", counters.busy.total_seconds()),
         ("landfall_ledger_commits", "Commits in the ledger since its first slot", status.commits.total),
     )
 
 
-def _by_topic(status: Status, tally: Tally, names: list[str]) -> Iterator[Family]:
+def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Iterator[Family]:
     lag = GaugeMetricFamily("landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC)
     age = GaugeMetricFamily("landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC)
     _fill(lag, names, _summed(status.partitions))
     _fill(age, names, _oldest(status.partitions), max)
     yield from (lag, age)
     for name, text, counts in (
-        ("landfall_landed_records", "Records in committed data objects", tally.landed_by_topic),
-        ("landfall_landed_bytes", "Bytes of committed data objects", tally.bytes_by_topic),
-        ("landfall_dead_lettered_records", "Records in dead-letter objects", tally.dead_lettered_by_topic),
+        ("landfall_landed_records", "Records in committed data objects", counters.landed_by_topic),
+        ("landfall_landed_bytes", "Bytes of committed data objects", counters.bytes_by_topic),
+        ("landfall_dead_lettered_records", "Records in dead-letter objects", counters.dead_lettered_by_topic),
     ):
         family = CounterMetricFamily(name, text, labels=_TOPIC)
         _fill(family, names, counts)

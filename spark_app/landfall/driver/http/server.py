@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
 from landfall.api.contract import Phase, Status
-from landfall.driver.counters import Tally
+from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.store_monitor import Outage
 
@@ -32,29 +32,29 @@ _TEXT = "text/plain; charset=utf-8"
 _PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status       progress, as JSON\n/metrics      for Prometheus\n"
 
 
-class Board:
+class StatusBoard:
     """Where the loop leaves its latest picture and what it waits for; read by the threads that answer requests."""
 
     def __init__(self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None) -> None:
         """Nothing is posted yet; ``outage`` is what is known of the store whatever the loop is waiting for."""
         self._clock, self._outage = clock, outage
-        self._posted: tuple[Status, Tally] | None = None
+        self._posted: tuple[Status, DriverCounters] | None = None
         self.posted = clock()
         self.waiting_for = ""
 
-    def post(self, status: Status, tally: Tally) -> None:
+    def post(self, status: Status, counters: DriverCounters) -> None:
         """Show a new picture."""
-        self._posted, self.posted, self.waiting_for = (status, tally), self._clock(), ""
+        self._posted, self.posted, self.waiting_for = (status, counters), self._clock(), ""
 
     def wait_for(self, what: str) -> None:
         """Show that the loop goes on when this is back."""
         self.waiting_for = what
 
     @property
-    def latest(self) -> tuple[Status, Tally] | None:
+    def latest(self) -> tuple[Status, DriverCounters] | None:
         """The picture as of now."""
         posted, outage = self._posted, self._outage()
-        return (outage.told_in(posted[0]), posted[1]) if posted and outage else posted
+        return (outage.overlay(posted[0]), posted[1]) if posted and outage else posted
 
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """The honest answer, and why."""
@@ -70,7 +70,7 @@ class Board:
         return (HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE), why
 
 
-def serve(board: Board, host: str, port: int) -> ThreadingHTTPServer:
+def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
     """Answer in a background thread until ``shutdown``; port 0 picks a free one (see ``server_port``).
 
     Raises:
@@ -116,7 +116,7 @@ def in_background(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -
     return server
 
 
-def _answer(path: str, board: Board, registry: CollectorRegistry) -> tuple[HTTPStatus, str, bytes]:
+def _answer(path: str, board: StatusBoard, registry: CollectorRegistry) -> tuple[HTTPStatus, str, bytes]:
     pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/": lambda: (HTTPStatus.OK, _TEXT, f"landfall {__version__}\n\n{_PATHS}".encode()),
         "/healthcheck": lambda: _json(*board.health()),
@@ -128,7 +128,7 @@ def _answer(path: str, board: Board, registry: CollectorRegistry) -> tuple[HTTPS
     return pages[path]() if path in pages else missing
 
 
-def _status(board: Board) -> tuple[HTTPStatus, str, bytes]:
+def _status(board: StatusBoard) -> tuple[HTTPStatus, str, bytes]:
     if latest := board.latest:
         return _json(HTTPStatus.OK, latest[0])
     return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})

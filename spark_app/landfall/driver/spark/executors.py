@@ -75,10 +75,10 @@ class Executors:
             if self._asked != wanted and spark.requestTotalExecutors(wanted, 0, self._scala("Map").empty()):
                 log.info("executors asked for", extra={"wanted": wanted, "registered": len(known - self._ending)})
                 self._asked = wanted
-            self._let_go(backend, known, wanted)
+            self._release_idle(backend, known, wanted)
         return Workers(wanted, len(known - self._ending), int(backend.totalCoreCount()))
 
-    def _let_go(self, backend: Any, known: set[str], wanted: int) -> None:
+    def _release_idle(self, backend: Any, known: set[str], wanted: int) -> None:
         """End as many idle ones as are too many, the youngest first."""
         surplus = len(known - self._ending) - wanted
         candidates = sorted(known - self._ending, key=int, reverse=True)

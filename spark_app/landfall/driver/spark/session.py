@@ -99,7 +99,7 @@ def _stderr_as_events() -> Iterator[None]:
     own = os.dup(2)
     os.dup2(sink, 2)
     os.close(sink)
-    greeting = Greeting()
+    greeting = StartupOutput()
     Thread(target=greeting.tell, args=(os.fdopen(source, errors="replace"),), name="spark-stderr", daemon=True).start()
     try:
         yield
@@ -113,7 +113,7 @@ def _stderr_as_events() -> Iterator[None]:
 
 
 @dataclass
-class Greeting:
+class StartupOutput:
     """What Spark says before it is there; afterwards every line is an event."""
 
     lines: list[str] = field(default_factory=list)
