@@ -26,16 +26,16 @@ from landfall.api.contract import ExitCode
 from landfall.clock import SteadyClock
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator import logs
-from landfall_operator.core.cache import GROUP, Stock
+from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.runtime import http, watcher
-from landfall_operator.runtime.action_executor import Hands
+from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.driver_client import HttpDrivers
 from landfall_operator.runtime.event_recorder import Events
-from landfall_operator.runtime.kube_client import Kube, Refused
+from landfall_operator.runtime.kube_client import Kube, RequestRejected
 from landfall_operator.runtime.leader_election import Lease
-from landfall_operator.runtime.metrics import Metrics, Standing
-from landfall_operator.runtime.reconciler import Reconciler, Terms
-from landfall_operator.runtime.work_queue import Rounds
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
+from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
 
 log = logging.getLogger("landfall_operator")
@@ -65,7 +65,7 @@ async def _guarded(settings: Settings) -> ExitCode:
     except Fenced as lost:
         log.error("%s", lost)  # noqa: TRY400  # the message says it all
         return ExitCode.FENCED
-    except Refused as refused:
+    except RequestRejected as refused:
         log.error("%s", refused)  # noqa: TRY400  # the message says it all
         return ExitCode.STALLED
     except (LandfallError, config.ConfigException, OSError) as error:
@@ -83,7 +83,7 @@ class Operator:
     def __init__(self, settings: Settings) -> None:
         """Nothing is asked yet."""
         self._settings = settings
-        self._stock = Stock()
+        self._cache = ObjectCache()
         self._metrics = metrics = Metrics(self._standing)
         self._session = aiohttp.ClientSession()
         now = SteadyClock()
@@ -92,9 +92,11 @@ class Operator:
         check = self._lease.check
         self._kube = Kube(connection(), metrics, connections=settings.threads, before_write=check)
         drivers, pool = HttpDrivers(self._session, metrics, check), ThreadPoolExecutor(settings.threads)
-        hands = Hands(self._kube, self._stock, drivers, Events(self._kube, metrics, now), pool)
-        reconciler = Reconciler(self._stock, drivers, hands, metrics, Terms(settings.site, now, settings.interval))
-        self._rounds = Rounds(reconciler.pass_over, metrics)
+        executor = ActionExecutor(self._kube, self._cache, drivers, Events(self._kube, metrics, now), pool)
+        reconciler = Reconciler(
+            self._cache, drivers, executor, metrics, ReconcilerSettings(settings.context, now, settings.interval)
+        )
+        self._queue = WorkQueue(reconciler.reconcile, metrics)
         self._watching = asyncio.Event()
 
     async def run(self) -> None:
@@ -111,7 +113,7 @@ class Operator:
         try:
             await _first(_signal(), self._lead())
         finally:
-            await self._rounds.stop()
+            await self._queue.stop()
             await self._lease.release()
             await shown.cleanup()
             await self._session.close()
@@ -148,7 +150,7 @@ class Operator:
     async def _watch(self) -> None:
         namespaces = self._settings.namespaces
         await kopf.operator(
-            registry=watcher.registry(self._stock, self._rounds.wake, connection),
+            registry=watcher.registry(self._cache, self._queue.wake, connection),
             settings=watcher.settings(),
             standalone=True,
             clusterwide=not namespaces,
@@ -160,27 +162,27 @@ class Operator:
         while True:
             await asyncio.sleep(SWEEP)
             try:
-                missed = await asyncio.to_thread(watcher.sweep, self._kube, self._stock, self._settings.namespaces)
+                missed = await asyncio.to_thread(watcher.sweep, self._kube, self._cache, self._settings.namespaces)
                 for key in missed:
-                    self._rounds.wake(key)
+                    self._queue.wake(key)
             except LandfallError as error:
                 log.warning("list of everything failed: %s", error)
 
-    def _standing(self) -> Standing:
-        return Standing(leads=self._lease.held, groups=len(self._rounds), oldest_pass=self._rounds.oldest)
+    def _standing(self) -> OperatorSnapshot:
+        return OperatorSnapshot(leads=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest)
 
     def _healthy(self) -> tuple[bool, str]:
         looked = time.monotonic() - self._lease.looked
         if looked > STUCK:
             return False, f"no look at the lease for {looked:.0f} s"
-        if self._rounds.oldest > STUCK:
-            return False, f"no pass over some group for {self._rounds.oldest:.0f} s"
+        if self._queue.oldest > STUCK:
+            return False, f"no pass over some group for {self._queue.oldest:.0f} s"
         return True, "ok"
 
     def _ready(self) -> tuple[bool, str]:
         if not self._lease.held:
             return self._lease.stands_by, "standing by" if self._lease.stands_by else "starting"
-        return self._watching.is_set(), f"leading, {len(self._rounds)} groups"
+        return self._watching.is_set(), f"leading, {len(self._queue)} groups"
 
 
 def connection() -> Configuration:

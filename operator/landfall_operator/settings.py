@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from landfall import __version__
 from landfall_operator.objects.names import OPERATOR
-from landfall_operator.objects.pod_templates import Site
+from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime.reconciler import INTERVAL
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -48,7 +48,7 @@ class Settings:
     log_level: str
     threads: int
     interval: float
-    site: Site
+    context: OperatorContext
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -67,7 +67,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         log_level=told.log_level,
         threads=told.threads,
         interval=told.interval,
-        site=Site(
+        context=OperatorContext(
             image=told.image,
             namespace=namespace,
             operator_labels=_labels(told.operator_labels),

@@ -144,10 +144,10 @@ def test_the_operator_understands_what_it_is_told(values: Values) -> None:
 
     assert told.namespaces == tuple(sorted(values.get("watch", {}).get("namespaces", ())))
     assert told.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
-    assert told.site.operator_labels == the("Service", manifests)["spec"]["selector"]
-    assert told.site.operator_labels.items() <= pod["metadata"]["labels"].items()
-    assert told.site.operator_labels["app.kubernetes.io/name"] == OPERATOR
-    assert told.site.image_pull_secrets == tuple(values.get("image", {}).get("pullSecrets", ()))
+    assert told.context.operator_labels == the("Service", manifests)["spec"]["selector"]
+    assert told.context.operator_labels.items() <= pod["metadata"]["labels"].items()
+    assert told.context.operator_labels["app.kubernetes.io/name"] == OPERATOR
+    assert told.context.image_pull_secrets == tuple(values.get("image", {}).get("pullSecrets", ()))
 
 
 def test_one_registry_holds_for_every_image() -> None:

@@ -21,9 +21,9 @@ from dev.tools import promtool
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import RateStatus
-from landfall_operator.core.desired_state import course
+from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.metrics import Metrics, Picture, Standing
+from landfall_operator.runtime.metrics import GroupSnapshot, Metrics, OperatorSnapshot
 from tests.support.world import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
@@ -43,9 +43,9 @@ def queries() -> Iterator[tuple[str, str]]:
 def operator(world: World) -> CollectorRegistry:
     """What an operator exposes that has done a bit of everything."""
     seen = world.observe()
-    status = report(seen, course(seen)).model_copy(update={"rate": RateStatus(arriving=20, landing=30)})
-    picture = Picture("logs", "clicks", status, START, answers=True, restarts=1)
-    made = Metrics(lambda: Standing(leads=True, groups=1, oldest_pass=1.5))
+    status = report(seen, desired_state(seen)).model_copy(update={"rate": RateStatus(arriving=20, landing=30)})
+    picture = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
+    made = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=1.5))
     made.pictures["logs", "clicks"] = picture
     made.passes.labels("done").inc()
     made.actions.labels("Apply").inc()

@@ -12,8 +12,8 @@ from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core import rollout
 from landfall_operator.core.decide import decide
-from landfall_operator.core.desired_state import course
-from landfall_operator.core.snapshot import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
 from landfall_operator.reporting.group_status import report
 from tests.support.world import SITE, START, World, group
 
@@ -103,7 +103,7 @@ def test_an_operator_that_dies_between_any_two_actions_goes_on(first: Any, steps
                 world.edit(changed)
         seen = world.observe()
         for action in decide(seen, SITE)[:done]:
-            world.carry_out(action)
+            world.execute(action)
         take(world, step)
 
     end_well(world)
@@ -179,7 +179,7 @@ STATUSES = st.builds(
     workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
 )
 REPORTS = st.one_of(st.none(), st.builds(Report, STATUSES, TIMES))
-TROUBLES = st.one_of(st.none(), st.builds(Trouble, st.sampled_from(Reason), st.text(max_size=20)))
+TROUBLES = st.one_of(st.none(), st.builds(PodFailure, st.sampled_from(Reason), st.text(max_size=20)))
 
 
 def driver(revision: str) -> st.SearchStrategy[Driver]:
@@ -243,7 +243,7 @@ def observations(draw: st.DrawFn) -> Observed:
 @given(observations())
 def test_no_observation_is_too_odd(observed: Observed) -> None:
     actions = decide(observed, SITE)
-    told = report(observed, course(observed))
+    told = report(observed, desired_state(observed))
 
     assert decide(observed, SITE) == actions
     assert GroupStatus.model_validate_json(told.model_dump_json(by_alias=True)) == told
@@ -252,13 +252,13 @@ def test_no_observation_is_too_odd(observed: Observed) -> None:
 @settings(max_examples=50)
 @given(observations())
 def test_deleting_comes_before_everything(observed: Observed) -> None:
-    stage = course(observed).rollout.stage
+    stage = desired_state(observed).rollout.stage
 
     assert not observed.deleting or stage in {Stage.DELETING, Stage.DELETED}
 
 
 @given(st.sampled_from(Stage), st.frozensets(st.sampled_from(rollout.Event)))
 def test_what_happens_is_in_the_table(stage: Stage, events: frozenset[rollout.Event]) -> None:
-    event = rollout.happening(stage, events)
+    event = rollout.next_event(stage, events)
 
     assert event is None or (event in events and event in rollout.TABLE[stage])

@@ -19,7 +19,7 @@ from landfall.api.spec import parse_group
 from landfall.driver.spark.executors import Executors
 from landfall.driver.spark.session import spark_context
 from landfall_operator.objects.names import driver_name
-from landfall_operator.objects.pod_templates import Site, executor_template, spark_defaults
+from landfall_operator.objects.pod_templates import OperatorContext, executor_template, spark_defaults
 from tests.support.groups import Groups, changed, document
 
 DRIVER = driver_name("clicks")
@@ -79,13 +79,13 @@ class Spark:
 
     def _write(self, folder: Path) -> None:
         """What a driver finds in its pod, but for where it is."""
-        group, site = (
+        group, context = (
             parse_group(changed(document(), "metadata.namespace", self.groups.namespace)),
-            Site("landfall:1", "landfall"),
+            OperatorContext("landfall:1", "landfall"),
         )
         api = self.groups.cluster.as_account(self.groups.namespace, DRIVER).configuration
         (folder / "token").write_text(str(api.api_key["authorization"]).removeprefix("Bearer "))
-        (folder / "executor.json").write_text(json.dumps(executor_template(group, site)))
+        (folder / "executor.json").write_text(json.dumps(executor_template(group, context)))
         here = {
             "spark.master": f"k8s://{api.host}",
             "spark.kubernetes.authenticate.oauthTokenFile": folder / "token",
@@ -97,7 +97,7 @@ class Spark:
             "spark.driver.port": 0,
             "spark.driver.blockManager.port": 0,
         }
-        ours = dict(line.split(" ", 1) for line in spark_defaults(group, "landfall:1", EXECUTORS, site).splitlines())
+        ours = dict(line.split(" ", 1) for line in spark_defaults(group, "landfall:1", EXECUTORS, context).splitlines())
         lines = [f"{name} {value}\n" for name, value in {**ours, **here}.items()]
         (folder / "spark-defaults.conf").write_text("".join(lines))
 

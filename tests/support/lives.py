@@ -13,18 +13,18 @@ import aiohttp
 from kubernetes.client import Configuration
 
 from landfall.errors import LandfallError
-from landfall_operator.core.cache import Stock
-from landfall_operator.objects.pod_templates import Site
+from landfall_operator.core.cache import ObjectCache
+from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import watcher
-from landfall_operator.runtime.action_executor import Hands
+from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.driver_client import HttpDrivers, Word
 from landfall_operator.runtime.event_recorder import Events
 from landfall_operator.runtime.kube_client import Kube, Request
-from landfall_operator.runtime.metrics import Metrics, Standing
-from landfall_operator.runtime.reconciler import Reconciler, Terms
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from tests.support.cluster import Cluster
 
-SITE = Site(image="good:0", namespace="landfall-system", operator_labels={"app": "operator"})
+SITE = OperatorContext(image="good:0", namespace="landfall-system", operator_labels={"app": "operator"})
 LOOK = 0.1
 """Seconds between two passes."""
 
@@ -80,17 +80,17 @@ class MortalDrivers(HttpDrivers):
 
 async def live(cluster: Cluster, namespace: str, name: str, writes: int | None, enough: Callable[[], Any]) -> bool:
     """Pass over one group until it is enough; whether it died before."""
-    metrics = Metrics(lambda: Standing(leads=True, groups=1, oldest_pass=0.0))
-    stock, allowance = Stock(), Allowance(writes)
+    metrics = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=0.0))
+    cache, allowance = ObjectCache(), Allowance(writes)
     kube = MortalKube(cluster.admin.configuration, metrics, allowance)
     with ThreadPoolExecutor(4) as pool:
         async with aiohttp.ClientSession() as session:
             drivers = MortalDrivers(session, metrics, allowance)
-            hands = Hands(kube, stock, drivers, Events(kube, metrics, _now), pool)
-            reconciler = Reconciler(stock, drivers, hands, metrics, Terms(SITE, _now))
+            hands = ActionExecutor(kube, cache, drivers, Events(kube, metrics, _now), pool)
+            reconciler = Reconciler(cache, drivers, hands, metrics, ReconcilerSettings(SITE, _now))
             try:
                 while not enough():
-                    await asyncio.to_thread(watcher.sweep, kube, stock, (namespace,))
+                    await asyncio.to_thread(watcher.sweep, kube, cache, (namespace,))
                     await _pass(reconciler, (namespace, name))
                     await asyncio.sleep(LOOK)
             except Death:
@@ -100,7 +100,7 @@ async def live(cluster: Cluster, namespace: str, name: str, writes: int | None, 
 
 async def _pass(reconciler: Reconciler, key: tuple[str, str]) -> None:
     try:
-        await reconciler.pass_over(key)
+        await reconciler.reconcile(key)
     except LandfallError:
         return  # the next pass looks again
 

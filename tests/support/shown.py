@@ -7,7 +7,7 @@ from typing import Any
 
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.desired_state import course
+from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import Observed
 from landfall_operator.reporting.group_status import report
 from tests.support.world import World, group
@@ -124,4 +124,4 @@ def _with(observed: Observed, **told: Any) -> Observed:
 
 def _shown(name: str, spec: Mapping[str, Any], observed: Observed) -> Shown:
     named = replace(observed, name=name)
-    return Shown(name, spec, report(named, course(named)))
+    return Shown(name, spec, report(named, desired_state(named)))

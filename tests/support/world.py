@@ -15,31 +15,31 @@ from landfall_operator.api.reasons import Reason
 from landfall_operator.api.status import GroupStatus, Stage
 from landfall_operator.core.actions import (
     Action,
-    Announce,
+    AddFinalizer,
     Apply,
-    AskExecutors,
-    AskOpen,
-    AskYield,
+    CreateRevision,
     Delete,
+    EmitEvent,
     EnsureToken,
-    HoldBack,
-    Intend,
-    LetGo,
-    Remember,
+    RemoveFinalizer,
+    SaveRollout,
     ScaleDriver,
+    SendHandOver,
+    SendScale,
+    SendTakeOver,
 )
 from landfall_operator.core.decide import decide
-from landfall_operator.core.desired_state import course
+from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import contract_of
-from landfall_operator.core.snapshot import Driver, Observed, Record, Report, Trouble, measured
+from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
-from landfall_operator.objects.pod_templates import Site
+from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.group_status import report
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SITE = Site(image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"})
+SITE = OperatorContext(image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"})
 TICK = timedelta(seconds=15)
-_WORDS = (AskExecutors, AskYield, AskOpen)
+_WORDS = (SendScale, SendHandOver, SendTakeOver)
 
 
 def group(image: str | None = "good", **spec: Any) -> ConsumerGroup:
@@ -88,7 +88,7 @@ class World:
     """One group, its objects, its drivers and its lane."""
 
     group: ConsumerGroup | None
-    site: Site = SITE
+    context: OperatorContext = SITE
     now: datetime = START
     generation: int = 1
     fault: str = ""
@@ -137,10 +137,10 @@ class World:
     def reconcile(self) -> tuple[Action, ...]:
         """One pass."""
         seen = self.observe()
-        actions = decide(seen, self.site)
-        self.status = report(seen, course(seen))
+        actions = decide(seen, self.context)
+        self.status = report(seen, desired_state(seen))
         for action in actions:
-            self.carry_out(action)
+            self.execute(action)
         if not self.stages or self.stages[-1] is not self.status.rollout.stage:
             self.stages.append(self.status.rollout.stage)
         return actions
@@ -164,18 +164,18 @@ class World:
             self.live()
         self.settle()
 
-    def carry_out(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
+    def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """As the edge would."""
         match action:
-            case Intend(rollout, plan):
+            case SaveRollout(rollout, plan):
                 self.status = self.status.model_copy(update={"rollout": rollout, "plan": plan})
-            case Announce(_, reason, message):
+            case EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")
-            case HoldBack():
+            case AddFinalizer():
                 self.finalizer = True
-            case LetGo():
+            case RemoveFinalizer():
                 self.finalizer = False
-            case Remember(manifest):
+            case CreateRevision(manifest):
                 data = manifest["data"]
                 remembered = parse_group(data["group"])
                 self.records.append(Record(manifest["revision"], remembered, data["image"], self.now))
@@ -196,7 +196,7 @@ class World:
                 del self.contracts[name.removeprefix("clicks-")]
             case Delete():
                 self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
-            case AskExecutors() | AskYield() | AskOpen():
+            case SendScale() | SendHandOver() | SendTakeOver():
                 self._tell(action)
         self._shut()
 
@@ -211,16 +211,16 @@ class World:
             pod.ends = pod.ends or self.now + TICK
         self.drivers[revision] = Deployed(revision, digest, image, manifest["spec"]["replicas"], pod=pod)
 
-    def _tell(self, action: AskExecutors | AskYield | AskOpen) -> None:
+    def _tell(self, action: SendScale | SendHandOver | SendTakeOver) -> None:
         deployed = self.drivers[action.revision]
         if deployed.pod is None or deployed.behaves("deaf"):
             return
         match action:
-            case AskExecutors(_, wanted):
+            case SendScale(_, wanted):
                 deployed.pod.executors = wanted
-            case AskYield():
+            case SendHandOver():
                 deployed.pod.phase, self.yielded = Phase.YIELDED, True
-            case AskOpen():
+            case SendTakeOver():
                 self._open(deployed)
 
     # --------------------------------------------------------------------------------------------- the cluster
@@ -273,7 +273,7 @@ class World:
             pods=1 if pod else 0,
             restarts=pod.restarts if pod else 0,
             terminating=deployed.terminating,
-            trouble=Trouble(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
+            trouble=PodFailure(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
             report=self._report(deployed, pod) if pod and pod.phase is not Phase.STARTING else None,
         )
 

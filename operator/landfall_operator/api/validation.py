@@ -29,7 +29,7 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     return group, ""
 
 
-def clash(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
+def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     """What a group and another one cannot both have; empty when there is nothing.
 
     Both see it: which of them came first is for a person to know. A root inside another's root is fine, since each ledger has

@@ -13,7 +13,7 @@ from landfall_operator.objects.overlay import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Intend:
+class SaveRollout:
     """Write stage and roles into the status, before anything else is done about them."""
 
     rollout: RolloutStatus
@@ -21,7 +21,7 @@ class Intend:
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class EmitEvent:
     """Post a Kubernetes Event about the group."""
 
     kind: Literal["Normal", "Warning"]
@@ -30,17 +30,17 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldBack:
+class AddFinalizer:
     """Put our finalizer on the group, so that it is drained before it goes."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class RemoveFinalizer:
     """Take our finalizer off the group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class CreateRevision:
     """Create the ControllerRevision of a spec that is to be run; one that is there is left as it is."""
 
     manifest: Json
@@ -80,7 +80,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class AskExecutors:
+class SendScale:
     """Tell a driver how many executors there should be: ``landfall.api.contract.WantExecutors``."""
 
     revision: str
@@ -88,7 +88,7 @@ class AskExecutors:
 
 
 @dataclass(frozen=True, slots=True)
-class AskYield:
+class SendHandOver:
     """Tell a driver to hand the lane over: ``landfall.api.contract.HandOver``."""
 
     revision: str
@@ -96,23 +96,23 @@ class AskYield:
 
 
 @dataclass(frozen=True, slots=True)
-class AskOpen:
+class SendTakeOver:
     """Tell a driver to take the lane, fencing whoever has it: ``landfall.api.contract.TakeOver``."""
 
     revision: str
 
 
 Action = (
-    Intend
-    | Announce
-    | HoldBack
-    | LetGo
-    | Remember
+    SaveRollout
+    | EmitEvent
+    | AddFinalizer
+    | RemoveFinalizer
+    | CreateRevision
     | EnsureToken
     | Apply
     | ScaleDriver
     | Delete
-    | AskExecutors
-    | AskYield
-    | AskOpen
+    | SendScale
+    | SendHandOver
+    | SendTakeOver
 )

@@ -13,7 +13,7 @@ from typing import Any
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.api.validation import clash, parsed
+from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.parsing import contract_of, record_of, status_of
 from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.objects.overlay import Json
@@ -26,7 +26,7 @@ _GONE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedObject:
     """What is kept of an object that a group owns.
 
     Attributes:
@@ -51,7 +51,7 @@ class Kept:
     hash: str
     revision: str
 
-    def same(self, other: "Kept") -> bool:
+    def same(self, other: "CachedObject") -> bool:
         """Whether nothing that matters differs."""
         return (self.uid, self.owner, self.value, self.hash) == (other.uid, other.owner, other.value, other.hash)
 
@@ -84,17 +84,17 @@ class Resource:
         return _asked(self.body) == _asked(other.body)
 
 
-class Stock:
+class ObjectCache:
     """Groups and what they own."""
 
     def __init__(self) -> None:
         """Nothing is known."""
         self.groups: dict[Key, Resource] = {}
-        self._owned: defaultdict[Key, dict[tuple[str, str], Kept]] = defaultdict(dict)
+        self._owned: defaultdict[Key, dict[tuple[str, str], CachedObject]] = defaultdict(dict)
         self._gone: dict[str, None] = {}
         self._alike: defaultdict[object, set[Key]] = defaultdict(set)
 
-    def owned(self, key: Key) -> Mapping[tuple[str, str], Kept]:
+    def owned(self, key: Key) -> Mapping[tuple[str, str], CachedObject]:
         """What bears a group's label, by kind and name."""
         return self._owned.get(key, {})
 
@@ -131,10 +131,10 @@ class Stock:
                 changed.add(key)
         return changed
 
-    def rivals(self, group: ConsumerGroup) -> str:
+    def conflicting_groups(self, group: ConsumerGroup) -> str:
         """What a group and another one cannot both have; empty when there is nothing."""
         keys = {key for mark in _marks(group) for key in self._alike[mark]}
-        return clash(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
+        return conflict(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
 
     def _known(self, kind: str, namespace: str | None) -> Iterator[tuple[Key, Json]]:
         if kind == GROUP:
@@ -218,10 +218,10 @@ def _slim_group(body: Mapping[str, Any]) -> Json:
     return {"apiVersion": "landfall.dev/v1alpha1", "kind": GROUP, "spec": None, **rest, "metadata": metadata}
 
 
-def _taken(kind: str, body: Mapping[str, Any]) -> Kept:
+def _taken(kind: str, body: Mapping[str, Any]) -> CachedObject:
     metadata = body["metadata"]
     owners = metadata.get("ownerReferences", [])
-    return Kept(
+    return CachedObject(
         kind=kind,
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -280,7 +280,7 @@ def _only(mapping: Mapping[str, Any], *names: str) -> Json:
     return {name: mapping[name] for name in names if name in mapping}
 
 
-def _as_body(key: Key, kept: Kept) -> Json:
+def _as_body(key: Key, kept: CachedObject) -> Json:
     """Enough of an object to drop it."""
     metadata = {
         "name": kept.name,

@@ -16,7 +16,7 @@ from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import Scaling, ScalingReason, bounded, scale
-from landfall_operator.core.rollout import Event, advanced, happening
+from landfall_operator.core.rollout import Event, next_event, transition
 from landfall_operator.core.snapshot import HOLDING, Driver, Observed
 
 CRASHES = 3
@@ -35,7 +35,7 @@ _ENVIRONMENT = ("Store", "Source")
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class DriverFailure:
     """Why a driver is no good."""
 
     reason: Reason
@@ -43,7 +43,7 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class DesiredState:
     """Where a group is to go.
 
     Attributes:
@@ -61,19 +61,21 @@ class Course:
     scaling: Scaling
 
 
-def course(observed: Observed) -> Course:
+def desired_state(observed: Observed) -> DesiredState:
     """Decide where to go; one step of the table at a time."""
     before = _still_rejected(observed, observed.status.rollout)
     group = _counts(observed, before)
-    event = happening(before.stage, frozenset(_events(observed, before, group)))
+    event = next_event(before.stage, frozenset(_events(observed, before, group)))
     after = before
     if event:
         wanted = _revision(group)
-        after = advanced(before, event, wanted, observed.now, _rejected(observed, before, event))
-    return Course(group, after, event, _plan(observed), _scaling(observed, after, group))
+        after = transition(before, event, wanted, observed.now, _rejected(observed, before, event))
+    return DesiredState(group, after, event, _plan(observed), _scaling(observed, after, group))
 
 
-def failing(observed: Observed, driver: Driver | None, rollout: RolloutStatus, group: ConsumerGroup) -> Failing | None:
+def driver_failure(
+    observed: Observed, driver: Driver | None, rollout: RolloutStatus, group: ConsumerGroup
+) -> DriverFailure | None:
     """Why a driver is no good; None while it may be."""
     if driver is None:
         return None
@@ -82,25 +84,27 @@ def failing(observed: Observed, driver: Driver | None, rollout: RolloutStatus, g
     why = driver.trouble.reason if driver.trouble else None
     said = driver.trouble.message if driver.trouble else f"{driver.restarts} restarts"
     if status and status.phase is Phase.STALLED:
-        return Failing(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
+        return DriverFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
     if not works and driver.restarts >= CRASHES:
-        return Failing(why or Reason.CRASH_LOOP, said)
+        return DriverFailure(why or Reason.CRASH_LOOP, said)
     if not works and rollout.stage in STARTING and lasted(observed, rollout) > READY_IN:
-        return Failing(why or Reason.NOT_READY_IN_TIME, said)
+        return DriverFailure(why or Reason.NOT_READY_IN_TIME, said)
     return _working_badly(status, lasted(observed, rollout), group) if status else None
 
 
-def _working_badly(status: Status, since: timedelta, group: ConsumerGroup) -> Failing | None:
+def _working_badly(status: Status, since: timedelta, group: ConsumerGroup) -> DriverFailure | None:
     failures, last = status.commits.consecutive_failures, status.commits.last_failure
     ours = last is None or not last.reason.startswith(_ENVIRONMENT)
     if failures >= group.spec.upgrade.rollback.max_commit_failures and ours:
-        return Failing(Reason.COMMITS_FAILING, f"{failures} failures in a row; last: {last.message if last else ''}")
+        return DriverFailure(
+            Reason.COMMITS_FAILING, f"{failures} failures in a row; last: {last.message if last else ''}"
+        )
     bad = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
     if bad:
-        return Failing(Reason.BAD_RECORDS, bad[0])
+        return DriverFailure(Reason.BAD_RECORDS, bad[0])
     overdue = timedelta(seconds=status.overdue_seconds)
     if ours and min(since, overdue) > NO_COMMIT and not status.rates.landed_records:
-        return Failing(Reason.NO_COMMIT, f"records are overdue by {overdue} and nothing was committed")
+        return DriverFailure(Reason.NO_COMMIT, f"records are overdue by {overdue} and nothing was committed")
     return None
 
 
@@ -176,7 +180,7 @@ def _may_warm(observed: Observed, active: Driver | None, group: ConsumerGroup) -
 def _progress(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup) -> Iterator[Event]:
     active, target = observed.driver(rollout.active), observed.driver(rollout.target)
     if rollout.target:
-        if failing(observed, target, rollout, group):
+        if driver_failure(observed, target, rollout, group):
             yield Event.TARGET_BROKEN
         elif target and target.phase(observed.now) in {Phase.STANDBY, Phase.RECOVERING, Phase.RUNNING}:
             yield Event.TARGET_WARM
@@ -184,7 +188,7 @@ def _progress(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup) 
             yield Event.YIELDED
     if active and active.lands(observed.now):
         yield Event.LANDING
-    if rollout.previous and observed.record(rollout.previous) and failing(observed, active, rollout, group):
+    if rollout.previous and observed.record(rollout.previous) and driver_failure(observed, active, rollout, group):
         yield Event.REVERT_WARM if _may_warm(observed, active, group) else Event.REVERT_DRAIN
     if not rollout.previous or lasted(observed, rollout) > group.spec.upgrade.rollback.window:
         yield Event.PROVEN
@@ -212,7 +216,7 @@ def _rejected(observed: Observed, rollout: RolloutStatus, event: Event) -> Rejec
     if record is None:
         return None
     driver = observed.driver(record.revision)
-    why = failing(observed, driver, rollout, record.group)
+    why = driver_failure(observed, driver, rollout, record.group)
     return Rejected(
         digest=record.digest,
         reason=why.reason if why else Reason.UNKNOWN,

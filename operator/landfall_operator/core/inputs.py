@@ -5,25 +5,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from landfall_operator.core.autoscaler import Sample
-from landfall_operator.core.cache import Kept, Key, Resource
+from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.snapshot import Driver, Observed, Report
 from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER
 from landfall_operator.objects.overlay import Json
 
-Owned = Mapping[tuple[str, str], Kept]
+Owned = Mapping[tuple[str, str], CachedObject]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a driver said last, and which process it was: see ``voice``."""
+class DriverReport:
+    """What a driver said last, and which process it was: see ``process_id``."""
 
-    voice: str
+    process_id: str
     report: Report
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Inputs:
     """What is known of a group beside its objects.
 
     Attributes:
@@ -35,13 +35,13 @@ class Heard:
     """
 
     now: datetime
-    told: Mapping[str, Told]
+    told: Mapping[str, DriverReport]
     samples: tuple[Sample, ...] = ()
     fault: str = ""
     token: str = ""
 
 
-def observed(key: Key, resource: Resource, owned: Owned, heard: Heard) -> Observed:
+def observed(key: Key, resource: Resource, owned: Owned, heard: Inputs) -> Observed:
     """What is known of a group: itself, what bears its label, and what was heard."""
     metadata = resource.body["metadata"]
     records = [kept.value for kept in owned.values() if kept.kind == "ControllerRevision" and kept.value]
@@ -85,7 +85,7 @@ def _hashes(uid: str, owned: Owned) -> dict[str, str]:
     return {f"{kept.kind}/{kept.name}": kept.hash for kept in owned.values() if kept.owner == uid}
 
 
-def drivers(uid: str, owned: Owned, told: Mapping[str, Told]) -> dict[str, Driver]:
+def drivers(uid: str, owned: Owned, told: Mapping[str, DriverReport]) -> dict[str, Driver]:
     """Drivers by revision."""
     return {
         kept.revision: _driver(_adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision))
@@ -94,14 +94,14 @@ def drivers(uid: str, owned: Owned, told: Mapping[str, Told]) -> dict[str, Drive
     }
 
 
-def _driver(deployment: Json, of_it: list[Json], told: Told | None) -> Driver:
+def _driver(deployment: Json, of_it: list[Json], told: DriverReport | None) -> Driver:
     if told is None:
         return driver_of(deployment, of_it, None)
-    gone = told.voice not in {voice(pod) for pod in of_it}
+    gone = told.process_id not in {process_id(pod) for pod in of_it}
     return replace(driver_of(deployment, of_it, told.report), gone=gone)
 
 
-def voice(pod: Json) -> str:
+def process_id(pod: Json) -> str:
     """Which process of a driver speaks at a pod's address: another one after every restart."""
     restarts = [status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])]
     return f"{pod['metadata']['uid']}/{sum(restarts)}"
@@ -112,7 +112,7 @@ def pods(owned: Owned, revision: str) -> list[Json]:
     return [kept.value for kept in owned.values() if kept.kind == "Pod" and kept.revision == revision]
 
 
-def _adopted(deployment: Kept, uid: str) -> Json:
+def _adopted(deployment: CachedObject, uid: str) -> Json:
     """A Deployment that is not the group's own, such as one that was orphaned, has no digest: so it is applied, and owned."""
     if deployment.owner == uid:
         return deployment.value  # type: ignore[no-any-return]  # slim JSON, by its kind

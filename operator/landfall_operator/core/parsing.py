@@ -16,7 +16,7 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import contract_read
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.snapshot import Driver, Record, Report, Trouble
+from landfall_operator.core.snapshot import Driver, PodFailure, Record, Report
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
 
@@ -55,14 +55,14 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: Report | None) -> 
     )
 
 
-def trouble_of(pod: Json) -> Trouble | None:
+def trouble_of(pod: Json) -> PodFailure | None:
     """Why a driver's pod does not run, in the words of whoever knows best; None when it runs or is on its way."""
     state = _container(pod).get("state", {})
     if "running" in state:
         return None
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _WAITING:
-        return Trouble(_WAITING[waiting["reason"]], _short(waiting.get("message") or waiting["reason"]))
+        return PodFailure(_WAITING[waiting["reason"]], _short(waiting.get("message") or waiting["reason"]))
     ended = state.get("terminated") or _container(pod).get("lastState", {}).get("terminated")
     return _ended(ended) if ended else _unscheduled(pod)
 
@@ -127,32 +127,32 @@ def _container(pod: Json) -> Json:
     return next((status for status in statuses if status["name"] == "driver"), {})
 
 
-def _ended(terminated: Json) -> Trouble:
+def _ended(terminated: Json) -> PodFailure:
     """From a container that ended: its last words are ``REASON: message`` if it had the time."""
     words = (terminated.get("message") or "").strip()
     last = words.rpartition("\n")[2]
     name, colon, message = last.partition(": ")
     if terminated.get("reason") == "OOMKilled":
-        return Trouble(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
+        return PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
     if terminated.get("exitCode") == ExitCode.FENCED:
-        return Trouble(Reason.FENCED, _short(last or "another driver opened the ledger"))
+        return PodFailure(Reason.FENCED, _short(last or "another driver opened the ledger"))
     if colon and name in _REASONS:
-        return Trouble(_REASONS[name], _short(message))
-    return Trouble(Reason.CRASH_LOOP, _short(f"exit code {terminated.get('exitCode')}: {last}".removesuffix(": ")))
+        return PodFailure(_REASONS[name], _short(message))
+    return PodFailure(Reason.CRASH_LOOP, _short(f"exit code {terminated.get('exitCode')}: {last}".removesuffix(": ")))
 
 
-def _unscheduled(pod: Json) -> Trouble | None:
+def _unscheduled(pod: Json) -> PodFailure | None:
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Trouble(Reason.UNSCHEDULABLE, _short(condition.get("message", "")))
+            return PodFailure(Reason.UNSCHEDULABLE, _short(condition.get("message", "")))
     return None
 
 
-def _refused(deployment: Json) -> Trouble | None:
+def _refused(deployment: Json) -> PodFailure | None:
     """Why a Deployment has no pod."""
     for condition in deployment.get("status", {}).get("conditions", []):
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            return Trouble(Reason.POD_REFUSED, _short(condition.get("message", "")))
+            return PodFailure(Reason.POD_REFUSED, _short(condition.get("message", "")))
     return None
 
 

@@ -99,12 +99,12 @@ TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
 }
 
 
-def happening(stage: Stage, events: frozenset[Event]) -> Event | None:
+def next_event(stage: Stage, events: frozenset[Event]) -> Event | None:
     """The event that counts in this stage, if any of these does."""
     return next((event for event in TABLE[stage] if event in events), None)
 
 
-def advanced(
+def transition(
     rollout: RolloutStatus, event: Event, wanted: str | None, now: datetime, rejected: Rejected | None
 ) -> RolloutStatus:
     """The rollout after an event that counts.

@@ -23,7 +23,7 @@ HOLDING = frozenset({Phase.RECOVERING, Phase.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PodFailure:
     """Why a driver's pod does not run."""
 
     reason: Reason
@@ -62,7 +62,7 @@ class Driver:
     pods: int = 0
     restarts: int = 0
     terminating: bool = False
-    trouble: Trouble | None = None
+    trouble: PodFailure | None = None
     report: Report | None = None
     gone: bool = False
 

@@ -17,7 +17,7 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
     DRIVER_PORT,
-    Site,
+    OperatorContext,
     driver_template,
     executor_template,
     spark_defaults,
@@ -43,22 +43,22 @@ class Owner:
     uid: str
 
 
-def shared(owner: Owner, account: str, site: Site) -> tuple[Json, ...]:
+def shared(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, ...]:
     """What all drivers of a group share, in the order to make it in; the Secret with the token is not among it.
 
     Args:
         owner: whose it is.
         account: the ServiceAccount that drivers run as, which may be the user's own.
-        site: where the operator is.
+        context: where the operator is.
     """
     return tuple(
-        sealed(manifest)
+        with_hash(manifest)
         for manifest in (
             _service_account(owner),
             _role(owner),
             _role_binding(owner, account),
             _service(owner),
-            _network_policy(owner, site),
+            _network_policy(owner, context),
             _disruption_budget(owner),
         )
     )
@@ -69,18 +69,18 @@ def control_secret(owner: Owner, token: str) -> Json:
     return {**_object(owner, "v1", "Secret", names.control_name(owner.name)), "stringData": {"token": token}}
 
 
-def config_map(owner: Owner, group: ConsumerGroup, image: str, executors: int, site: Site) -> Json:
+def config_map(owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext) -> Json:
     """What a revision's driver reads: the contract, Spark's properties, the executors' template."""
     name = names.revision_name(owner.name, revision_of(group))
     data = {
         "group.json": contract(group),
-        "spark-defaults.conf": spark_defaults(group, image, executors, site),
-        "executor.json": _json(executor_template(group, site)),
+        "spark-defaults.conf": spark_defaults(group, image, executors, context),
+        "executor.json": _json(executor_template(group, context)),
     }
-    return sealed({**_object(owner, "v1", "ConfigMap", name, revision_of(group)), "data": data})
+    return with_hash({**_object(owner, "v1", "ConfigMap", name, revision_of(group)), "data": data})
 
 
-def deployment(owner: Owner, group: ConsumerGroup, image: str, replicas: int, site: Site) -> Json:
+def deployment(owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext) -> Json:
     """A revision's driver: one pod at most, ever (Recreate)."""
     revision = revision_of(group)
     base = _object(owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision)
@@ -92,7 +92,7 @@ def deployment(owner: Owner, group: ConsumerGroup, image: str, replicas: int, si
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": names.selector(owner.name, "driver", revision)},
-            "template": driver_template(group, image, site),
+            "template": driver_template(group, image, context),
         },
     }
 
@@ -104,7 +104,7 @@ def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: 
     return {**base, "revision": number, "data": {"group": document(group), "image": image}}
 
 
-def sealed(manifest: Json) -> Json:
+def with_hash(manifest: Json) -> Json:
     """With the hash of itself as an annotation."""
     metadata = manifest["metadata"]
     annotations = {**metadata.get("annotations", {}), names.HASH_ANNOTATION: manifest_hash(manifest)}
@@ -169,11 +169,11 @@ def _service(owner: Owner) -> Json:
     }
 
 
-def _network_policy(owner: Owner, site: Site) -> Json:
+def _network_policy(owner: Owner, context: OperatorContext) -> Json:
     """The control port is for the operator, Spark's ports for the group's executors, status and metrics for everybody."""
     operator = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}},
-        "podSelector": {"matchLabels": dict(site.operator_labels)},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},
+        "podSelector": {"matchLabels": dict(context.operator_labels)},
     }
     executors = {"podSelector": {"matchLabels": names.selector(owner.name, "executor")}}
     return {

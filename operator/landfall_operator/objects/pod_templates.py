@@ -42,7 +42,7 @@ GRACE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class OperatorContext:
     """What holds for all groups of an operator.
 
     Attributes:
@@ -60,17 +60,17 @@ class Site:
     image_pull_secrets: tuple[str, ...] = ()
 
 
-def driver_template(group: ConsumerGroup, image: str, site: Site) -> Json:
+def driver_template(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
     """The pod template of the driver's Deployment."""
     name, revision = group.metadata.name, revision_of(group)
     grace = group.spec.upgrade.drain_timeout + GRACE
     ours: Json = {
         "metadata": {"annotations": {DIGEST_ANNOTATION: digest_of(group)}},
         "spec": {
-            **_common(group, site),
+            **_common(group, context),
             "serviceAccountName": account_of(group),
             "terminationGracePeriodSeconds": int(grace.total_seconds()),
-            "containers": [_driver(group, image, site)],
+            "containers": [_driver(group, image, context)],
         },
     }
     volumes = [
@@ -84,7 +84,7 @@ def driver_template(group: ConsumerGroup, image: str, site: Site) -> Json:
     return _labelled(template, labels(name, "driver", revision))
 
 
-def executor_template(group: ConsumerGroup, site: Site) -> Json:
+def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
     """The pod Spark starts from when it makes an executor; it fills in image, command, sizes and names."""
     name = group.metadata.name
     ours: Json = {
@@ -92,7 +92,7 @@ def executor_template(group: ConsumerGroup, site: Site) -> Json:
         "kind": "Pod",
         "metadata": {},
         "spec": {
-            **_common(group, site),
+            **_common(group, context),
             "automountServiceAccountToken": False,
             "containers": [{"name": "executor", **_container(group)}],
         },
@@ -104,7 +104,7 @@ def executor_template(group: ConsumerGroup, site: Site) -> Json:
     return _labelled(merged_pod, labels(name, "executor", revision_of(group)))
 
 
-def spark_defaults(group: ConsumerGroup, image: str, executors: int, site: Site) -> str:
+def spark_defaults(group: ConsumerGroup, image: str, executors: int, context: OperatorContext) -> str:
     """``spark-defaults.conf``: what is known before the driver's pod is; the rest comes by its environment."""
     spec, size = group.spec.executor, group.spec.executor.resources
     heap, overhead = executor_memory(group)
@@ -113,7 +113,7 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, site: Site)
         "spark.submit.deployMode": "client",
         "spark.kubernetes.namespace": group.metadata.namespace,
         "spark.kubernetes.container.image": image,
-        "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy or site.image_pull_policy,
+        "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy or context.image_pull_policy,
         "spark.kubernetes.authenticate.executor.serviceAccountName": spec.service_account_name
         or driver_name(group.metadata.name),
         "spark.kubernetes.executor.podTemplateFile": f"{GROUP_FOLDER}/executor.json",
@@ -164,7 +164,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     return tuple(sorted({reference.name for reference in references if reference}))
 
 
-def _driver(group: ConsumerGroup, image: str, site: Site) -> Json:
+def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
     own = _container(group)
     mounts = [
         {"name": "group", "mountPath": GROUP_FOLDER, "readOnly": True},
@@ -174,7 +174,7 @@ def _driver(group: ConsumerGroup, image: str, site: Site) -> Json:
     return {
         "name": "driver",
         "image": image,
-        "imagePullPolicy": site.image_pull_policy,
+        "imagePullPolicy": context.image_pull_policy,
         "args": ["driver"],
         "env": _environment(group),
         "ports": [
@@ -215,7 +215,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     ]
 
 
-def _common(group: ConsumerGroup, site: Site) -> Json:
+def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
     """What both kinds of pod have."""
     pod: Json = {
         "enableServiceLinks": False,
@@ -231,8 +231,8 @@ def _common(group: ConsumerGroup, site: Site) -> Json:
             *({"name": f"secret-{i}", "secret": {"secretName": name}} for i, name in enumerate(secrets_of(group))),
         ],
     }
-    if site.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in site.image_pull_secrets]
+    if context.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in context.image_pull_secrets]
     return pod
 
 

@@ -13,8 +13,8 @@ from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Stage
-from landfall_operator.core.desired_state import Course
-from landfall_operator.core.snapshot import Driver, Observed, Trouble
+from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.snapshot import Driver, Observed, PodFailure
 
 FLAPS = 2
 """Failures in a row that are more than a hiccup."""
@@ -41,7 +41,7 @@ class View(NamedTuple):
     """What conditions are judged by."""
 
     observed: Observed
-    course: Course
+    course: DesiredState
     driver: Driver | None
     status: Status | None
 
@@ -54,10 +54,10 @@ class Judgement(NamedTuple):
     message: str = ""
 
 
-def conditions(observed: Observed, chosen: Course) -> tuple[Condition, ...]:
+def conditions(observed: Observed, desired: DesiredState) -> tuple[Condition, ...]:
     """All of them; one whose status is as it was keeps the time it has been so."""
-    driver = observed.driver(chosen.rollout.active)
-    view = View(observed, chosen, driver, driver.fresh(observed.now) if driver else None)
+    driver = observed.driver(desired.rollout.active)
+    view = View(observed, desired, driver, driver.fresh(observed.now) if driver else None)
     before = {condition.type: condition for condition in observed.status.conditions}
     return tuple(_timed(view, before.get(kind), kind, judge(view)) for kind, judge in _JUDGES.items())
 
@@ -100,7 +100,7 @@ def _absent(view: View) -> Judgement:
     return Judgement("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")
 
 
-def _told(trouble: Trouble) -> tuple[Reason, str]:
+def _told(trouble: PodFailure) -> tuple[Reason, str]:
     return trouble.reason, trouble.message
 
 

@@ -8,18 +8,18 @@ from typing import Literal
 
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
-from landfall_operator.core.actions import Announce
-from landfall_operator.core.desired_state import Course
+from landfall_operator.core.actions import EmitEvent
+from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.rollout import Event
 from landfall_operator.core.snapshot import Observed
 
 Announcement = tuple[Literal["Normal", "Warning"], str, str]
 
 
-def announcement(observed: Observed, chosen: Course) -> Announcement:
+def announcement(observed: Observed, desired: DesiredState) -> Announcement:
     """Kind, reason and message for the step that the course takes."""
-    before, after = observed.status.rollout, chosen.rollout
-    said = _REPORTS[chosen.event] if chosen.event else ""
+    before, after = observed.status.rollout, desired.rollout
+    said = _REPORTS[desired.event] if desired.event else ""
     rejected = after.rejected.message if after.rejected else ""
     message = said.format(
         active=before.active or "nothing",
@@ -27,11 +27,11 @@ def announcement(observed: Observed, chosen: Course) -> Announcement:
         next=after.target or after.active or "nothing",
         why=rejected or "it does not work",
     )
-    bad = chosen.event in _BAD or (chosen.event is Event.TIMED_OUT and before.target is not None)
+    bad = desired.event in _BAD or (desired.event is Event.TIMED_OUT and before.target is not None)
     return ("Warning" if bad else "Normal", str(after.stage), message)
 
 
-def changes(before: GroupStatus, after: GroupStatus) -> Iterator[Announce]:
+def changes(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
     """What became bad, or bad in another way, and what became good again; steps of a rollout are told by themselves."""
     known = {condition.type: condition for condition in before.conditions}
     for condition in after.conditions:
@@ -39,7 +39,7 @@ def changes(before: GroupStatus, after: GroupStatus) -> Iterator[Announce]:
         if condition.type in _QUIET or (old and _gist(old) == _gist(condition)):
             continue
         if _is_bad(condition):
-            yield Announce(
+            yield EmitEvent(
                 "Warning", str(condition.reason), condition.message or f"{condition.type} is {condition.status}"
             )
         elif (
@@ -47,7 +47,7 @@ def changes(before: GroupStatus, after: GroupStatus) -> Iterator[Announce]:
             and old
             and (_is_bad(old) or condition.type is ConditionType.READY)
         ):
-            yield Announce("Normal", f"{condition.type}", f"{condition.type} is {condition.status} now")
+            yield EmitEvent("Normal", f"{condition.type}", f"{condition.type} is {condition.status} now")
 
 
 _GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}

@@ -26,7 +26,7 @@ from landfall_operator.api.status import (
     Worst,
 )
 from landfall_operator.core import autoscaler
-from landfall_operator.core.desired_state import Course
+from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import FRESH, Observed, Record, Report
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
@@ -46,14 +46,14 @@ _PHASES: Mapping[Stage, Phase] = {
 }
 
 
-def report(observed: Observed, chosen: Course) -> GroupStatus:
+def report(observed: Observed, desired: DesiredState) -> GroupStatus:
     """The whole status."""
-    driver = observed.driver(chosen.rollout.active)
+    driver = observed.driver(desired.rollout.active)
     told = driver.report if driver else None
-    judged = conditions(observed, chosen)
-    phase, reason = summary(chosen.rollout, judged)
+    judged = conditions(observed, desired)
+    phase, reason = summary(desired.rollout, judged)
     fresh = driver.fresh(observed.now) if driver else None
-    record = observed.record(chosen.rollout.active)
+    record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
     return GroupStatus(
         observed_generation=observed.generation,
@@ -61,17 +61,17 @@ def report(observed: Observed, chosen: Course) -> GroupStatus:
         reason=reason,
         active_generation=record.group.spec.generation if record else None,
         image=driver.image if driver else None,
-        topics=_topics(chosen.group) if chosen.group else None,
+        topics=_topics(desired.group) if desired.group else None,
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
-        executors=ExecutorsStatus(wanted=chosen.scaling.desired, ready=workers.registered if workers else 0),
+        executors=ExecutorsStatus(wanted=desired.scaling.desired, ready=workers.registered if workers else 0),
         lag=_lag(observed, told) if told and told.status.lag_known else _remembered(observed),
         commits=_commits(told.status) if told else observed.status.commits,
         rate=_rate(observed),
-        autoscaling=_autoscaling(chosen),
-        plan=chosen.plan,
-        rollout=chosen.rollout,
-        history=_history(observed, chosen.rollout),
+        autoscaling=_autoscaling(desired),
+        plan=desired.plan,
+        rollout=desired.rollout,
+        history=_history(observed, desired.rollout),
         conditions=judged,
     )
 
@@ -170,10 +170,10 @@ def _rate(observed: Observed) -> RateStatus | None:
     return RateStatus(arriving=rough(seen.arriving), landing=rough(seen.landing)) if seen else None
 
 
-def _autoscaling(chosen: Course) -> AutoscalingStatus | None:
-    if chosen.group is None or chosen.group.spec.autoscaling is None:
+def _autoscaling(desired: DesiredState) -> AutoscalingStatus | None:
+    if desired.group is None or desired.group.spec.autoscaling is None:
         return None
-    made = chosen.scaling
+    made = desired.scaling
     return AutoscalingStatus(desired=made.desired, reason=str(made.reason), message=made.message)
 
 

@@ -20,26 +20,26 @@ from landfall.errors import Retry
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.actions import (
     Action,
-    Announce,
+    AddFinalizer,
     Apply,
-    AskExecutors,
-    AskOpen,
-    AskYield,
+    CreateRevision,
     Delete,
+    EmitEvent,
     EnsureToken,
-    HoldBack,
-    Intend,
-    LetGo,
-    Remember,
+    RemoveFinalizer,
+    SaveRollout,
     ScaleDriver,
+    SendHandOver,
+    SendScale,
+    SendTakeOver,
 )
-from landfall_operator.core.cache import GROUP, Kept, Key, Resource, Stock
+from landfall_operator.core.cache import GROUP, CachedObject, Key, ObjectCache, Resource
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.driver_client import Denied, Drivers, Unheard
+from landfall_operator.runtime.driver_client import Drivers, DriverUnreachable, Unauthorized
 from landfall_operator.runtime.event_recorder import Events
-from landfall_operator.runtime.kube_client import Absent, Conflict, Kube
+from landfall_operator.runtime.kube_client import Conflict, Kube, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -70,19 +70,19 @@ class Target:
         return Owner(self.key[1], self.key[0], self.resource.uid)
 
 
-class Hands:
+class ActionExecutor:
     """Does things to the world."""
 
-    def __init__(self, kube: Kube, stock: Stock, drivers: Drivers, events: Events, pool: Executor) -> None:
+    def __init__(self, kube: Kube, cache: ObjectCache, drivers: Drivers, events: Events, pool: Executor) -> None:
         """Ask the API server in threads of ``pool``."""
         self._kube = kube
-        self._stock = stock
+        self._cache = cache
         self._drivers = drivers
         self._events = events
         self._pool = pool
         self._tokens: dict[Key, tuple[str, float]] = {}
 
-    async def carry_out(self, target: Target, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
+    async def execute(self, target: Target, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """Carry out one action.
 
         Raises:
@@ -92,18 +92,18 @@ class Hands:
             Refused: the API server will not do it.
         """
         match action:
-            case Intend(rollout, plan):
+            case SaveRollout(rollout, plan):
                 told = GroupStatus(rollout=rollout, plan=plan)
                 await self.write_status(
                     target, {name: _written(told)[name] for name in ("rollout", "plan")}, checked=True
                 )
-            case Announce():
+            case EmitEvent():
                 await self.announce(target, action)
-            case HoldBack():
+            case AddFinalizer():
                 await self._finalizer(target, on=True)
-            case LetGo():
+            case RemoveFinalizer():
                 await self._finalizer(target, on=False)
-            case Remember(manifest):
+            case CreateRevision(manifest):
                 await self._create(manifest)
             case EnsureToken():
                 await self._token(target)
@@ -113,22 +113,22 @@ class Hands:
                 await self._scale(target, name, replicas)
             case Delete(kind, name):
                 await self._delete(target, kind, name)
-            case AskExecutors(revision, wanted):
+            case SendScale(revision, wanted):
                 await self._tell(target, revision, WantExecutors(wanted))
-            case AskYield(revision, to):
+            case SendHandOver(revision, to):
                 await self._tell(target, revision, HandOver(to))
-            case AskOpen(revision):
+            case SendTakeOver(revision):
                 await self._tell(target, revision, TakeOver())
             case _:
                 assert_never(action)
 
-    async def announce(self, target: Target, said: Announce) -> None:
+    async def announce(self, target: Target, said: EmitEvent) -> None:
         """Post a Kubernetes Event; that it cannot be posted is no reason to do less."""
         level = logging.WARNING if said.kind == "Warning" else logging.INFO
         log.log(level, "%s", said.message, extra={"group": "/".join(target.key), "reason": said.reason})
         try:
             await self._in_thread(self._events.post, target.owner, said)
-        except (Retry, Absent) as error:
+        except (Retry, NotFound) as error:
             log.info("event not posted: %s", error, extra={"group": "/".join(target.key)})
 
     async def write_status(self, target: Target, changed: Json, *, checked: bool = False) -> None:
@@ -141,7 +141,7 @@ class Hands:
         if checked:
             patch["metadata"] = {"resourceVersion": str(target.resource.version)}
         namespace, name = target.key
-        self._stock.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status"))
+        self._cache.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status"))
 
     async def knows_token(self, target: Target) -> bool:
         """Whether there is a Secret with a control token: asked now and then."""
@@ -151,7 +151,7 @@ class Hands:
                 secret = await self._in_thread(
                     self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
                 )
-            except Absent:
+            except NotFound:
                 self.forget(target.key)
                 return False
             self._tokens[target.key] = base64.b64decode(secret["data"]["token"]).decode(), time.monotonic()
@@ -172,23 +172,23 @@ class Hands:
 
     async def _create(self, manifest: Json) -> None:
         try:
-            self._stock.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
+            self._cache.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
         except Conflict:
             metadata = manifest["metadata"]
             there = await self._in_thread(self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"])
-            self._stock.put(manifest["kind"], there)
+            self._cache.put(manifest["kind"], there)
 
     async def _apply(self, target: Target, manifest: Json) -> None:
         kept = self._kept(target, manifest["kind"], manifest["metadata"]["name"])
         if kept and kept.owner not in {"", target.resource.uid}:
             raise Retry(f"{names.reference(manifest)} belongs to a former group of this name, and is about to go")
-        self._stock.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
+        self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
         log.debug("applied %s", names.reference(manifest), extra={"group": "/".join(target.key)})
 
     async def _scale(self, target: Target, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
         made = await self._in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
-        self._stock.put("Deployment", made)
+        self._cache.put("Deployment", made)
         log.info("scaled %s to %d", name, replicas, extra={"group": "/".join(target.key)})
 
     async def _delete(self, target: Target, kind: str, name: str) -> None:
@@ -197,17 +197,17 @@ class Hands:
             return
         try:
             answer = await self._in_thread(self._kube.delete, kind, kept.namespace, name, kept.uid)
-        except Absent:
+        except NotFound:
             answer = {"kind": "Status"}
         if answer["kind"] == "Status":  # gone; else the object itself comes back, with the begin of its deletion
-            self._stock.drop(kind, _ghost(target.key, kept))
+            self._cache.drop(kind, _ghost(target.key, kept))
         else:
-            self._stock.put(kind, answer)
+            self._cache.put(kind, answer)
         log.info("deleted %s/%s", kind, name, extra={"group": "/".join(target.key)})
 
     async def _finalizer(self, target: Target, *, on: bool) -> None:
         """Put ours on the group or take it off, and leave those of others."""
-        metadata = self._stock.groups.get(target.key, target.resource).body["metadata"]
+        metadata = self._cache.groups.get(target.key, target.resource).body["metadata"]
         others = [name for name in metadata.get("finalizers", []) if name != names.FINALIZER]
         wanted = [*others, names.FINALIZER] if on else others
         patch = {
@@ -219,8 +219,8 @@ class Hands:
         }
         namespace, name = target.key
         try:
-            self._stock.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch))
-        except Absent:
+            self._cache.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch))
+        except NotFound:
             log.debug("the group is gone", extra={"group": "/".join(target.key)})
 
     async def _tell(self, target: Target, revision: str, word: WantExecutors | HandOver | TakeOver) -> None:
@@ -232,15 +232,15 @@ class Hands:
             return
         try:
             await self._drivers.tell(address, word, self._tokens[target.key][0])
-        except Unheard as error:
-            if isinstance(error, Denied):
+        except DriverUnreachable as error:
+            if isinstance(error, Unauthorized):
                 self.forget(target.key)  # it may have been made anew
             log.warning("not heard: %s", error, extra=about)
         else:
             log.info("told %s", word, extra=about)
 
-    def _kept(self, target: Target, kind: str, name: str) -> Kept | None:
-        return self._stock.owned(target.key).get((kind, name))
+    def _kept(self, target: Target, kind: str, name: str) -> CachedObject | None:
+        return self._cache.owned(target.key).get((kind, name))
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(call, *args, **kwargs))
@@ -264,6 +264,6 @@ def _written(status: GroupStatus) -> Json:
     return status.model_dump(mode="json", by_alias=True)
 
 
-def _ghost(key: Key, kept: Kept) -> Json:
+def _ghost(key: Key, kept: CachedObject) -> Json:
     metadata = {"name": kept.name, "namespace": kept.namespace, "uid": kept.uid, "labels": {names.GROUP_LABEL: key[1]}}
     return {"metadata": metadata}

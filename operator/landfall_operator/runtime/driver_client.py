@@ -34,11 +34,11 @@ Word = WantExecutors | HandOver | TakeOver
 _PATHS: Mapping[type[Word], str] = {WantExecutors: EXECUTORS_PATH, HandOver: YIELD_PATH, TakeOver: OPEN_PATH}
 
 
-class Unheard(Retry):
+class DriverUnreachable(Retry):
     """A driver did not take what it was told."""
 
 
-class Denied(Unheard):
+class Unauthorized(DriverUnreachable):
     """The token is not the one it knows."""
 
 
@@ -94,13 +94,13 @@ class HttpDrivers:
                 outcome = _named(answer.status)
                 code = answer.status
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unheard(f"{path} of {address}: no answer: {error}") from error
+            raise DriverUnreachable(f"{path} of {address}: no answer: {error}") from error
         finally:
             self._metrics.driver_requests.labels(path, outcome).inc()
         if code == HTTPStatus.UNAUTHORIZED:
-            raise Denied(f"{path} of {address}: 401")
+            raise Unauthorized(f"{path} of {address}: 401")
         if code >= HTTPStatus.BAD_REQUEST:
-            raise Unheard(f"{path} of {address}: {code}")
+            raise DriverUnreachable(f"{path} of {address}: {code}")
 
 
 async def _body(answer: aiohttp.ClientResponse) -> bytes | None:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime
 
-from landfall_operator.core.actions import Announce
+from landfall_operator.core.actions import EmitEvent
 from landfall_operator.humanize import shortened
 from landfall_operator.objects import names
 from landfall_operator.objects.manifests import Owner
@@ -28,7 +28,7 @@ class Events:
         self._metrics = metrics
         self._clock = clock
 
-    def post(self, owner: Owner, said: Announce) -> None:
+    def post(self, owner: Owner, said: EmitEvent) -> None:
         """Say something about a group, or count that it was said again."""
         event = manifest(owner, said, self._clock())
         try:
@@ -41,7 +41,7 @@ class Events:
         self._metrics.announcements.labels(said.kind).inc()
 
 
-def manifest(owner: Owner, said: Announce, now: datetime) -> Json:
+def manifest(owner: Owner, said: EmitEvent, now: datetime) -> Json:
     """The Event as it is posted first."""
     message = shortened(said.message, LONGEST)
     digest = hashlib.sha256(f"{owner.uid} {said.kind} {said.reason} {message}".encode()).hexdigest()[:16]

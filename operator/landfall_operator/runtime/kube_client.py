@@ -34,7 +34,7 @@ class Conflict(Retry):
     """Somebody changed or made the object meanwhile: look again."""
 
 
-class Busy(Retry):
+class Unavailable(Retry):
     """The API server did not answer, or not now."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
@@ -43,11 +43,11 @@ class Busy(Retry):
         self.after = after
 
 
-class Absent(LandfallError):  # noqa: N818  # the name is the state
+class NotFound(LandfallError):  # noqa: N818  # the name is the state
     """There is no such object."""
 
 
-class Refused(LandfallError):  # noqa: N818  # the name is the state
+class RequestRejected(LandfallError):  # noqa: N818  # the name is the state
     """The API server will not do it, however often it is asked: a right is missing, or the object is not valid."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -148,7 +148,7 @@ class Kube:
         request = Request("discover", known, "GET", f"/apis/{known.group}/{known.version}")
         try:
             return any(resource["name"] == known.plural for resource in self._ask(request)["resources"])
-        except Absent:
+        except NotFound:
             return False
 
     def get(self, kind: str, namespace: str, name: str) -> Json:
@@ -270,18 +270,18 @@ class Kube:
             )
             return answer.status, answer.read(), answer.headers.get("Retry-After")
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise Busy(f"{request.verb} {request.path}: no answer: {shortened(str(error), _LONGEST)}") from error
+            raise Unavailable(f"{request.verb} {request.path}: no answer: {shortened(str(error), _LONGEST)}") from error
 
 
 def _fault(request: Request, status: int, body: bytes, after: str | None) -> LandfallError:
     told = f"{request.verb} {request.path}: {status} {_message(body)}"
     if status == HTTPStatus.NOT_FOUND:
-        return Absent(told)
+        return NotFound(told)
     if status == HTTPStatus.CONFLICT:
         return Conflict(told)
     if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Busy(told, float(after) if after and after.isdigit() else None)
-    return Refused(told, status)
+        return Unavailable(told, float(after) if after and after.isdigit() else None)
+    return RequestRejected(told, status)
 
 
 def _message(body: bytes) -> str:

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from landfall.errors import Fenced, LandfallError
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.kube_client import Absent, Conflict, Kube, Refused
+from landfall_operator.runtime.kube_client import Conflict, Kube, NotFound, RequestRejected
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Lease:
             began = self._seconds()
             try:
                 other = await asyncio.to_thread(self._try)
-            except Refused:
+            except RequestRejected:
                 raise
             except LandfallError as error:
                 other = f"({error})"
@@ -161,7 +161,7 @@ class Lease:
         """Take or renew it; returns who has it if that is not us."""
         try:
             lease = self._kube.get("Lease", *self._where)
-        except Absent:
+        except NotFound:
             return self._written(self._kube.create, self._manifest({}, transitions=0))
         spec, version = lease["spec"], lease["metadata"]["resourceVersion"]
         if version != self._seen:

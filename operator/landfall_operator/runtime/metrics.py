@@ -33,7 +33,7 @@ _CALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class GroupSnapshot:
     """What the last pass over a group left to be shown.
 
     Attributes:
@@ -56,10 +56,10 @@ class Picture:
 class Metrics:
     """Every metric of one operator, in a registry of its own."""
 
-    def __init__(self, standing: Callable[[], "Standing"]) -> None:
+    def __init__(self, standing: Callable[[], "OperatorSnapshot"]) -> None:
         """Ask ``standing`` at every scrape, and show the ``pictures`` there are."""
         own = self.registry = CollectorRegistry()
-        self.pictures: dict[tuple[str, str], Picture] = {}
+        self.pictures: dict[tuple[str, str], GroupSnapshot] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
         own.register(_Groups(self.pictures))
@@ -113,7 +113,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OperatorSnapshot:
     """How the operator stands.
 
     Attributes:
@@ -128,7 +128,7 @@ class Standing:
 
 
 class _Standing(Collector):
-    def __init__(self, standing: Callable[[], Standing]) -> None:
+    def __init__(self, standing: Callable[[], OperatorSnapshot]) -> None:
         self._standing = standing
 
     def collect(self) -> Iterator[Family]:
@@ -143,7 +143,7 @@ class _Standing(Collector):
 
 
 class _Groups(Collector):
-    def __init__(self, pictures: Mapping[tuple[str, str], Picture]) -> None:
+    def __init__(self, pictures: Mapping[tuple[str, str], GroupSnapshot]) -> None:
         self._pictures = pictures
 
     def collect(self) -> Iterator[Family]:
@@ -202,7 +202,7 @@ _TRUTH = {"True": 1, "False": 0, "Unknown": -1}
 Shown = Iterator[tuple[str, tuple[str, ...], float]]
 
 
-def _shown(picture: Picture) -> Shown:
+def _shown(picture: GroupSnapshot) -> Shown:
     """Names as in ``GROUP_FAMILIES``, label values, value; what is not known is left out."""
     status = picture.status
     words = (status.phase, status.reason or "", status.rollout.stage, status.rollout.active or "", status.image or "")

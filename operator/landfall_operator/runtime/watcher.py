@@ -14,7 +14,7 @@ from typing import Any
 import kopf
 from kubernetes.client import Configuration
 
-from landfall_operator.core.cache import GROUP, Key, Stock
+from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects import names
 from landfall_operator.runtime.kube_client import KINDS, Kind, Kube
 
@@ -44,13 +44,13 @@ _PAGE = 500
 
 
 def registry(
-    stock: Stock, wake: Callable[[Key], None], connection: Callable[[], Configuration]
+    cache: ObjectCache, wake: Callable[[Key], None], connection: Callable[[], Configuration]
 ) -> kopf.OperatorRegistry:
     """What kopf is to call."""
     made = kopf.OperatorRegistry()
     changed: set[Key] = set()
     for kind in SELECTORS:
-        _register(made, KINDS[kind], stock, changed, wake)
+        _register(made, KINDS[kind], cache, changed, wake)
 
     @kopf.on.login(registry=made, id="login")
     def login(**_: Any) -> kopf.ConnectionInfo:
@@ -60,19 +60,19 @@ def registry(
 
 
 def _register(
-    made: kopf.OperatorRegistry, kind: Kind, stock: Stock, changed: set[Key], wake: Callable[[Key], None]
+    made: kopf.OperatorRegistry, kind: Kind, cache: ObjectCache, changed: set[Key], wake: Callable[[Key], None]
 ) -> None:
     where = (kind.group, kind.version, kind.plural)
 
     @kopf.index(*where, registry=made, id=f"index-{kind.plural}")
     async def index(body: kopf.Body, **_: Any) -> None:
-        if key := stock.put(kind.name, body):
+        if key := cache.put(kind.name, body):
             changed.add(key)
 
     @kopf.on.event(*where, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
-        key = stock.drop(kind.name, body) if event["type"] == "DELETED" else stock.put(kind.name, body)
+        key = cache.drop(kind.name, body) if event["type"] == "DELETED" else cache.put(kind.name, body)
         if key:
             changed.add(key)
         while changed:
@@ -127,13 +127,13 @@ def check(kube: Kube, namespaces: tuple[str, ...]) -> None:
             kube.may_list(kind, namespace, selector)
 
 
-def sweep(kube: Kube, stock: Stock, namespaces: tuple[str, ...]) -> set[Key]:
+def sweep(kube: Kube, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
     """List everything once; returns the groups that have to be looked at for what the watches did not tell."""
     changed: set[Key] = set()
     for namespace in namespaces or (None,):
         for kind, selector in SELECTORS.items():
             listing = kube.list(kind, namespace, selector)
-            found = stock.sweep(kind, namespace, listing.items, listing.version)
+            found = cache.sweep(kind, namespace, listing.items, listing.version)
             if found:
                 log.info("found changes that no watch told of", extra={"kind": kind, "groups": len(found)})
             changed |= found

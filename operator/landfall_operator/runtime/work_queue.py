@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError
 from landfall_operator.core.cache import Key
-from landfall_operator.runtime.kube_client import Busy, Conflict
+from landfall_operator.runtime.kube_client import Conflict, Unavailable
 from landfall_operator.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ Pass = Callable[[Key], Awaitable[float | None]]
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Item:
     """The coroutine of one group.
 
     Attributes:
@@ -47,14 +47,14 @@ class _Turn:
     is_new: bool = True
 
 
-class Rounds:
+class WorkQueue:
     """Runs passes over groups when it is time for them."""
 
-    def __init__(self, pass_over: Pass, metrics: Metrics) -> None:
-        """``pass_over`` returns in how many seconds to look again, or None when the group is gone."""
-        self._pass_over = pass_over
+    def __init__(self, reconcile: Pass, metrics: Metrics) -> None:
+        """``reconcile`` returns in how many seconds to look again, or None when the group is gone."""
+        self._pass_over = reconcile
         self._metrics = metrics
-        self._turns: dict[Key, _Turn] = {}
+        self._turns: dict[Key, _Item] = {}
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -69,8 +69,8 @@ class Rounds:
         """Look at a group as soon as possible, and again and again from then on."""
         turn = self._turns.get(key)
         if turn is None:
-            turn = self._turns[key] = _Turn()
-            turn.task = asyncio.create_task(self._rounds(key, turn), name="/".join(key))
+            turn = self._turns[key] = _Item()
+            turn.task = asyncio.create_task(self._queue(key, turn), name="/".join(key))
         if turn.woken is None:
             turn.woken = time.monotonic()
         turn.wake.set()
@@ -83,7 +83,7 @@ class Rounds:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._turns.clear()
 
-    async def _rounds(self, key: Key, turn: _Turn) -> None:
+    async def _queue(self, key: Key, turn: _Item) -> None:
         wait: float | None = 0.0
         failures = 0
         await asyncio.sleep(self._share())
@@ -117,7 +117,7 @@ class Rounds:
             return "conflict", 0.0
         except LandfallError as failure:
             log.warning("%s", failure, extra=about)
-            asked = failure.after if isinstance(failure, Busy) else None
+            asked = failure.after if isinstance(failure, Unavailable) else None
         except Exception:  # a fault of ours in one group is no reason to leave the others alone
             log.exception("pass failed", extra=about)
             asked = None

@@ -10,11 +10,11 @@ import pytest
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 
-Heard = list[tuple[str, Any]]
+Inputs = list[tuple[str, Any]]
 
 
 @pytest.fixture
-def heard() -> Heard:
+def heard() -> Inputs:
     return []
 
 
@@ -26,7 +26,7 @@ def token(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(token: Path, heard: Heard) -> Iterator[ThreadingHTTPServer]:
+def server(token: Path, heard: Inputs) -> Iterator[ThreadingHTTPServer]:
     listener = ControlHandler(
         lambda wanted: heard.append(("executors", wanted)),
         lambda to: heard.append(("yield", to)),
@@ -65,7 +65,7 @@ def ask(
     ],
 )
 def test_what_is_told_is_heard(
-    server: ThreadingHTTPServer, heard: Heard, path: str, body: object, told: tuple[str, Any]
+    server: ThreadingHTTPServer, heard: Inputs, path: str, body: object, told: tuple[str, Any]
 ) -> None:
     assert ask(server, path, body).status == 202
     assert heard == [told]
@@ -75,7 +75,9 @@ def test_what_is_told_is_heard(
     "authorization",
     [None, "", "s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "Basic s3cret", "Bearer sécret"],
 )
-def test_nobody_gets_in_without_the_token(server: ThreadingHTTPServer, heard: Heard, authorization: str | None) -> None:
+def test_nobody_gets_in_without_the_token(
+    server: ThreadingHTTPServer, heard: Inputs, authorization: str | None
+) -> None:
     answer = ask(server, OPEN_PATH, {}, authorization=authorization)
 
     assert (answer.status, answer.getheader("WWW-Authenticate")) == (401, "Bearer")
@@ -83,7 +85,7 @@ def test_nobody_gets_in_without_the_token(server: ThreadingHTTPServer, heard: He
     assert heard == []
 
 
-def test_a_rotated_token_is_in_force_at_once(server: ThreadingHTTPServer, token: Path, heard: Heard) -> None:
+def test_a_rotated_token_is_in_force_at_once(server: ThreadingHTTPServer, token: Path, heard: Inputs) -> None:
     token.write_text("another")
 
     assert ask(server, OPEN_PATH, {}).status == 401
@@ -93,7 +95,7 @@ def test_a_rotated_token_is_in_force_at_once(server: ThreadingHTTPServer, token:
 
 @pytest.mark.parametrize("content", ["", "\n", None])
 def test_without_a_token_nobody_gets_in(
-    server: ThreadingHTTPServer, token: Path, heard: Heard, content: str | None
+    server: ThreadingHTTPServer, token: Path, heard: Inputs, content: str | None
 ) -> None:
     if content is None:
         token.unlink()
@@ -129,19 +131,19 @@ def test_without_a_token_nobody_gets_in(
         (OPEN_PATH, []),
     ],
 )
-def test_another_document_is_refused(server: ThreadingHTTPServer, heard: Heard, path: str, body: object) -> None:
+def test_another_document_is_refused(server: ThreadingHTTPServer, heard: Inputs, path: str, body: object) -> None:
     assert ask(server, path, body).status == 400
     assert heard == []
 
 
-def test_a_body_without_end_is_refused(server: ThreadingHTTPServer, heard: Heard) -> None:
+def test_a_body_without_end_is_refused(server: ThreadingHTTPServer, heard: Inputs) -> None:
     assert ask(server, OPEN_PATH, b" " * (BODY_BYTES + 1)).status == 400
     assert ask(server, OPEN_PATH, b"{}", **{"Content-Length": "-1"}).status == 400
     assert ask(server, OPEN_PATH, b"{}", **{"Content-Length": "many"}).status == 400
     assert heard == []
 
 
-def test_other_paths_and_methods_are_refused(server: ThreadingHTTPServer, heard: Heard) -> None:
+def test_other_paths_and_methods_are_refused(server: ThreadingHTTPServer, heard: Inputs) -> None:
     assert ask(server, "/control/nope", {}).status == 404
     assert ask(server, "/status", {}, method="GET").status == 404
     for method in ("GET", "PUT", "DELETE", "PATCH"):
@@ -150,7 +152,7 @@ def test_other_paths_and_methods_are_refused(server: ThreadingHTTPServer, heard:
     assert heard == []
 
 
-def test_a_level_may_be_told_twice(server: ThreadingHTTPServer, heard: Heard) -> None:
+def test_a_level_may_be_told_twice(server: ThreadingHTTPServer, heard: Inputs) -> None:
     for _ in range(2):
         assert ask(server, EXECUTORS_PATH, {"wanted": 2}).status == 202
 

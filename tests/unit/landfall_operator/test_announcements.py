@@ -7,9 +7,9 @@ import pytest
 
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.actions import Announce
-from landfall_operator.core.desired_state import course
-from landfall_operator.core.snapshot import Observed, Trouble
+from landfall_operator.core.actions import EmitEvent
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.snapshot import Observed, PodFailure
 from landfall_operator.reporting.event_texts import changes
 from landfall_operator.reporting.group_status import report
 from tests.support.world import World, group
@@ -23,13 +23,13 @@ def running() -> Observed:
 
 
 def told(observed: Observed) -> GroupStatus:
-    return report(observed, course(observed))
+    return report(observed, desired_state(observed))
 
 
 def stalled(observed: Observed, message: str = "access denied") -> GroupStatus:
     """The same with a driver that ended for want of rights."""
     (driver,) = observed.drivers.values()
-    troubled = replace(driver, report=None, trouble=Trouble(Reason.STORE_DENIED, message))
+    troubled = replace(driver, report=None, trouble=PodFailure(Reason.STORE_DENIED, message))
     return told(replace(observed, drivers={driver.revision: troubled}))
 
 
@@ -38,7 +38,7 @@ def test_what_goes_wrong_is_said_once(running: Observed) -> None:
 
     said = list(changes(before, after))
 
-    assert Announce("Warning", "StoreDenied", "access denied") in said
+    assert EmitEvent("Warning", "StoreDenied", "access denied") in said
     assert {one.kind for one in said} == {"Warning"}
     assert list(changes(after, after)) == []
     assert list(changes(after, stalled(running, "still denied"))) == []

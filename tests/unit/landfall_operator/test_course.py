@@ -8,7 +8,7 @@ import pytest
 from landfall.api.contract import Failure, Status
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.core.autoscaler import ScalingReason
-from landfall_operator.core.desired_state import course
+from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.rollout import Event
 from landfall_operator.core.snapshot import Driver, Observed, Report
 from tests.support.world import World, group
@@ -62,13 +62,13 @@ def rollout(observed: Observed, **changes: object) -> Observed:
 def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(watched: Observed) -> None:
     silent = with_active(watched, replace(active(watched), report=None))
 
-    assert course(replace(silent, now=watched.now + 30 * MINUTE)).event is None
+    assert desired_state(replace(silent, now=watched.now + 30 * MINUTE)).event is None
 
 
 def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
     crashing = with_active(watched, replace(active(watched), report=None, restarts=3))
 
-    chosen = course(crashing)
+    chosen = desired_state(crashing)
 
     assert (chosen.event, chosen.rollout.target) == (Event.REVERT_DRAIN, watched.status.rollout.previous)
     assert chosen.rollout.rejected
@@ -76,7 +76,7 @@ def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
 
 @pytest.mark.parametrize(("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)])
 def test_a_failing_store_is_no_fault_of_a_generation(watched: Observed, reason: str, event: Event | None) -> None:
-    assert course(failing(watched, reason)).event is event
+    assert desired_state(failing(watched, reason)).event is event
 
 
 def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> None:
@@ -85,21 +85,21 @@ def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> N
 
     since = watched.now - 20 * MINUTE
 
-    assert course(rollout(idle, since=since)).event is Event.REVERT_WARM
+    assert desired_state(rollout(idle, since=since)).event is Event.REVERT_WARM
 
 
 def test_nothing_scales_in_a_hand_over(watched: Observed) -> None:
-    changed = course(replace(watched, spec=group("next", autoscaling={})))
+    changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
 
     assert (changed.event, changed.scaling.reason) == (Event.CHANGE_WARM, ScalingReason.HOLD_UPGRADING)
 
 
 def test_nothing_scales_while_commits_fail(watched: Observed) -> None:
-    assert course(failing(watched, "StoreUnavailable")).scaling.reason is ScalingReason.HOLD_COMMITS_FAILING
+    assert desired_state(failing(watched, "StoreUnavailable")).scaling.reason is ScalingReason.HOLD_COMMITS_FAILING
 
 
 def test_without_measurements_it_stays_as_it_was(watched: Observed) -> None:
     blind = replace(watched, samples=())
 
-    assert course(blind).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN
-    assert course(blind).scaling.desired == 1
+    assert desired_state(blind).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN
+    assert desired_state(blind).scaling.desired == 1

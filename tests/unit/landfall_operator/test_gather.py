@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from landfall_operator.api.revisions import revision_of
-from landfall_operator.core.cache import Stock
+from landfall_operator.core.cache import ObjectCache
 from landfall_operator.core.decide import decide
-from landfall_operator.core.inputs import Heard, Told, observed, running, voice
+from landfall_operator.core.inputs import DriverReport, Inputs, observed, process_id, running
 from landfall_operator.core.snapshot import Observed
 from landfall_operator.objects.manifests import Owner, deployment
 from landfall_operator.objects.names import labels
@@ -30,15 +30,15 @@ def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def stock() -> Stock:
-    made = Stock()
+def cache() -> ObjectCache:
+    made = ObjectCache()
     made.put("ConsumerGroup", resource())
     made.put("Deployment", told(deployment(OWNER, group("good"), "good", 1, SITE)))
     return made
 
 
-def look(stock: Stock, **heard: Any) -> Observed:
-    return observed(KEY, stock.groups[KEY], stock.owned(KEY), Heard(now=START, told=heard.pop("told", {}), **heard))
+def look(cache: ObjectCache, **heard: Any) -> Observed:
+    return observed(KEY, cache.groups[KEY], cache.owned(KEY), Inputs(now=START, told=heard.pop("told", {}), **heard))
 
 
 def report() -> Any:
@@ -49,48 +49,48 @@ def report() -> Any:
     return replace(driver.report, received=START)
 
 
-def test_a_driver_is_its_deployment_with_its_pods(stock: Stock) -> None:
-    stock.put("Pod", pod())
+def test_a_driver_is_its_deployment_with_its_pods(cache: ObjectCache) -> None:
+    cache.put("Pod", pod())
 
-    driver = look(stock).drivers[REVISION]
+    driver = look(cache).drivers[REVISION]
 
     assert (driver.image, driver.replicas, driver.pods, driver.restarts) == ("good", 1, 1, 0)
 
 
-def test_what_a_driver_said_counts_while_its_process_lives(stock: Stock) -> None:
-    stock.put("Pod", pod())
-    said = {REVISION: Told(voice(pod()), report())}
-    assert look(stock, told=said).drivers[REVISION].lands(START)
+def test_what_a_driver_said_counts_while_its_process_lives(cache: ObjectCache) -> None:
+    cache.put("Pod", pod())
+    said = {REVISION: DriverReport(process_id(pod()), report())}
+    assert look(cache, told=said).drivers[REVISION].lands(START)
 
-    stock.put("Pod", {**pod(restarts=1), "metadata": {**pod()["metadata"], "resourceVersion": "2"}})
+    cache.put("Pod", {**pod(restarts=1), "metadata": {**pod()["metadata"], "resourceVersion": "2"}})
 
-    assert not look(stock, told=said).drivers[REVISION].lands(START)
+    assert not look(cache, told=said).drivers[REVISION].lands(START)
 
 
-def test_the_newest_pod_is_asked(stock: Stock) -> None:
-    stock.put("Pod", pod("old"))
+def test_the_newest_pod_is_asked(cache: ObjectCache) -> None:
+    cache.put("Pod", pod("old"))
     newer = pod("new")
     newer["metadata"]["creationTimestamp"] = "2026-11-21T12:00:01Z"
-    stock.put("Pod", newer)
+    cache.put("Pod", newer)
 
-    assert [found["metadata"]["uid"] for found in running(stock.owned(KEY)).values()] == ["new"]
+    assert [found["metadata"]["uid"] for found in running(cache.owned(KEY)).values()] == ["new"]
 
 
-def test_a_fault_takes_the_spec_away(stock: Stock) -> None:
-    seen = look(stock, fault="taken")
+def test_a_fault_takes_the_spec_away(cache: ObjectCache) -> None:
+    seen = look(cache, fault="taken")
 
     assert (seen.spec, seen.fault) == (None, "taken")
 
 
-def test_an_orphaned_deployment_is_applied_and_so_owned(stock: Stock) -> None:
+def test_an_orphaned_deployment_is_applied_and_so_owned(cache: ObjectCache) -> None:
     orphan = told(deployment(Owner("clicks", "logs", "somebody"), group("good"), "good", 1, SITE), 2)
-    stock.put("Deployment", orphan)
+    cache.put("Deployment", orphan)
 
-    assert look(stock).drivers[REVISION].digest == ""
+    assert look(cache).drivers[REVISION].digest == ""
 
 
-def test_the_token_is_made_once(stock: Stock) -> None:
+def test_the_token_is_made_once(cache: ObjectCache) -> None:
     def asked(**heard: Any) -> bool:
-        return "EnsureToken" in {type(action).__name__ for action in decide(look(stock, **heard), SITE)}
+        return "EnsureToken" in {type(action).__name__ for action in decide(look(cache, **heard), SITE)}
 
     assert (asked(), asked(token="clicks-control")) == (True, False)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from landfall.errors import Fenced
-from landfall_operator.runtime.kube_client import Absent, Busy, Conflict
+from landfall_operator.runtime.kube_client import Conflict, NotFound, Unavailable
 from landfall_operator.runtime.leader_election import Lease, Terms
 
 pytestmark = pytest.mark.asyncio
@@ -32,9 +32,9 @@ class TwinKube:
 
     def get(self, *_: str) -> dict[str, Any]:
         if self.away:
-            raise Busy("no answer")
+            raise Unavailable("no answer")
         if self.lease is None:
-            raise Absent("no lease")
+            raise NotFound("no lease")
         return self.lease
 
     def create(self, lease: dict[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class TwinKube:
 
     def _keep(self, lease: dict[str, Any]) -> dict[str, Any]:
         if self.away:
-            raise Busy("no answer")
+            raise Unavailable("no answer")
         self.writes += 1
         self.lease = {**lease, "metadata": {**lease["metadata"], "resourceVersion": str(next(self.versions))}}
         return self.lease

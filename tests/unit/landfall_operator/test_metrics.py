@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.desired_state import course
+from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.metrics import GROUP_FAMILIES, Metrics, Picture, Standing
+from landfall_operator.runtime.metrics import GROUP_FAMILIES, GroupSnapshot, Metrics, OperatorSnapshot
 from tests.support.world import START, World, group
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -29,9 +29,9 @@ def running() -> World:
 
 
 def metrics(*statuses: GroupStatus) -> Metrics:
-    made = Metrics(lambda: Standing(leads=True, groups=len(statuses), oldest_pass=1.5))
+    made = Metrics(lambda: OperatorSnapshot(leads=True, groups=len(statuses), oldest_pass=1.5))
     for i, status in enumerate(statuses):
-        made.pictures["logs", f"g{i}"] = Picture("logs", f"g{i}", status, START, answers=True, restarts=2)
+        made.pictures["logs", f"g{i}"] = GroupSnapshot("logs", f"g{i}", status, START, answers=True, restarts=2)
     return made
 
 
@@ -45,7 +45,7 @@ def scraped(made: Metrics) -> dict[tuple[str, ...], float]:
 
 
 def test_a_running_group_is_shown_by_its_numbers(running: World) -> None:
-    shown = scraped(metrics(report(running.observe(), course(running.observe()))))
+    shown = scraped(metrics(report(running.observe(), desired_state(running.observe()))))
 
     assert shown["landfall_group_phase", "g0", "Running"] == 1
     assert shown["landfall_group_phase", "g0", "Stalled"] == 0
@@ -70,7 +70,7 @@ def test_a_group_that_nothing_is_known_of_has_a_phase_and_no_numbers() -> None:
 
 
 def test_every_group_is_there_once(running: World) -> None:
-    status = report(running.observe(), course(running.observe()))
+    status = report(running.observe(), desired_state(running.observe()))
 
     shown = scraped(metrics(status, status))
 

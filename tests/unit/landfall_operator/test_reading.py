@@ -8,9 +8,9 @@ import pytest
 
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
-from landfall_operator.api.validation import clash, parsed
+from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.parsing import driver_of, hashes_of, record_of, report_of, trouble_of
-from landfall_operator.core.snapshot import Trouble
+from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
 from tests.support.world import SITE, START, World, group
 
@@ -35,26 +35,26 @@ CASES = [
     (pod({"waiting": {"reason": "ContainerCreating"}}), None),
     (
         pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}),
-        Trouble(Reason.IMAGE_PULL, "no such tag"),
+        PodFailure(Reason.IMAGE_PULL, "no such tag"),
     ),
     (
         pod({"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s3" not found'}}),
-        Trouble(Reason.CONFIG_ERROR, 'secret "s3" not found'),
+        PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found'),
     ),
     (
         pod(BACK_OFF, lastState=ended(137, reason="OOMKilled")),
-        Trouble(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit"),
+        PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit"),
     ),
     (
         pod(BACK_OFF, lastState=ended(4, "log\nStoreDenied: no such bucket: logs")),
-        Trouble(Reason.STORE_DENIED, "no such bucket: logs"),
+        PodFailure(Reason.STORE_DENIED, "no such bucket: logs"),
     ),
-    (pod(BACK_OFF, lastState=ended(3)), Trouble(Reason.FENCED, "another driver opened the ledger")),
+    (pod(BACK_OFF, lastState=ended(3)), PodFailure(Reason.FENCED, "another driver opened the ledger")),
     (
         pod(ended(1, "Traceback\nKeyError: 'a'")),
-        Trouble(Reason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
+        PodFailure(Reason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
     ),
-    (pod(ended(1)), Trouble(Reason.CRASH_LOOP, "exit code 1")),
+    (pod(ended(1)), PodFailure(Reason.CRASH_LOOP, "exit code 1")),
     (
         {
             "metadata": {},
@@ -64,13 +64,13 @@ CASES = [
                 ]
             },
         },
-        Trouble(Reason.UNSCHEDULABLE, "0/1 nodes"),
+        PodFailure(Reason.UNSCHEDULABLE, "0/1 nodes"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("seen", "trouble"), CASES)
-def test_a_pods_trouble_is_named(seen: dict[str, Any], trouble: Trouble | None) -> None:
+def test_a_pods_trouble_is_named(seen: dict[str, Any], trouble: PodFailure | None) -> None:
     assert trouble_of(seen) == trouble
 
 
@@ -89,7 +89,7 @@ def test_a_deployment_that_may_not_make_pods_says_why() -> None:
 
     driver = driver_of({**applied, "status": {"conditions": [condition]}}, [], None)
 
-    assert driver.trouble == Trouble(Reason.POD_REFUSED, "exceeded quota")
+    assert driver.trouble == PodFailure(Reason.POD_REFUSED, "exceeded quota")
 
 
 def test_a_spec_is_remembered_as_it_was() -> None:
@@ -143,9 +143,9 @@ def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
     same_mirror = elsewhere.model_copy(update={"metadata": other.metadata})
     third = group(output={"url": "s3://third"}, source=elsewhere.spec.source.model_dump(mode="json", by_alias=True))
 
-    assert clash(mine, [mine, same_mirror]) == ""
-    assert clash(mine, [other]) == "spec.output.url: s3://logs/parsed is also the output of logs/other"
-    assert clash(third, [same_mirror]) == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
+    assert conflict(mine, [mine, same_mirror]) == ""
+    assert conflict(mine, [other]) == "spec.output.url: s3://logs/parsed is also the output of logs/other"
+    assert conflict(third, [same_mirror]) == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
 
 
 def source() -> dict[str, Any]:

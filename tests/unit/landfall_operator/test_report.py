@@ -9,8 +9,8 @@ import pytest
 from landfall import errors
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
-from landfall_operator.core.desired_state import course
-from landfall_operator.core.snapshot import FRESH, Observed, Report, Trouble
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.snapshot import FRESH, Observed, PodFailure, Report
 from landfall_operator.reporting.group_status import report, worth_writing
 from tests.support.world import START, World, group
 
@@ -25,7 +25,7 @@ def running() -> Observed:
 
 
 def told(observed: Observed) -> GroupStatus:
-    return report(observed, course(observed))
+    return report(observed, desired_state(observed))
 
 
 def condition(status: GroupStatus, kind: ConditionType) -> Condition:
@@ -113,7 +113,7 @@ def test_a_condition_keeps_the_time_it_has_been_so(running: Observed) -> None:
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
 def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> None:
-    status = told(with_driver(running, report=None, trouble=Trouble(reason, "because")))
+    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
 
     ready = condition(status, ConditionType.READY)
     assert (status.phase, status.reason, ready.status, ready.message) == ("Degraded", reason, "False", "because")
@@ -124,7 +124,7 @@ def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> 
     [(Reason.STORE_UNSAFE, ConditionType.STORE_SAFE), (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE)],
 )
 def test_what_a_person_must_mend_stalls_the_group(running: Observed, reason: Reason, kind: ConditionType) -> None:
-    status = told(with_driver(running, report=None, trouble=Trouble(reason, "because")))
+    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
 
     assert (status.phase, status.reason, condition(status, kind).status) == ("Stalled", reason, "False")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from landfall_operator.api.status import RolloutStatus, Stage
-from landfall_operator.core.rollout import TABLE, Event, advanced, happening
+from landfall_operator.core.rollout import TABLE, Event, next_event, transition
 from tests.support.world import START
 
 
@@ -46,16 +46,16 @@ def test_every_event_matters_somewhere() -> None:
 def test_the_order_of_a_row_is_the_priority() -> None:
     everything = frozenset(Event)
 
-    assert happening(Stage.WARMING, everything) is Event.DELETE
-    assert happening(Stage.WARMING, everything - {Event.DELETE, Event.SUSPEND}) is Event.CHANGE_WARM
-    assert happening(Stage.DELETED, everything) is None
+    assert next_event(Stage.WARMING, everything) is Event.DELETE
+    assert next_event(Stage.WARMING, everything - {Event.DELETE, Event.SUSPEND}) is Event.CHANGE_WARM
+    assert next_event(Stage.DELETED, everything) is None
 
 
 @pytest.mark.parametrize(("stage", "event"), ROWS)
 def test_every_step_starts_its_own_clock(stage: Stage, event: Event) -> None:
     before = RolloutStatus(stage=stage, active="g1-a", target="g2-b")
 
-    after = advanced(before, event, "g2-b", START, None)
+    after = transition(before, event, "g2-b", START, None)
 
     assert (after.stage, after.since) == (TABLE[stage][event], START)
 
@@ -63,7 +63,7 @@ def test_every_step_starts_its_own_clock(stage: Stage, event: Event) -> None:
 def test_a_hand_over_remembers_what_to_go_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b")
 
-    after = advanced(before, Event.YIELDED, "g2-b", START, None)
+    after = transition(before, Event.YIELDED, "g2-b", START, None)
 
     assert (after.active, after.target, after.previous) == ("g2-b", None, "g1-a")
 
@@ -71,10 +71,10 @@ def test_a_hand_over_remembers_what_to_go_back_to() -> None:
 def test_an_unproven_revision_is_nothing_to_go_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g3-c", previous="g1-a")
 
-    assert advanced(before, Event.YIELDED, "g3-c", START, None).previous == "g1-a"
+    assert transition(before, Event.YIELDED, "g3-c", START, None).previous == "g1-a"
 
 
 def test_going_back_has_nothing_to_go_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g1-a", previous="g1-a")
 
-    assert advanced(before, Event.YIELDED, "g1-a", START, None).previous is None
+    assert transition(before, Event.YIELDED, "g1-a", START, None).previous is None

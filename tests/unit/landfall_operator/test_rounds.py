@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from landfall_operator.runtime.kube_client import Busy, Conflict
-from landfall_operator.runtime.metrics import Metrics, Standing
-from landfall_operator.runtime.work_queue import Rounds, backoff
+from landfall_operator.runtime.kube_client import Conflict, Unavailable
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.work_queue import WorkQueue, backoff
 
 KEY = ("logs", "clicks")
 
@@ -35,9 +35,9 @@ class Passes:
                 assert await self.seen.get() == KEY
 
 
-def rounds(passes: Passes) -> tuple[Rounds, Metrics]:
-    metrics = Metrics(lambda: Standing(leads=True, groups=0, oldest_pass=0))
-    return Rounds(passes, metrics), metrics
+def rounds(passes: Passes) -> tuple[WorkQueue, Metrics]:
+    metrics = Metrics(lambda: OperatorSnapshot(leads=True, groups=0, oldest_pass=0))
+    return WorkQueue(passes, metrics), metrics
 
 
 def ended(metrics: Metrics, outcome: str) -> float:
@@ -68,7 +68,7 @@ async def test_an_event_does_not_wait_for_the_time() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "outcome"),
-    [(Busy("no answer"), "failed"), (Conflict("changed"), "conflict"), (ZeroDivisionError(), "failed")],
+    [(Unavailable("no answer"), "failed"), (Conflict("changed"), "conflict"), (ZeroDivisionError(), "failed")],
 )
 async def test_a_pass_that_fails_is_followed_by_another(fault: Exception, outcome: str) -> None:
     passes = Passes(fault, 3600.0)

@@ -236,7 +236,7 @@ def test_an_operator_of_another_release_restarts_nobody() -> None:
     world.run(2 * MINUTE)
     pod, hashes = next(iter(world.drivers.values())).pod, dict(world.hashes)
 
-    world.site = replace(SITE, image="landfall:2")
+    world.context = replace(SITE, image="landfall:2")
     world.run(2 * MINUTE)
 
     assert next(iter(world.drivers.values())).pod is pod

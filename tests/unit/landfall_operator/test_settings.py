@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "operator.md"
 def test_flags_win_over_the_environment() -> None:
     told = read(["--image", "a"], {"LANDFALL_IMAGE": "b", "LANDFALL_LEASE": "c"})
 
-    assert (told.site.image, told.lease) == ("a", "c")
+    assert (told.context.image, told.lease) == ("a", "c")
 
 
 def test_namespaces_come_by_flag_or_with_commas() -> None:
@@ -37,8 +37,8 @@ def test_the_site_is_read_from_lists() -> None:
 
     told = read([], environment)
 
-    assert dict(told.site.operator_labels) == {"app": "operator", "release": "x"}
-    assert (told.site.image_pull_secrets, told.site.namespace, told.holder) == (
+    assert dict(told.context.operator_labels) == {"app": "operator", "release": "x"}
+    assert (told.context.image_pull_secrets, told.context.namespace, told.holder) == (
         ("one", "two"),
         "landfall",
         "operator-0",
