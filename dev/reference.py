@@ -33,7 +33,9 @@ _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean":
 def page() -> str:
     """The whole file."""
     properties = schema()["properties"]
-    return "\n".join([HEAD, *_section("spec", properties["spec"]), *_section("status", properties["status"])])
+    return "\n".join(
+        [HEAD, *_section("spec", properties["spec"]), *_section("status", properties["status"])]
+    )
 
 
 def _section(path: str, node: Schema) -> Iterator[str]:

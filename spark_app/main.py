@@ -1,9 +1,9 @@
 """The driver's entry in its pod: ``python main.py``, with the environment that ``landfall.api.contract`` names.
 
-The same loop as ``landfall run``, but the resource, the revision and the control token come by the environment, Spark's
-master and settings from ``$SPARK_CONF_DIR/spark-defaults.conf``; events are JSON lines on standard output; status and control
-are served on every interface, where probes and the operator find them; and what ended the driver is left behind for
-whoever looks at the pod.
+The same loop as ``landfall run``, but the resource, the revision and the control token come by the
+environment, Spark's master and settings from ``$SPARK_CONF_DIR/spark-defaults.conf``; events are
+JSON lines on standard output; status and control are served on every interface, where probes and
+the operator find them; and what ended the driver is left behind for whoever looks at the pod.
 """
 
 import argparse

@@ -1,8 +1,11 @@
-"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server`` to break; ``control_plane``
-and ``namespace`` of a Kubernetes without nodes, where nothing but the tests ever says what became of a pod.
+"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server``
+to
+break; ``control_plane`` and ``namespace`` of a Kubernetes without nodes, where nothing but the
+tests ever says what became of a pod.
 
-One of each per test session, shared by all workers, started by the first test that needs it, in a state folder of the
-session's own. The process that began the session stops them; what a killed session left running, the next one stops.
+One of each per test session, shared by all workers, started by the first test that needs it, in a
+state folder of the session's own. The process that began the session stops them; what a killed
+session left running, the next one stops.
 """
 
 import os
@@ -26,7 +29,9 @@ from tests.support.s3 import Bucket, S3Server
 
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
-"""In it, the folder of the cluster with a node and the servers that its pods reach: see ``tests/e2e``."""
+"""In it, the folder of the cluster with a node and the servers that its pods reach: see
+``tests/e2e``.
+"""
 CHAOS = "chaos"
 """Likewise, of those that are broken on purpose."""
 
@@ -72,7 +77,9 @@ def _stop(state: Path) -> None:
 
 
 def _end_all_of(state: Path) -> None:
-    """Drivers and operators of a test that was interrupted: all that a session starts has its folder in the environment."""
+    """Drivers and operators of a test that was interrupted: all that a session starts has its
+    folder in the environment.
+    """
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and process.environ().get(SESSION) == str(state):

@@ -25,7 +25,10 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="make demo", description=__doc__)
     arguments.add_argument("--stop", action="store_true", help="stop Kafka and S3 at the end")
     arguments.add_argument(
-        "--state", type=Path, default=STATE / "demo", help="folder for all of it (default: .state/demo)"
+        "--state",
+        type=Path,
+        default=STATE / "demo",
+        help="folder for all of it (default: .state/demo)",
     )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
@@ -47,7 +50,9 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
     with story.phase("Kafka and S3, real ones, on this machine"):
         landfall, bucket = _start(story, folder, servers)
     groups = [landfall.group(name, BUCKET=bucket.name) for name in ("backup", "partition")]
-    with story.phase(f"{flights.COUNT:,} flights as JSON events into flights.EWR, flights.JFK, flights.LGA"):
+    with story.phase(
+        f"{flights.COUNT:,} flights as JSON events into flights.EWR, flights.JFK, flights.LGA"
+    ):
         _produce(story, landfall.env["LANDFALL_KAFKA"])
     with (
         story.phase("Two groups land them at once; one driver dies in the middle by kill -9"),
@@ -90,12 +95,16 @@ def _produce(story: Story, bootstrap: str) -> None:
 
 def _draw(story: Story, bucket: proof.Bucket, group: Group) -> None:
     sizes = bucket.landed(group.name)
-    tree = Tree(f"s3://{bucket.name}/{group.name}  [dim]{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB")
+    tree = Tree(
+        f"s3://{bucket.name}/{group.name}  [dim]{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB"
+    )
     for topic, output_partitions in sorted(proof.branches(sizes).items()):
         branch = tree.add(f"{topic}  [dim]{len(output_partitions)} output partitions")
         first = min(output_partitions)
         leaf = branch.add(first)
-        for key in [key for key in sorted(sizes) if key.startswith(f"{group.name}/{topic}/{first}/")][:2]:
+        for key in [
+            key for key in sorted(sizes) if key.startswith(f"{group.name}/{topic}/{first}/")
+        ][:2]:
             leaf.add(f"{Path(key).name}  [dim]{sizes[key]:,} B")
         if len(output_partitions) > 1:
             branch.add(f"[dim]… to {max(output_partitions)}")

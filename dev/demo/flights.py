@@ -33,7 +33,10 @@ def create_topics(bootstrap: str) -> None:
         SystemExit: one exists already, on a Kafka that is not ours to clean.
     """
     # Event times are years old and retention goes by them: -1 keeps the records.
-    wanted = [NewTopic(topic(airport), PARTITIONS, 1, config={"retention.ms": "-1"}) for airport in AIRPORTS]
+    wanted = [
+        NewTopic(topic(airport), PARTITIONS, 1, config={"retention.ms": "-1"})
+        for airport in AIRPORTS
+    ]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for name, created in admin.create_topics(wanted).items():
         try:
@@ -49,9 +52,15 @@ def create_topics(bootstrap: str) -> None:
 def events() -> Iterator[tuple[str, str, int, bytes]]:
     """Topic, key (the carrier), event time in milliseconds, and the event, numbered by a unique ``id``."""
     flights = _table()
-    seconds = pc.strptime(flights["time_hour"], format="%Y-%m-%dT%H:%M:%SZ", unit="s").cast(pa.int64()).to_pylist()
+    seconds = (
+        pc.strptime(flights["time_hour"], format="%Y-%m-%dT%H:%M:%SZ", unit="s")
+        .cast(pa.int64())
+        .to_pylist()
+    )
     for batch_start in range(0, flights.num_rows, 10_000):
-        for number, flight in enumerate(flights.slice(batch_start, 10_000).to_pylist(), batch_start):
+        for number, flight in enumerate(
+            flights.slice(batch_start, 10_000).to_pylist(), batch_start
+        ):
             event = orjson.dumps({"id": number, **flight})
             yield topic(flight["origin"]), flight["carrier"], seconds[number] * 1000, event
 
@@ -73,7 +82,9 @@ def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> 
     )
     size, begun = 0, time.monotonic()
     for number, (name, key, when, event) in enumerate(events(), 1):
-        while not _accepted(producer, name, event, key=key, timestamp=0 if over else when, on_delivery=_must_arrive):
+        while not _accepted(
+            producer, name, event, key=key, timestamp=0 if over else when, on_delivery=_must_arrive
+        ):
             producer.poll(0.1)
         size += len(event)
         if number % STEP == 0:
@@ -105,4 +116,6 @@ def _table() -> pa.Table:
     assert package.origin
     archive = ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip")
     with archive.open("flights.csv") as text:
-        return csv.read_csv(text, convert_options=csv.ConvertOptions(column_types={"time_hour": pa.string()}))
+        return csv.read_csv(
+            text, convert_options=csv.ConvertOptions(column_types={"time_hour": pa.string()})
+        )

@@ -31,7 +31,10 @@ def land(landfall: Landfall, bucket: Bucket, groups: Sequence[Group], progress: 
         SystemExit: a driver failed, or the victim was too quick to be killed.
     """
     bars = [progress.add_task(f"{group.name:9}", total=COUNT, note="") for group in groups]
-    runs = [Run(landfall.run(group), Ledger(bucket, group.name), bar) for group, bar in zip(groups, bars, strict=True)]
+    runs = [
+        Run(landfall.run(group), Ledger(bucket, group.name), bar)
+        for group, bar in zip(groups, bars, strict=True)
+    ]
     victim = next(run for run in runs if run.driver.group.name == VICTIM)
     with _none_left_behind(runs):
         _watch(runs, progress, until=lambda: _in_the_middle(victim))
@@ -68,7 +71,9 @@ def _kill_and_start_again(victim: Run, landfall: Landfall, progress: Progress) -
     group, was_running, pid = victim.driver.group, victim.driver.running(), victim.driver.kill()
     committed = victim.ledger.follow()
     if committed.rows >= COUNT or not was_running:
-        raise SystemExit(f"{group.name} had committed everything before it could be killed, so nothing would be proven")
+        raise SystemExit(
+            f"{group.name} had committed everything before it could be killed, so nothing would be proven"
+        )
     progress.console.print(
         f"   [bold red]kill -9 {pid}[/]: {group.name} dies after {committed.commits} commits, {committed.rows:,} flights"
     )

@@ -52,7 +52,9 @@ class Bucket:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Visible objects under the prefix, by key."""
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.name, Prefix=prefix
+        )
         return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
 
     def read(self, key: str) -> bytes:
@@ -61,7 +63,11 @@ class Bucket:
 
     def landed(self, group: str) -> dict[str, int]:
         """A group's data objects and their sizes."""
-        return {key: size for key, size in self.sizes(f"{group}/").items() if not key.startswith(f"{group}/{LEDGER}")}
+        return {
+            key: size
+            for key, size in self.sizes(f"{group}/").items()
+            if not key.startswith(f"{group}/{LEDGER}")
+        }
 
 
 @dataclass
@@ -108,7 +114,12 @@ class Count:
 
     def exact(self, expected: int) -> bool:
         """Whether every flight is there once, on its own day."""
-        return (self.rows, self.distinct, self.missing, self.misplaced) == (expected, expected, 0, 0)
+        return (self.rows, self.distinct, self.missing, self.misplaced) == (
+            expected,
+            expected,
+            0,
+            0,
+        )
 
 
 def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
@@ -122,13 +133,18 @@ def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
         endpoint_override=endpoint.netloc,
     )
     fs.copy_files(
-        f"{bucket.name}/{prefix}", str(folder), source_filesystem=server, destination_filesystem=fs.LocalFileSystem()
+        f"{bucket.name}/{prefix}",
+        str(folder),
+        source_filesystem=server,
+        destination_filesystem=fs.LocalFileSystem(),
     )
 
 
 def count(folder: Path, expected: int) -> Count:
     """Count the flights in gzipped JSON lines under ``folder/**/dt=…/``, by their unique id and their own date."""
-    found = duckdb.connect().execute(COUNTING, {"files": f"{folder}/**/*.json.gz", "expected": expected})
+    found = duckdb.connect().execute(
+        COUNTING, {"files": f"{folder}/**/*.json.gz", "expected": expected}
+    )
     row = found.fetchone()
     assert row
     return Count(*row)

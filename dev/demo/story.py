@@ -6,7 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 
 @dataclass
@@ -44,4 +51,6 @@ class Story:
             BarColumn(),
             MofNCompleteColumn(),
         )
-        return Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=self.console)
+        return Progress(
+            *columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=self.console
+        )

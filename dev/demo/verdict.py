@@ -24,10 +24,14 @@ def told(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequenc
 
 def _ask(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bool:
     """All groups' status and fsck; ``verify`` where DuckDB cannot look, in the SequenceFiles."""
-    questions = [(command, group) for command in ("status", "fsck") for group in groups] + [("verify", groups[0])]
+    questions = [(command, group) for command in ("status", "fsck") for group in groups] + [
+        ("verify", groups[0])
+    ]
     sound = True
     with ThreadPoolExecutor(2) as pool:
-        answers = pool.map(lambda question: landfall.ask(question[0], str(question[1].file)), questions)
+        answers = pool.map(
+            lambda question: landfall.ask(question[0], str(question[1].file)), questions
+        )
         for (command, group), answer in zip(questions, answers, strict=True):
             story.say(f"[bold]$ landfall {command} {group.file.name}")
             story.console.out(answer.stdout, end="")
@@ -41,5 +45,7 @@ def _count(story: Story, bucket: proof.Bucket) -> bool:
         found = proof.count(Path(folder), flights.COUNT)
     twice = found.rows - found.distinct
     story.say(f"[bold]{found.rows:,} flights[/] on {found.days} days")
-    story.say(f"[bold]{found.missing} missing, {twice} twice, {found.misplaced} under another day than their own")
+    story.say(
+        f"[bold]{found.missing} missing, {twice} twice, {found.misplaced} under another day than their own"
+    )
     return found.exact(flights.COUNT)

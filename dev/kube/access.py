@@ -44,11 +44,17 @@ class Access:
                 "apiVersion": "v1",
                 "kind": "Config",
                 "clusters": [
-                    {"name": "landfall", "cluster": {"server": self.server, "certificate-authority-data": authority}}
+                    {
+                        "name": "landfall",
+                        "cluster": {"server": self.server, "certificate-authority-data": authority},
+                    }
                 ],
                 "users": [{"name": user, "user": {"token": token}}],
                 "contexts": [
-                    {"name": "landfall", "context": {"cluster": "landfall", "user": user, "namespace": "default"}}
+                    {
+                        "name": "landfall",
+                        "context": {"cluster": "landfall", "user": user, "namespace": "default"},
+                    }
                 ],
                 "current-context": "landfall",
             }
@@ -87,7 +93,11 @@ class Access:
         self.call("PATCH", path + query, manifest, {"Content-Type": "application/apply-patch+yaml"})
 
     def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """One request as the administrator.
 
@@ -103,7 +113,10 @@ class Access:
         )
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(  # noqa: S310  # always https
-            self.server + path, data, {"Authorization": f"Bearer {token}", **(headers or {})}, method=method
+            self.server + path,
+            data,
+            {"Authorization": f"Bearer {token}", **(headers or {})},
+            method=method,
         )
         with opener.open(request, timeout=30) as answer:
             return bytes(answer.read())
@@ -114,7 +127,9 @@ class Access:
             rows = io.StringIO()
             writer = csv.writer(rows, lineterminator="\n")
             for user, (name, group) in USERS.items():
-                writer.writerow([secrets.token_urlsafe(24), name, user, *([group] if group else [])])
+                writer.writerow(
+                    [secrets.token_urlsafe(24), name, user, *([group] if group else [])]
+                )
             write(self.tokens, rows.getvalue(), mode=0o600)
         with self.tokens.open(newline="") as file:
             return {row[2]: row[0] for row in csv.reader(file)}

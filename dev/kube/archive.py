@@ -17,7 +17,9 @@ TYPE = "application/vnd.oci.image"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 VERSION = json.dumps({"imageLayoutVersion": "1.0.0"})
 SMALL = 2**20
-"""Blobs up to this many bytes are always packed: manifests and configurations must be there to be read."""
+"""Blobs up to this many bytes are always packed: manifests and configurations must be there to be
+read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class Layout:
                 blob = self._blob(digest)
                 if digest not in without or blob.stat().st_size <= SMALL:
                     with blob.open("rb") as content:
-                        archive.addfile(_entry(f"blobs/sha256/{blob.name}", blob.stat().st_size), content)
+                        archive.addfile(
+                            _entry(f"blobs/sha256/{blob.name}", blob.stat().st_size), content
+                        )
 
     def prune(self, prefix: str, keep: int) -> None:
         """Forget all images called ``prefix-…`` but the newest so many, and every blob that no image has."""
@@ -80,14 +84,22 @@ class Layout:
             "config": config_of,
             "layers": [layer_of],
         }
-        entry = {**self._file(f"{TYPE}.manifest.v1+json", _json(manifest)), "annotations": {NAME: name}}
+        entry = {
+            **self._file(f"{TYPE}.manifest.v1+json", _json(manifest)),
+            "annotations": {NAME: name},
+        }
         others = [other for other in self._manifests() if other["annotations"][NAME] != name]
-        write(self.folder / "index.json", json.dumps({"schemaVersion": 2, "manifests": [*others, entry]}))
+        write(
+            self.folder / "index.json",
+            json.dumps({"schemaVersion": 2, "manifests": [*others, entry]}),
+        )
         write(self.folder / "oci-layout", VERSION)
 
     def _manifests(self) -> list[dict[str, Any]]:
         index = self.folder / "index.json"
-        entries: list[dict[str, Any]] = json.loads(index.read_text())["manifests"] if index.exists() else []
+        entries: list[dict[str, Any]] = (
+            json.loads(index.read_text())["manifests"] if index.exists() else []
+        )
         return entries
 
     def _blobs_of(self, digest: str) -> Iterator[str]:

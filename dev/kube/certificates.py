@@ -58,9 +58,34 @@ class Authority:
         certificate, key = self._folder / f"{name}.crt", self._folder / f"{name}.key"
         if certificate.exists():
             return
-        new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(key)]
-        options = ["-config", str(self._folder / "openssl.cnf"), "-extensions", extensions, "-days", DAYS]
-        self._openssl("req", "-x509", *new_key, *options, "-subj", subject, *more, "-out", f"{certificate}.new")
+        new_key = [
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-keyout",
+            str(key),
+        ]
+        options = [
+            "-config",
+            str(self._folder / "openssl.cnf"),
+            "-extensions",
+            extensions,
+            "-days",
+            DAYS,
+        ]
+        self._openssl(
+            "req",
+            "-x509",
+            *new_key,
+            *options,
+            "-subj",
+            subject,
+            *more,
+            "-out",
+            f"{certificate}.new",
+        )
         Path(f"{certificate}.new").rename(certificate)
 
     def _openssl(self, *arguments: str) -> None:

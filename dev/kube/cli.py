@@ -112,7 +112,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="another one, beside it: only the API, on loopback and without root; no pod ever runs",
     )
-    parser.add_argument("--state", type=Path, default=STATE, help="folder of all it has (default: .state)")
-    parser.add_argument("--purge", action="store_true", help="with down: forget logs and images, too")
+    parser.add_argument(
+        "--state", type=Path, default=STATE, help="folder of all it has (default: .state)"
+    )
+    parser.add_argument(
+        "--purge", action="store_true", help="with down: forget logs and images, too"
+    )
     parser.add_argument("--json", action="store_true", help="print all there is to know as JSON")
     return parser

@@ -25,7 +25,8 @@ class Status:
     Attributes:
         running: whether the API server answers.
         kubeconfig: of its administrator.
-        host: address by which pods reach this machine; None where there are no pods, or for a cluster that is not ours.
+        host: address by which pods reach this machine; None where there are no pods, or for a
+            cluster that is not ours.
         log: folder of its logs; None for a cluster that is not ours.
         env: what a client's environment needs.
     """
@@ -103,7 +104,9 @@ class ControlPlane:
             Missing: says what this machine lacks.
         """
         if sys.platform != "linux":
-            raise Missing(f"a cluster needs Linux; elsewhere, name one that exists by {EXISTING}=KUBECONFIG-FILE")
+            raise Missing(
+                f"a cluster needs Linux; elsewhere, name one that exists by {EXISTING}=KUBECONFIG-FILE"
+            )
 
     def _start(self) -> None:
         if not Daemons(self.home).any("etcd"):
@@ -138,7 +141,9 @@ class Cluster(ControlPlane):
             Missing: the node does not run, or a build fails.
         """
         if self._existing():
-            raise Missing(f"{EXISTING} is set: bring images to a cluster of yours by its own registry")
+            raise Missing(
+                f"{EXISTING} is set: bring images to a cluster of yours by its own registry"
+            )
         images.have(targets, self.node.load)
         return tuple(images.image(target) for target in targets)
 

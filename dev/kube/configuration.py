@@ -49,9 +49,22 @@ def containerd(cni_programs: str, cni_folder: str) -> str:
 
 def cni(network: Network) -> str:
     """A bridge for the pods, without translation of addresses."""
-    addresses = {"type": "host-local", "ranges": [[{"subnet": network.pods}]], "routes": [{"dst": "0.0.0.0/0"}]}
-    bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "ipMasq": False, "hairpinMode": True}
-    plugins = [{**bridge, "ipam": addresses}, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    addresses = {
+        "type": "host-local",
+        "ranges": [[{"subnet": network.pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    bridge = {
+        "type": "bridge",
+        "bridge": "pods",
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+    }
+    plugins = [
+        {**bridge, "ipam": addresses},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
     return _json({"cniVersion": "0.4.0", "name": "landfall", "plugins": plugins})
 
 
@@ -110,7 +123,12 @@ def kube_proxy(network: Network, home: str) -> str:
             "hostnameOverride": NODE,
             "mode": "iptables",
             "oomScoreAdj": 0,
-            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "conntrack": {
+                "maxPerCore": 0,
+                "min": 0,
+                "tcpEstablishedTimeout": "0s",
+                "tcpCloseWaitTimeout": "0s",
+            },
             "iptables": {"minSyncPeriod": "200ms", "syncPeriod": "30s"},
             "nodePortAddresses": [f"{network.node}/32"],
         }
@@ -144,7 +162,11 @@ def dns_rights() -> dict[str, Mapping[str, Any]]:
         "kind": "ClusterRole",
         "metadata": {"name": name},
         "rules": [
-            {"apiGroups": [""], "resources": ["endpoints", "services", "pods", "namespaces"], "verbs": looks},
+            {
+                "apiGroups": [""],
+                "resources": ["endpoints", "services", "pods", "namespaces"],
+                "verbs": looks,
+            },
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": looks},
         ],
     }

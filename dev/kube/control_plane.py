@@ -1,7 +1,7 @@
 """etcd, kube-apiserver and kube-controller-manager: an API that keeps, checks and collects objects, and runs no pod.
 
-On loopback and without root unless a node needs it elsewhere. Its objects live as long as its etcd does: nothing is fsynced,
-nothing ends gracefully, and a start without a running etcd begins afresh.
+On loopback and without root unless a node needs it elsewhere. Its objects live as long as its etcd
+does: nothing is fsynced, nothing ends gracefully, and a start without a running etcd begins afresh.
 """
 
 import json
@@ -63,7 +63,10 @@ def start(place: Place) -> Access:
     daemons.wait("apiserver", access.ready)
     # only now: it ends at once when the API does not answer
     daemons.start("controller-manager", _controller_manager(place, folder, access))
-    daemons.wait("controller-manager", lambda: access.exists("/api/v1/namespaces/default/serviceaccounts/default"))
+    daemons.wait(
+        "controller-manager",
+        lambda: access.exists("/api/v1/namespaces/default/serviceaccounts/default"),
+    )
     return access
 
 
@@ -98,8 +101,12 @@ def command(program: Path, flags: Mapping[str, str]) -> list[str]:
 def _certificates(place: Place) -> None:
     authority = Authority(place.home / "pki")
     addresses = dict.fromkeys((LOOPBACK, place.host, place.service))
-    authority.server("apiserver", [*(f"DNS:{name}" for name in NAMES), *(f"IP:{address}" for address in addresses)])
-    # one certificate for kubelets (which know the group) and for extension servers (which know the name)
+    authority.server(
+        "apiserver",
+        [*(f"DNS:{name}" for name in NAMES), *(f"IP:{address}" for address in addresses)],
+    )
+    # one certificate for kubelets (which know the group) and for extension servers (which know the
+    # name)
     authority.client(API_CLIENT, "system:masters")
     authority.signing_key("service-accounts")
 

@@ -1,8 +1,8 @@
 """Processes that outlive the command that started them, found again without any file about them.
 
-Each carries its home and its name in its environment, and so do its own children: what ``/proc`` shows is the truth after
-any crash, and no reused process id can fool anybody. A daemon counts as running only with the very command line that is
-wanted now.
+Each carries its home and its name in its environment, and so do its own children: what ``/proc``
+shows is the truth after any crash, and no reused process id can fool anybody. A daemon counts as
+running only with the very command line that is wanted now.
 """
 
 import os

@@ -1,8 +1,9 @@
 """Landfall's two images, built from the Dockerfile here and kept where clusters load them from. Needs no registry.
 
-The base is a Debian made by mmdebstrap from packages alone, unless ``LANDFALL_BASE_IMAGE`` names one to pull. A finished
-image is filed under a digest of all it was made from, so that nothing is built twice; buildah's own cache keeps what a
-change leaves as it was. Index and certificates of the user's pip reach the build as secrets, and stay out of the images.
+The base is a Debian made by mmdebstrap from packages alone, unless ``LANDFALL_BASE_IMAGE`` names
+one to pull. A finished image is filed under a digest of all it was made from, so that nothing is
+built twice; buildah's own cache keeps what a change leaves as it was. Index and certificates of the
+user's pip reach the build as secrets, and stay out of the images.
 """
 
 import hashlib
@@ -27,7 +28,9 @@ SUITE = "bookworm"
 CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
 FOLDERS = ("docker", "operator", "requirements", "spark_app")
 KEPT = 20
-"""So many images of a target: they share all layers but the last, and several working copies share them."""
+"""So many images of a target: they share all layers but the last, and several working copies share
+them.
+"""
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 MMDEBSTRAP = (
@@ -58,7 +61,9 @@ def check() -> None:
         cache.tool(name, "building images", name)
 
 
-def have(targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], object] = lambda *_: None) -> None:
+def have(
+    targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], object] = lambda *_: None
+) -> None:
     """Have images of the sources as they are now, and use each of them: the layout, its name there, and what pods call it.
 
     Raises:
@@ -73,16 +78,24 @@ def have(targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], obj
 def _built(layout: Layout, target: str) -> str:
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         context, settings = Path(folder, "context"), Path(folder, "settings")
-        _copy(sources(ROOT), context)  # so that what somebody writes meanwhile is in the digest or not in the image
+        _copy(
+            sources(ROOT), context
+        )  # so that what somebody writes meanwhile is in the digest or not in the image
         filed = f"{target}-{digest_of(context, _base_recipe())}"
         if filed not in layout.names():
-            print(f"building {image(target)} (minutes the first time, then seconds)", file=sys.stderr, flush=True)
+            print(
+                f"building {image(target)} (minutes the first time, then seconds)",
+                file=sys.stderr,
+                flush=True,
+            )
             begun = monotonic()
             settings.mkdir()
             _build(target, context, _pip_settings(settings))
             _buildah("push", "--quiet", *CHEAPLY, image(target), f"oci:{layout.folder}:{filed}")
             layout.prune(target, KEPT)
-            print(f"{image(target)} built in {monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"{image(target)} built in {monotonic() - begun:.0f} s", file=sys.stderr, flush=True
+            )
     return filed
 
 
@@ -90,7 +103,12 @@ def _build(target: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> N
     if os.geteuid() != 0:
         raise Missing("building images needs root")
     options = [f"--secret=id={name},src={file}" for name, file in secrets]
-    options += ["--isolation=chroot", "--layers", f"--target={target}", f"--build-arg=BASE_IMAGE={_base()}"]
+    options += [
+        "--isolation=chroot",
+        "--layers",
+        f"--target={target}",
+        f"--build-arg=BASE_IMAGE={_base()}",
+    ]
     _buildah("build", "--quiet", *options, "--tag", image(target), str(context))
 
 
@@ -105,7 +123,9 @@ def digest_of(root: Path, base: str) -> str:
     """Of everything an image is made from."""
     digest = hashlib.sha256(base.encode())
     for file in sources(root):
-        digest.update(f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} {file.stat().st_size}\n".encode())
+        digest.update(
+            f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} {file.stat().st_size}\n".encode()
+        )
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -114,7 +134,9 @@ def sources(root: Path) -> list[Path]:
     """The files that a build may read; the same as in ``.dockerignore``."""
     files = [root / name for name in CONTEXT]
     files += [file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()]
-    return sorted(file for file in files if "__pycache__" not in file.parts and file.suffix != ".pyc")
+    return sorted(
+        file for file in files if "__pycache__" not in file.parts and file.suffix != ".pyc"
+    )
 
 
 def _base() -> str:
@@ -146,9 +168,18 @@ def _buildah(*arguments: str) -> str:
     """What buildah prints."""
     storage = cache.folder() / "buildah"
     driver = os.environ.get("STORAGE_DRIVER", "overlay")
-    places = ["--root", f"{storage}/storage", "--runroot", f"{storage}/run", "--storage-driver", driver]
+    places = [
+        "--root",
+        f"{storage}/storage",
+        "--runroot",
+        f"{storage}/run",
+        "--storage-driver",
+        driver,
+    ]
     program = cache.tool("buildah", "building images", "buildah")
-    done = subprocess.run([program, *places, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, *places, *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise Missing(f"`buildah {arguments[0]}` failed with exit code {done.returncode}:\n{said}")

@@ -1,7 +1,8 @@
 """The addresses of one cluster: a block of its own, so that clusters on one machine do not meet.
 
-A veth pair leads from the machine into the node's network namespace. The machine has routes to pods and Services through
-it, so that programs here and pods reach each other by address; nothing is translated, and pods reach nothing else.
+A veth pair leads from the machine into the node's network namespace. The machine has routes to pods
+and Services through it, so that programs here and pods reach each other by address; nothing is
+translated, and pods reach nothing else.
 """
 
 import hashlib
@@ -30,7 +31,8 @@ class Network:
 
     Attributes:
         block: all of it.
-        link: name of the machine's end of the veth pair; unique on the machine, so it is also the claim to the block.
+        link: name of the machine's end of the veth pair; unique on the machine, so it is also the
+            claim to the block.
     """
 
     block: IPv4Network
@@ -74,7 +76,11 @@ def blocks(home: Path, network: IPv4Network) -> Iterator[Network]:
 def candidates(home: Path, network: IPv4Network, routes: Iterable[IPv4Network]) -> list[Network]:
     """The blocks that no route leads into, the favourite first. Routes to half the world, as VPNs set them, do not count."""
     taken = [route for route in routes if route.prefixlen >= 8]
-    return [found for found in blocks(home, network) if not any(found.block.overlaps(route) for route in taken)]
+    return [
+        found
+        for found in blocks(home, network)
+        if not any(found.block.overlaps(route) for route in taken)
+    ]
 
 
 def claim(home: Path, init: int) -> Network:
@@ -88,7 +94,9 @@ def claim(home: Path, init: int) -> Network:
         if _link(block, init, home):
             write(home / MEMORY, json.dumps([str(block.block), block.link]))
             return block
-    raise Missing(f"no free block in {network} (see `ip route`): name a network that is free by {BASE}=10.200.0.0/16")
+    raise Missing(
+        f"no free block in {network} (see `ip route`): name a network that is free by {BASE}=10.200.0.0/16"
+    )
 
 
 def remembered(home: Path) -> Network:
@@ -113,7 +121,9 @@ def links(home: Path) -> list[str]:
 def _link(network: Network, init: int, home: Path) -> bool:
     """Make the link, unless somebody has it; then its two ends."""
     peer = ["type", "veth", "peer", "name", "eth0", "netns", str(init)]
-    if subprocess.run(["ip", "link", "add", network.link, *peer], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["ip", "link", "add", network.link, *peer], capture_output=True, check=False
+    ).returncode:
         return False
     here = [
         f"link set {network.link} alias {home}",

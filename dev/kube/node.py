@@ -1,9 +1,10 @@
 """The one node: containerd, kubelet, kube-proxy, CoreDNS and every pod, in namespaces of their own.
 
-One process, ``pause``, is the first in a process, mount and network namespace; killing it ends every process, mount and
-interface of the node. What these programs write outside the folders we can name lands on memory-backed file systems that
-only they see, and the kernel settings the kubelet wants changed are files laid over the real ones: the machine stays as it
-is. What is left are cgroups, which ``stop`` removes. To containerd and kubelet a stop looks like a reboot.
+One process, ``pause``, is the first in a process, mount and network namespace; killing it ends
+every process, mount and interface of the node. What these programs write outside the folders we can
+name lands on memory-backed file systems that only they see, and the kernel settings the kubelet
+wants changed are files laid over the real ones: the machine stays as it is. What is left are
+cgroups, which ``stop`` removes. To containerd and kubelet a stop looks like a reboot.
 """
 
 import hashlib
@@ -32,10 +33,19 @@ from dev.servers.ports import answers, write
 HIDDEN = ("/run", "/var/lib", "/var/log")
 """Folders of the machine that the node does not see."""
 
-MOUNTS = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet", "log/pods": "/var/log/pods"}
+MOUNTS = {
+    "containerd": "/var/lib/containerd",
+    "kubelet": "/var/lib/kubelet",
+    "log/pods": "/var/log/pods",
+}
 """Folders of the home, and where the node has them."""
 
-KERNEL = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1}
+KERNEL = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+}
 """What the kubelet insists on."""
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -62,7 +72,16 @@ class Node:
         """Have the namespaces, the folders in them, and the link to them."""
         for folder in MOUNTS:
             (self.home / folder).mkdir(parents=True, exist_ok=True)
-        namespaces = ["--pid", "--fork", "--kill-child", "--mount", "--propagation", "private", "--mount-proc", "--net"]
+        namespaces = [
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount",
+            "--propagation",
+            "private",
+            "--mount-proc",
+            "--net",
+        ]
         self.daemons.start("node", [program("unshare"), *namespaces, "sh", "-ec", self._furnish()])
         self.daemons.wait("node", lambda: self.init() is not None)
         return network.claim(self.home, self._init())
@@ -115,7 +134,10 @@ class Node:
             return False
         there = self.ctr("content", "list", "--quiet").stdout.split()
         with subprocess.Popen(
-            self._ctr("images", "import", "-"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            self._ctr("images", "import", "-"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         ) as importing:
             assert importing.stdin
             assert importing.stderr
@@ -154,7 +176,8 @@ class Node:
             f"mkdir -p {' '.join(MOUNTS.values())}",
             *(f"mount --bind {shlex.quote(ours)} {theirs}" for ours, theirs in mounts.items()),
             "echo 1 > /proc/sys/net/ipv4/ip_forward",
-            # without this, answers of a Service's pod to a pod beside it would not be translated back
+            # without this, answers of a Service's pod to a pod beside it would not be translated
+            # back
             "echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables || true",
             f"exec {shlex.quote(str(programs.node() / 'pause'))} -P",
         ]
@@ -210,20 +233,27 @@ def _is_ready(access: Access) -> bool:
     if not access.exists(node):
         return False
     conditions = json.loads(access.call("GET", node))["status"].get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _make_cgroups(name: str) -> None:
     """The parent of all pods' cgroups, in each hierarchy there is. The kubelet wants it to exist."""
     unified = (CGROUPS / "cgroup.controllers").exists()
-    for top in [CGROUPS] if unified else [path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists()]:
+    for top in (
+        [CGROUPS]
+        if unified
+        else [path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists()]
+    ):
         (top / name).mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
             # in the old hierarchies they begin empty, and with them empty no process may enter
             if not unified and (top / setting).exists():
                 (top / name / setting).write_text((top / setting).read_text())
         for setting, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
-            # all pods together are one cgroup: beside the processes of a busy machine they would get the share of one
+            # all pods together are one cgroup: beside the processes of a busy machine they would
+            # get the share of one
             if (top / name / setting).exists():
                 (top / name / setting).write_text(str(usual * SHARES))
 
@@ -236,7 +266,10 @@ def _remove_cgroups(top: Path) -> None:
     """
     deadline = time.monotonic() + 60
     while top.exists():
-        for folder in (*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top):
+        for folder in (
+            *sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True),
+            top,
+        ):
             with suppress(OSError):
                 folder.rmdir()
         if time.monotonic() > deadline:

@@ -1,7 +1,8 @@
 """The programs of a cluster, built once per machine from pinned Go modules.
 
-Each folder under ``go/`` is a module of its own: CoreDNS and Helm beside Kubernetes would move dozens of its dependencies.
-1.36 is the newest Kubernetes that works with Debian 12's containerd (1.6); 1.37 wants containerd 2.
+Each folder under ``go/`` is a module of its own: CoreDNS and Helm beside Kubernetes would move
+dozens of its dependencies. 1.36 is the newest Kubernetes that works with Debian 12's containerd
+(1.6); 1.37 wants containerd 2.
 """
 
 import shutil
@@ -25,20 +26,31 @@ _STAMPS = {
     "k8s.io/component-base/version.gitTreeState": "clean",
     "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES}",
 }
-# without the stamps the programs call themselves v0.0.0-master, and checks of each other's version go wrong
+# without the stamps the programs call themselves v0.0.0-master, and checks of each other's version
+# go wrong
 _STAMPED = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _STAMPS.items())])
 
 
 def control_plane() -> Path:
     """The folder of etcd, kube-apiserver, kube-controller-manager and kubectl."""
-    packages = ["go.etcd.io/etcd/server/v3", *(f"k8s.io/kubernetes/cmd/{name}" for name in CONTROL_PLANE)]
+    packages = [
+        "go.etcd.io/etcd/server/v3",
+        *(f"k8s.io/kubernetes/cmd/{name}" for name in CONTROL_PLANE),
+    ]
 
     def build(folder: Path) -> None:
         _go("kubernetes", folder, packages, _STAMPED)
         (folder / "server").rename(folder / "etcd")
 
-    announcement = f"building Kubernetes {KUBERNETES}'s control plane with go (once, five to ten minutes)"
-    return cache.built(f"kubernetes-{KUBERNETES}-control-plane", _recipe("kubernetes", packages), build, announcement)
+    announcement = (
+        f"building Kubernetes {KUBERNETES}'s control plane with go (once, five to ten minutes)"
+    )
+    return cache.built(
+        f"kubernetes-{KUBERNETES}-control-plane",
+        _recipe("kubernetes", packages),
+        build,
+        announcement,
+    )
 
 
 def node() -> Path:
@@ -72,7 +84,19 @@ def _go(module: str, folder: Path, packages: Sequence[str], flags: str) -> None:
     go = cache.tool("go", "the first start of a cluster", "golang")
     env = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     cache.run(
-        [go, "build", "-C", str(SOURCES / module), "-trimpath", "-ldflags", flags, "-o", f"{folder}/", *packages], env
+        [
+            go,
+            "build",
+            "-C",
+            str(SOURCES / module),
+            "-trimpath",
+            "-ldflags",
+            flags,
+            "-o",
+            f"{folder}/",
+            *packages,
+        ],
+        env,
     )
 
 

@@ -55,7 +55,9 @@ def cni_programs() -> str:
     """
     found = next((folder for folder in CNI_FOLDERS if Path(folder, "bridge").exists()), None)
     if found is None:
-        raise Missing(f"no network plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})")
+        raise Missing(
+            f"no network plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})"
+        )
     return found
 
 
@@ -83,7 +85,9 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
         lacks.append(f"programs: apt-get install --no-install-recommends {' '.join(missing)}")
     for folder in folders:
         lacks += [
-            f"{folder} elsewhere: below {top} it is hidden from the node" for top in hidden if _below(folder, top)
+            f"{folder} elsewhere: below {top} it is hidden from the node"
+            for top in hidden
+            if _below(folder, top)
         ]
     lacks += [refusal for folder in [*folders][:1] if not lacks and (refusal := _refused(folder))]
     if lacks:
@@ -94,12 +98,27 @@ def _refused(folder: Path) -> str | None:
     """What a container or sandbox around us denies: namespaces, overlay mounts below this folder, or cgroups."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as trial:
-        argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--net", "sh", "-ec", TRIAL]
+        argv = [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount",
+            "--mount-proc",
+            "--net",
+            "sh",
+            "-ec",
+            TRIAL,
+        ]
         done = subprocess.run(argv, cwd=trial, capture_output=True, text=True, check=False)
     if done.returncode:
         return f"namespaces with mounts of their own, which are denied: {done.stderr.strip()}"
     cgroups = next((path for path in CGROUPS if path.is_dir()), None)
-    return None if cgroups and os.access(cgroups, os.W_OK) else f"cgroups: {CGROUPS[-1]} cannot be written"
+    return (
+        None
+        if cgroups and os.access(cgroups, os.W_OK)
+        else f"cgroups: {CGROUPS[-1]} cannot be written"
+    )
 
 
 def _below(folder: Path, top: str) -> bool:

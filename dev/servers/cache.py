@@ -1,7 +1,8 @@
 """What is built once per machine and kept outside the tree.
 
-A build is a folder whose name holds its version and a hash of its recipe. It is made under another name and renamed when
-it is whole, so a build that was interrupted never counts as done, and two sessions that want it at once make it once.
+A build is a folder whose name holds its version and a hash of its recipe. It is made under another
+name and renamed when it is whole, so a build that was interrupted never counts as done, and two
+sessions that want it at once make it once.
 """
 
 import fcntl
@@ -45,7 +46,9 @@ def tool(name: str, wanted_for: str, package: str) -> str:
     """
     found = shutil.which(name)
     if not found:
-        raise Missing(f"{wanted_for} needs `{name}`, which is not on PATH (Debian: apt-get install {package})")
+        raise Missing(
+            f"{wanted_for} needs `{name}`, which is not on PATH (Debian: apt-get install {package})"
+        )
     return found
 
 
@@ -56,7 +59,12 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
         Missing: it failed; carries the end of its output.
     """
     done = subprocess.run(
-        argv, env={**os.environ, **(env or {})}, input=stdin, capture_output=True, text=True, check=False
+        argv,
+        env={**os.environ, **(env or {})},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
@@ -73,10 +81,16 @@ def built(name: str, recipe: str, build: Callable[[Path], None], announcement: s
             return done
         print(announcement, file=sys.stderr, flush=True)
         begun = monotonic()
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder(), ignore_cleanup_errors=True) as making:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{name}-", dir=folder(), ignore_cleanup_errors=True
+        ) as making:
             whole = Path(making) / "build"
             whole.mkdir()
             build(whole)
             whole.rename(done)
-        print(f"{name} built in {monotonic() - begun:.0f} s, kept in {done}", file=sys.stderr, flush=True)
+        print(
+            f"{name} built in {monotonic() - begun:.0f} s, kept in {done}",
+            file=sys.stderr,
+            flush=True,
+        )
     return done

@@ -65,8 +65,19 @@ def _arguments(kind: Kind) -> argparse.Namespace:
         description=f"A real {kind.name} server on this machine.\n\n{COMMANDS}",
         epilog=f"With {kind.existing} set, that server is used and none is started.",
     )
-    parser.add_argument("command", choices=("up", "down", "status", "env", "build"), help="see above")
-    parser.add_argument("--state", type=Path, default=STATE, help="folder of its data, pid and log (default: .state)")
-    parser.add_argument("--host", default=HOST, help="address of this machine to listen on (default: loopback)")
-    parser.add_argument("--json", action="store_true", help="print address, pid, log and environment as JSON")
+    parser.add_argument(
+        "command", choices=("up", "down", "status", "env", "build"), help="see above"
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=STATE,
+        help="folder of its data, pid and log (default: .state)",
+    )
+    parser.add_argument(
+        "--host", default=HOST, help="address of this machine to listen on (default: loopback)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print address, pid, log and environment as JSON"
+    )
     return parser.parse_args()

@@ -1,8 +1,9 @@
 """Apache Kafka from Maven Central's jars: one node, broker and controller in one JVM, loopback only.
 
-The settings suit tests: topics keep everything whatever its timestamp (retention acts on record timestamps, so old event
-times would be deleted minutes after loading), retention and compaction look around every second, messages may be 16 MiB. After a
-kill a broker waits for its own former session to end, so that is short.
+The settings suit tests: topics keep everything whatever its timestamp (retention acts on record
+timestamps, so old event times would be deleted minutes after loading), retention and compaction
+look around every second, messages may be 16 MiB. After a kill a broker waits for its own former
+session to end, so that is short.
 """
 
 import re
@@ -18,7 +19,8 @@ OLDEST_JAVA = 17
 # Two homes may share a cluster id: it only guards against mixing the data of two clusters.
 CLUSTER_ID = "bGFuZGZhbGwtbG9jYWwta2Fma2"
 
-# slf4j-simple: without a logging binding the broker is silent, and its log could not tell when it is ready.
+# slf4j-simple: without a logging binding the broker is silent, and its log could not tell when it
+# is ready.
 POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -70,13 +72,27 @@ def _java() -> str:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', said)
     if not version or int(version[1]) < OLDEST_JAVA:
-        raise cache.Missing(f"Kafka needs Java {OLDEST_JAVA} or newer, `{java} -version` says: {said.strip()}")
+        raise cache.Missing(
+            f"Kafka needs Java {OLDEST_JAVA} or newer, `{java} -version` says: {said.strip()}"
+        )
     return java
 
 
 def _jvm(java: str, programs: Path, log_level: str) -> list[str]:
-    fast_start = ["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xms64m", "-Xmx768m"]
-    return [java, *fast_start, "-cp", f"{programs}/lib/*", f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"]
+    fast_start = [
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-XX:+UseSerialGC",
+        "-Xms64m",
+        "-Xmx768m",
+    ]
+    return [
+        java,
+        *fast_start,
+        "-cp",
+        f"{programs}/lib/*",
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
+    ]
 
 
 def _properties(data: Path, host: str, ports: tuple[int, ...]) -> str:
@@ -89,9 +105,29 @@ def _build_into(folder: Path) -> None:
     java = _java()
     (folder / "pom.xml").write_text(POM)
     output = f"-DoutputDirectory={folder}/lib"
-    cache.run([mvn, "-q", "-B", "-C", "-ntp", "-f", f"{folder}/pom.xml", COPY_JARS, output, "-DincludeScope=runtime"])
+    cache.run(
+        [
+            mvn,
+            "-q",
+            "-B",
+            "-C",
+            "-ntp",
+            "-f",
+            f"{folder}/pom.xml",
+            COPY_JARS,
+            output,
+            "-DincludeScope=runtime",
+        ]
+    )
     (folder / "format.properties").write_text(_properties(folder / "formatted", HOST, (1, 2)))
-    storage_tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", f"{folder}/format.properties"]
+    storage_tool = [
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        CLUSTER_ID,
+        "-c",
+        f"{folder}/format.properties",
+    ]
     cache.run([*_jvm(java, folder, "warn"), *storage_tool])
 
 
@@ -100,7 +136,9 @@ def _build() -> Path:
     return cache.built(f"kafka-{VERSION}", POM + COPY_JARS + CLUSTER_ID, _build_into, announcement)
 
 
-def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
+def _command(
+    programs: Path, home: Path, host: str, ports: tuple[int, ...]
+) -> tuple[list[str], str]:
     data, properties = home / "data", home / "server.properties"
     if not (data / "meta.properties").exists():
         shutil.rmtree(data, ignore_errors=True)

@@ -7,10 +7,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# Under the range that systems hand to outgoing connections, so a stopped server finds its port free again.
+# Under the range that systems hand to outgoing connections, so a stopped server finds its port free
+# again.
 PORTS = range(20_000, 32_000)
 _DICE = random.SystemRandom()
-"""Nobody seeds it: two processes with the same seed would choose the same ports, and find them free at the same time."""
+"""Nobody seeds it: two processes with the same seed would choose the same ports, and find them free
+at the same time.
+"""
 
 
 def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...]:

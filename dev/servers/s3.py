@@ -1,6 +1,7 @@
 """An S3 server: versitygw over a folder, the only small one found whose conditional writes hold when raced.
 
-An existing server is named by ``LANDFALL_S3`` (its endpoint) with its keys in boto3's own ``AWS_*`` variables.
+An existing server is named by ``LANDFALL_S3`` (its endpoint) with its keys in boto3's own ``AWS_*``
+variables.
 """
 
 import os
@@ -19,7 +20,9 @@ REGION = "us-east-1"
 
 def _build_into(folder: Path) -> None:
     go = cache.tool("go", "the first start of the S3 server", "golang")
-    cache.run([go, "install", "-ldflags", "-s -w", MODULE], {"GOBIN": str(folder), "CGO_ENABLED": "0"})
+    cache.run(
+        [go, "install", "-ldflags", "-s -w", MODULE], {"GOBIN": str(folder), "CGO_ENABLED": "0"}
+    )
 
 
 def _build() -> Path:
@@ -27,7 +30,9 @@ def _build() -> Path:
     return cache.built(f"versitygw-{VERSION}", MODULE, _build_into, announcement)
 
 
-def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
+def _command(
+    programs: Path, home: Path, host: str, ports: tuple[int, ...]
+) -> tuple[list[str], str]:
     data = home / "data"
     data.mkdir(exist_ok=True)
     argv = [str(programs / "versitygw"), "--port", f"{host}:{ports[0]}", "--region", REGION]

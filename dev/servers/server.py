@@ -1,8 +1,9 @@
 """A server on this machine: start it, find it again, stop it, whatever happened in between.
 
-Everything about one server lives in its home folder: ports, pid, log, data. A pid counts only while the process with
-that number has the home's marker on its command line, so neither a reboot nor a reused number can fool anybody. ``up``
-holds the home's lock until the server answers: two callers at once start it once.
+Everything about one server lives in its home folder: ports, pid, log, data. A pid counts only while
+the process with that number has the home's marker on its command line, so neither a reboot nor a
+reused number can fool anybody. ``up`` holds the home's lock until the server answers: two callers
+at once start it once.
 """
 
 import json
@@ -33,8 +34,8 @@ class Kind:
         existing: environment variable that names a server to use instead of starting one.
         ports: how many it listens on.
         build: makes its programs ready, and returns their folder.
-        command: writes its configuration into a home, given its programs, home, host and ports, and returns the command
-            line and the argument in it that no other process has.
+        command: writes its configuration into a home, given its programs, home, host and ports, and
+            returns the command line and the argument in it that no other process has.
         ready: whether it answers, given its log, host and first port.
         address: what a client connects to, given its host and first port.
         env: what a client's environment needs, given the address.
@@ -118,14 +119,25 @@ class Server:
         place = urlsplit(first if "//" in first else f"//{first}")
         try:
             default_port = 443 if place.scheme == "https" else 80
-            socket.create_connection((place.hostname or "", place.port or default_port), timeout=5).close()
+            socket.create_connection(
+                (place.hostname or "", place.port or default_port), timeout=5
+            ).close()
         except OSError as error:
             raise Missing(f"{self.kind.existing}={address} does not answer: {error}") from None
-        return Status(self.kind.name, running=True, address=address, env={self.kind.existing: address})
+        return Status(
+            self.kind.name, running=True, address=address, env={self.kind.existing: address}
+        )
 
     def _running(self, pid: int, ports: tuple[int, ...]) -> Status:
         address = self.kind.address(self.host, ports[0])
-        return Status(self.kind.name, True, address, pid, str(self.home / "log"), self.kind.env(address))  # noqa: FBT003
+        return Status(
+            self.kind.name,
+            True,  # noqa: FBT003
+            address,
+            pid,
+            str(self.home / "log"),
+            self.kind.env(address),
+        )
 
     def _ports(self, *, keep: bool) -> tuple[int, ...]:
         return chosen(self.home / "ports.json", self.kind.ports, self.host, keep=keep)
@@ -137,7 +149,12 @@ class Server:
             log.replace(self.home / "log.previous")
         with log.open("wb") as output:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.home, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.home,
+                start_new_session=True,
             )
         while marker not in _command_line(process.pid) and process.poll() is None:
             time.sleep(0.002)  # the command line appears a moment after the process

@@ -21,9 +21,14 @@ from dev.tour.tour import NAMESPACE, Tour
 def main() -> int:
     """Tell it all; exit code 1 when a flight is missing, landed twice or lies in the wrong place."""
     arguments = argparse.ArgumentParser(prog="make demo-cluster", description=__doc__)
-    arguments.add_argument("--stop", action="store_true", help="stop the cluster, Kafka and S3 at the end")
     arguments.add_argument(
-        "--state", type=Path, default=STATE / "tour", help="folder of all of it (default: .state/tour)"
+        "--stop", action="store_true", help="stop the cluster, Kafka and S3 at the end"
+    )
+    arguments.add_argument(
+        "--state",
+        type=Path,
+        default=STATE / "tour",
+        help="folder of all of it (default: .state/tour)",
     )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
@@ -59,7 +64,9 @@ def _start(story: Story, place: Place) -> Tour:
     bucket.client.create_bucket(Bucket=bucket.name)
     flights.create_topics(env["LANDFALL_KAFKA"])
     landfall = Landfall(place.folder, {**env, "LANDFALL_SECRETS": str(place.folder / "secrets")})
-    kubectl = Kubectl(env["KUBECONFIG"], programs.control_plane() / "kubectl", programs.helm() / "helm", NAMESPACE)
+    kubectl = Kubectl(
+        env["KUBECONFIG"], programs.control_plane() / "kubectl", programs.helm() / "helm", NAMESPACE
+    )
     return Tour(story, kubectl, landfall, bucket)
 
 
@@ -75,7 +82,10 @@ def _deeds(tour: Tour) -> None:
             tour.kill("partition")
         with story.phase("Scale: a second executor for the running driver"), watching(story.show):
             tour.scale("backup", 2)
-        with story.phase("Upgrade: a new generation takes over while events arrive"), watching(story.show):
+        with (
+            story.phase("Upgrade: a new generation takes over while events arrive"),
+            watching(story.show),
+        ):
             tour.upgrade("partition")
     with story.phase("The rest arrives and lands"), watching(story.show):
         tour.finish()

@@ -44,20 +44,28 @@ class Kubectl:
 
     def group(self, name: str) -> dict[str, Any]:
         """A group as it is now."""
-        found: dict[str, Any] = json.loads(self("get", GROUPS, name, "-n", self.namespace, "-o", "json"))
+        found: dict[str, Any] = json.loads(
+            self("get", GROUPS, name, "-n", self.namespace, "-o", "json")
+        )
         return found
 
     def driver_pods(self, group: str) -> list[str]:
         """Names of the driver pods of a group that are not on their way out."""
         chosen = f"landfall.dev/group={group},landfall.dev/role=driver"
-        pods = json.loads(self("get", "pods", "-n", self.namespace, "-l", chosen, "-o", "json"))["items"]
-        return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        pods = json.loads(self("get", "pods", "-n", self.namespace, "-l", chosen, "-o", "json"))[
+            "items"
+        ]
+        return [
+            pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        ]
 
     @contextmanager
     def watching(self, show: Callable[[str], None]) -> Iterator[None]:
         """Show every line of ``kubectl get consumergroups -w`` while the block runs."""
         argv = [str(self.kubectl), "get", GROUPS, "-n", self.namespace, "-w"]
-        process = subprocess.Popen(argv, env=self._env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(
+            argv, env=self._env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         reader = Thread(target=_pass_on, args=(process, show), daemon=True)
         reader.start()
         try:
@@ -68,9 +76,13 @@ class Kubectl:
             reader.join()
 
     def _run(self, *argv: str, given: str | None = None) -> str:
-        done = subprocess.run(argv, env=self._env(), input=given, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, env=self._env(), input=given, capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            raise SystemExit(f"{Path(argv[0]).name} {' '.join(argv[1:])} failed:\n{done.stderr.strip()}")
+            raise SystemExit(
+                f"{Path(argv[0]).name} {' '.join(argv[1:])} failed:\n{done.stderr.strip()}"
+            )
         return done.stdout
 
     def _env(self) -> dict[str, str]:

@@ -14,7 +14,9 @@ from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
 
 REGISTRY = "LANDFALL_REGISTRY"
-"""Environment variable: where a cluster of yours finds the images ``landfall-operator`` and ``landfall-spark``."""
+"""Environment variable: where a cluster of yours finds the images ``landfall-operator`` and
+``landfall-spark``.
+"""
 
 
 @dataclass
@@ -61,10 +63,14 @@ class Place:
         """What helm must know of the images."""
         if os.environ.get(EXISTING):
             return ("--set", f"image.registry={os.environ[REGISTRY]}")
-        # the tag stays, so the digest says to a cluster that runs already that there is another operator to start
+        # the tag stays, so the digest says to a cluster that runs already that there is another
+        # operator to start
         digest = self.cluster.node.images()[images.image("operator")]
         annotation = f"operator.podAnnotations.digest={digest}"
-        return ("--set", f"image.registry={images.REGISTRY},image.operator.tag=dev,image.spark.tag=dev,{annotation}")
+        return (
+            "--set",
+            f"image.registry={images.REGISTRY},image.operator.tag=dev,image.spark.tag=dev,{annotation}",
+        )
 
     def down(self) -> None:
         """Stop what is ours."""
@@ -85,4 +91,6 @@ class Place:
             return
         for name in (KAFKA.existing, S3.existing, REGISTRY):
             if not os.environ.get(name):
-                raise Missing(f"with {EXISTING}, {name} must name one that pods of your cluster reach")
+                raise Missing(
+                    f"with {EXISTING}, {name} must name one that pods of your cluster reach"
+                )

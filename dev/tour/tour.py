@@ -38,14 +38,18 @@ class Tour:
         arguments = ("-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *values)
         self.kubectl.install("landfall", CHART, *arguments)
         self.story.show(self.kubectl("get", "pods", "-n", SYSTEM))
-        keys = {name: self.bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        keys = {
+            name: self.bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        }
         about = {"name": "s3", "namespace": NAMESPACE}
         objects = (
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
             {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": keys},
         )
         self.kubectl("apply", "-f", "-", given="\n---\n".join(map(json.dumps, objects)))
-        folder = self.landfall.folder / "secrets" / "s3"  # the same for `landfall fsck` on this side
+        folder = (
+            self.landfall.folder / "secrets" / "s3"
+        )  # the same for `landfall fsck` on this side
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in keys.items():
             (folder / name).write_text(value)
@@ -68,7 +72,9 @@ class Tour:
         begun = time.monotonic()
         for name in NAMES:
             self.next_commit(name, 0)
-            self.story.say(f"[bold]{name}: first commit {time.monotonic() - begun:.0f} s after kubectl apply")
+            self.story.say(
+                f"[bold]{name}: first commit {time.monotonic() - begun:.0f} s after kubectl apply"
+            )
 
     def kill(self, name: str) -> None:
         """Delete the driver's pod without grace, as when its node dies."""
@@ -84,15 +90,29 @@ class Tour:
         (pod,) = self.kubectl.driver_pods(name)
         self.story.say(f"[bold]kubectl scale {GROUPS} {name} --replicas={replicas}")
         self.kubectl("scale", GROUPS, name, "-n", NAMESPACE, f"--replicas={replicas}")
-        seconds = wait(lambda: self._status(name).get("replicas") == replicas, f"{name} has {replicas} executors")
+        seconds = wait(
+            lambda: self._status(name).get("replicas") == replicas,
+            f"{name} has {replicas} executors",
+        )
         same = "the same driver" if self.kubectl.driver_pods(name) == [pod] else "ANOTHER DRIVER"
         self.story.say(f"[bold]{name}: {replicas} executors after {seconds:.0f} s, {same}")
 
     def upgrade(self, name: str) -> None:
         """A new generation: its driver warms up, the old one hands over."""
         self.story.say(f"[bold]kubectl patch consumergroup {name}: generation 2")
-        self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"generation":2}}')
-        seconds = wait(lambda: self._status(name).get("activeGeneration") == 2, f"{name} runs generation 2")
+        self.kubectl(
+            "patch",
+            GROUPS,
+            name,
+            "-n",
+            NAMESPACE,
+            "--type=merge",
+            "-p",
+            '{"spec":{"generation":2}}',
+        )
+        seconds = wait(
+            lambda: self._status(name).get("activeGeneration") == 2, f"{name} runs generation 2"
+        )
         self.story.say(f"[bold]{name}: generation 2 is active after {seconds:.0f} s")
         self.next_commit(name, self.ledger(name).commits)
         pause = self.ledger(name).pause()
@@ -104,8 +124,13 @@ class Tour:
         """Wait until all that was produced is landed, and both groups say so."""
         wait(lambda: self.produced, "all flights are produced")
         for name in NAMES:
-            seconds = wait(lambda: self.ledger(name).rows >= flights.COUNT, f"{name} lands all flights")  # noqa: B023
-            self.story.say(f"[bold]{name}: all {flights.COUNT:,} flights committed {seconds:.0f} s later")
+            seconds = wait(
+                lambda: self.ledger(name).rows >= flights.COUNT,  # noqa: B023
+                f"{name} lands all flights",
+            )
+            self.story.say(
+                f"[bold]{name}: all {flights.COUNT:,} flights committed {seconds:.0f} s later"
+            )
         wait(
             lambda: all(self._status(name)["lag"]["records"] == 0 for name in NAMES),
             "both groups say that nothing is left",
@@ -114,8 +139,20 @@ class Tour:
     def suspend(self) -> None:
         """Both groups drain and hand their lanes over to nobody."""
         for name in NAMES:
-            self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", '{"spec":{"state":"Suspended"}}')
-        wait(lambda: all(self._status(name)["phase"] == "Suspended" for name in NAMES), "both groups are suspended")
+            self.kubectl(
+                "patch",
+                GROUPS,
+                name,
+                "-n",
+                NAMESPACE,
+                "--type=merge",
+                "-p",
+                '{"spec":{"state":"Suspended"}}',
+            )
+        wait(
+            lambda: all(self._status(name)["phase"] == "Suspended" for name in NAMES),
+            "both groups are suspended",
+        )
 
     def groups(self) -> list[Group]:
         """Their YAML with the addresses filled in."""

@@ -45,7 +45,11 @@ class Levels:
 
     def apply(self, decoded: Decoded) -> Decoded:
         """Reject what has no level, leave out what is below, and say of the rest whether it is urgent."""
-        unknown = {row: f"no level: {level!r:.80}" for row, level in enumerate(_levels(decoded)) if level not in LEVELS}
+        unknown = {
+            row: f"no level: {level!r:.80}"
+            for row, level in enumerate(_levels(decoded))
+            if level not in LEVELS
+        }
         known = decoded.reject(unknown)
         numbers = np.array([LEVELS.index(str(level)) for level in _levels(known)], np.int64)
         kept = known.keep(numbers >= self.least)

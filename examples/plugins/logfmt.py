@@ -6,7 +6,8 @@ Use it in a group as::
 
     decode: {format: "examples.plugins.logfmt:Logfmt", timestamp: {field: at}}
 
-A payload is good when it is UTF-8 and holds a pair. Of a repeated key the last value counts; values are text.
+A payload is good when it is UTF-8 and holds a pair. Of a repeated key the last value counts; values
+are text.
 """
 
 import re
@@ -52,18 +53,27 @@ class Logfmt:
         checked, errors = utf8(records.values)
         texts = checked.to_pylist()
         rows = [self._pairs(text) for text in texts]
-        none = {row: "logfmt: no key=value" for row, text in enumerate(texts) if text is not None and not rows[row]}
+        none = {
+            row: "logfmt: no key=value"
+            for row, text in enumerate(texts)
+            if text is not None and not rows[row]
+        }
         fields = {path: [row.get(_name(path)) for row in rows] for path in self.wanted.fields}
         if self.wanted.json:
             valid = records.values.is_valid().to_pylist()
-            lines = [orjson.dumps(row) if there else None for row, there in zip(rows, valid, strict=True)]
+            lines = [
+                orjson.dumps(row) if there else None for row, there in zip(rows, valid, strict=True)
+            ]
             records = records.with_values(pa.array(lines, pa.binary()))
         return Decoded(records, fields).reject({**none, **errors})
 
     def _pairs(self, text: str | None) -> dict[str, str]:
         """The pairs; none for a tombstone."""
         pairs = _PAIR.findall(text or "")
-        return {key.lower() if self.lower else key: _ESCAPED.sub(r"\1", quoted) or bare for key, quoted, bare in pairs}
+        return {
+            key.lower() if self.lower else key: _ESCAPED.sub(r"\1", quoted) or bare
+            for key, quoted, bare in pairs
+        }
 
 
 def _name(path: Path) -> str:

@@ -6,7 +6,12 @@ import sys
 from datetime import UTC, datetime
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_LOUD = {"kopf": logging.WARNING, "kubernetes": logging.WARNING, "urllib3": logging.ERROR, "asyncio": logging.WARNING}
+_LOUD = {
+    "kopf": logging.WARNING,
+    "kubernetes": logging.WARNING,
+    "urllib3": logging.ERROR,
+    "asyncio": logging.WARNING,
+}
 """Libraries, and from what level on they have something to say to whoever runs this."""
 
 
@@ -54,4 +59,8 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    return {name: value for name, value in vars(record).items() if name not in _KNOWN and not name.startswith("k8s_")}
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if name not in _KNOWN and not name.startswith("k8s_")
+    }

@@ -1,8 +1,9 @@
 """Runs an operator: ``landfall-operator``, or ``python -m landfall_operator``.
 
-Everything is put together here and nothing is decided: the stock is filled by kopf (``watch``), passes over groups
-(``reconcile``) are run when it is time (``rounds``), and all of that only while this operator holds the lease. When it
-ends, by a signal or by a fault, the process ends: whoever has the lease next goes on where it stopped.
+Everything is put together here and nothing is decided: the stock is filled by kopf (``watch``),
+passes over groups (``reconcile``) are run when it is time (``rounds``), and all of that only while
+this operator holds the lease. When it ends, by a signal or by a fault, the process ends: whoever
+has the lease next goes on where it stopped.
 """
 
 import asyncio
@@ -41,7 +42,9 @@ from landfall_operator.settings import Settings, read
 log = logging.getLogger("landfall_operator")
 
 STUCK = 120.0
-"""Seconds without a pass over some group, or without a look at the lease, that make an operator dead."""
+"""Seconds without a pass over some group, or without a look at the lease, that make an operator
+dead.
+"""
 SWEEP = 600.0
 """Seconds between two lists of everything."""
 LEASE_ANSWER = 3.0
@@ -91,10 +94,19 @@ class Operator:
         self._lease = Lease(hasty, (settings.namespace, settings.lease), settings.holder, now)
         check = self._lease.check
         self._kube = Kube(connection(), metrics, connections=settings.threads, before_write=check)
-        drivers, pool = HttpDrivers(self._session, metrics, check), ThreadPoolExecutor(settings.threads)
-        executor = ActionExecutor(self._kube, self._cache, drivers, Events(self._kube, metrics, now), pool)
+        drivers, pool = (
+            HttpDrivers(self._session, metrics, check),
+            ThreadPoolExecutor(settings.threads),
+        )
+        executor = ActionExecutor(
+            self._kube, self._cache, drivers, Events(self._kube, metrics, now), pool
+        )
         reconciler = Reconciler(
-            self._cache, drivers, executor, metrics, ReconcilerSettings(settings.context, now, settings.interval)
+            self._cache,
+            drivers,
+            executor,
+            metrics,
+            ReconcilerSettings(settings.context, now, settings.interval),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
         self._watching = asyncio.Event()
@@ -107,9 +119,17 @@ class Operator:
             Refused: a right is missing.
         """
         settings = self._settings
-        log.info("starting", extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"})
-        shown = await http.serve(self._metrics.registry, self._healthy, self._ready, settings.host, settings.port)
-        log.info("serving", extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in shown.addresses)})
+        log.info(
+            "starting",
+            extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"},
+        )
+        shown = await http.serve(
+            self._metrics.registry, self._healthy, self._ready, settings.host, settings.port
+        )
+        log.info(
+            "serving",
+            extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in shown.addresses)},
+        )
         try:
             await _first(_signal(), self._lead())
         finally:
@@ -162,14 +182,18 @@ class Operator:
         while True:
             await asyncio.sleep(SWEEP)
             try:
-                missed = await asyncio.to_thread(watcher.sweep, self._kube, self._cache, self._settings.namespaces)
+                missed = await asyncio.to_thread(
+                    watcher.sweep, self._kube, self._cache, self._settings.namespaces
+                )
                 for key in missed:
                     self._queue.wake(key)
             except LandfallError as error:
                 log.warning("list of everything failed: %s", error)
 
     def _standing(self) -> OperatorSnapshot:
-        return OperatorSnapshot(leads=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest)
+        return OperatorSnapshot(
+            leads=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest
+        )
 
     def _healthy(self) -> tuple[bool, str]:
         looked = time.monotonic() - self._lease.looked

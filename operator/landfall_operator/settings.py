@@ -57,7 +57,9 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     namespace = told.own_namespace
     pod = environment.get("POD_NAME")
     return Settings(
-        namespaces=tuple(sorted(set(told.namespace or _words(environment.get("LANDFALL_NAMESPACES", ""))))),
+        namespaces=tuple(
+            sorted(set(told.namespace or _words(environment.get("LANDFALL_NAMESPACES", ""))))
+        ),
         namespace=namespace,
         lease=told.lease,
         holder=pod or f"{socket.gethostname()}-{uuid4().hex[:8]}",
@@ -95,9 +97,16 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
     own = environment.get("POD_NAMESPACE") or _own_namespace()
     parser.add_argument(
-        "--own-namespace", default=own, metavar="NAME", help=f"where the lease is [POD_NAMESPACE; {own}]"
+        "--own-namespace",
+        default=own,
+        metavar="NAME",
+        help=f"where the lease is [POD_NAMESPACE; {own}]",
     )
-    add("--image", f"landfall-spark:{__version__}", "of drivers and executors whose group names none")
+    add(
+        "--image",
+        f"landfall-spark:{__version__}",
+        "of drivers and executors whose group names none",
+    )
     add("--image-pull-policy", "IfNotPresent", "of those, where a group says nothing")
     add("--image-pull-secrets", "", "names of Secrets, with commas; added to every pod")
     add(
@@ -109,8 +118,18 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--http-host", "", "where to serve /metrics, /healthz and /readyz; everywhere if empty")
     add("--http-port", "8080", "port of these", type=int)
     add("--log-format", "json", "text or json", choices=("text", "json"))
-    add("--log-level", "INFO", "DEBUG, INFO, WARNING or ERROR", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
-    add("--interval", "15", "seconds between two looks at a group when nothing happens; at most 15", type=_interval)
+    add(
+        "--log-level",
+        "INFO",
+        "DEBUG, INFO, WARNING or ERROR",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+    )
+    add(
+        "--interval",
+        "15",
+        "seconds between two looks at a group when nothing happens; at most 15",
+        type=_interval,
+    )
     add("--threads", "16", "requests to the API server at the same time", type=int)
     return parser
 

@@ -1,8 +1,9 @@
 """The time, for those that wait by it: dated like the wall clock, but passing as the monotonic clock does.
 
-Somebody sets a wall clock right, by an hour perhaps. What measures waiting by it then lands nothing for an hour, or believes
-that a driver did nothing for one. Here an hour's jump is followed slowly, as `adjtime(3)` does it, so that every interval is
-right to a tenth and times of different machines agree again after a while.
+Somebody sets a wall clock right, by an hour perhaps. What measures waiting by it then lands nothing
+for an hour, or believes that a driver did nothing for one. Here an hour's jump is followed slowly,
+as `adjtime(3)` does it, so that every interval is right to a tenth and times of different machines
+agree again after a while.
 """
 
 import time
@@ -11,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 
 LEAN = 0.1
-"""By how much of the time that passes the clock may lean towards the wall clock; below 1, so that it never goes back."""
+"""By how much of the time that passes the clock may lean towards the wall clock; below 1, so that
+it never goes back.
+"""
 
 
 def wall_clock() -> datetime:
@@ -23,7 +26,9 @@ class SteadyClock:
     """Tells the time; from any thread."""
 
     def __init__(
-        self, wall: Callable[[], datetime] = wall_clock, monotonic: Callable[[], float] = time.monotonic
+        self,
+        wall: Callable[[], datetime] = wall_clock,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with the time on the wall; ``monotonic`` counts seconds."""
         self._wall, self._monotonic = wall, monotonic

@@ -4,7 +4,8 @@
 ``Fenced``   somebody else writes this ledger now: stop, touch nothing more.
 ``Stalled``  a person is needed; ``reason`` says for what, and is what a status or an alert shows.
 
-A record that cannot be decoded, routed or encoded is not an error but data: see ``landfall.pipeline.records.BadRows``.
+A record that cannot be decoded, routed or encoded is not an error but data: see
+``landfall.pipeline.records.BadRows``.
 """
 
 from enum import StrEnum
@@ -62,8 +63,8 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
 def cause(error: LandfallError, otherwise: str) -> str:
     """One word for what failed: a person's ``Reason``, an outage of the store or the source, or what was being done.
 
-    Whoever takes a bad generation back must know an outage, which the one before would meet as well: those begin with
-    ``Store`` and ``Source``.
+    Whoever takes a bad generation back must know an outage, which the one before would meet as
+    well: those begin with ``Store`` and ``Source``.
     """
     match error:
         case Stalled():

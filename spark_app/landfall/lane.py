@@ -1,10 +1,12 @@
 """Reading a lane's ledger from the store, and appending to it.
 
-Guarantee: of everybody who ever appends to a lane, exactly one record wins each slot, and a driver learns for certain
-whether it was its own. ``create`` may answer "taken" for our own bytes (a lost answer and a retry) or not answer at all;
-so on "taken" the slot is read and compared, and on no answer the same bytes are tried again, for ever: a driver that does
-not know whether its COMMIT happened must neither plan on nor give its uploads up. The bytes hold the writer's random name
-and the chain's hash, so no two drivers can write equal ones.
+Guarantee: of everybody who ever appends to a lane, exactly one record wins each slot, and a driver
+    learns for certain
+whether it was its own. ``create`` may answer "taken" for our own bytes (a lost answer and a retry)
+or not answer at all; so on "taken" the slot is read and compared, and on no answer the same bytes
+are tried again, for ever: a driver that does not know whether its COMMIT happened must neither plan
+on nor give its uploads up. The bytes hold the writer's random name and the chain's hash, so no two
+drivers can write equal ones.
 """
 
 import json
@@ -119,7 +121,9 @@ class OpenRequest:
 class LaneWriter:
     """The right to append to a lane, for as long as nobody else opens it."""
 
-    def __init__(self, lane: Lane, state: State, writer: str, clock: Clock, on_retry: OnRetry) -> None:
+    def __init__(
+        self, lane: Lane, state: State, writer: str, clock: Clock, on_retry: OnRetry
+    ) -> None:
         """Use ``LaneWriter.open``: only an OPEN gives the right to append."""
         self._lane, self._writer, self._clock, self._on_retry = lane, writer, clock, on_retry
         self.state = state
@@ -144,7 +148,8 @@ class LaneWriter:
             lane: to take.
             opener: who takes it.
             clock: for the records' times.
-            on_retry: told whenever the store could not answer and the same bytes are about to be tried again.
+            on_retry: told whenever the store could not answer and the same bytes are about to be
+                tried again.
             state: of the lane, as far as it is known already.
 
         Raises:
@@ -155,7 +160,9 @@ class LaneWriter:
             if opened := cls.open_after(lane, state, opener, clock, on_retry):
                 return opened
             state = lane.follow(state)
-        raise ledger.ledger_error(state.seq + 1, f"lost to others {OPENING_TRIES} times while opening")
+        raise ledger.ledger_error(
+            state.seq + 1, f"lost to others {OPENING_TRIES} times while opening"
+        )
 
     @classmethod
     def open_after(
@@ -163,7 +170,12 @@ class LaneWriter:
     ) -> "LaneWriter | None":
         """The same, if ``state`` is the lane's last; None if somebody else has written since, and nothing happened."""
         header = Header(
-            state.seq + 1, state.tip, state.epoch + 1, opener.writer, clock().isoformat(), state.applied_through
+            state.seq + 1,
+            state.tip,
+            state.epoch + 1,
+            opener.writer,
+            clock().isoformat(),
+            state.applied_through,
         )
         record = ledger.Open(
             header=header,
@@ -185,7 +197,9 @@ class LaneWriter:
             Fenced: somebody else opened the lane; nothing was written.
             Stalled: the record does not follow from the state; nothing was written.
         """
-        header = ledger.next_header(self.state, self._writer, self._clock().isoformat(), applied_through)
+        header = ledger.next_header(
+            self.state, self._writer, self._clock().isoformat(), applied_through
+        )
         self.state = _append(self._lane, self.state, make(header), self._on_retry)
         return self.state
 
@@ -202,8 +216,8 @@ class LaneWriter:
     def newer_owner(self, read: Read) -> str:
         """Who has opened the lane since, by what ``read`` finds in the slot after our last; empty if nobody. From any thread.
 
-        Of our own record, whose answer may be under way or lost, the bytes tell that it is ours; what is no OPEN is left for
-        the next append to find.
+        Of our own record, whose answer may be under way or lost, the bytes tell that it is ours;
+        what is no OPEN is left for the next append to find.
 
         Raises:
             Retry: the store cannot answer.
@@ -229,14 +243,21 @@ class LaneWriter:
         if slots.create(key, body) is Created.TAKEN and slots.read(key) != body:
             return  # a driver that died here stored another state; the next snapshot has another slot
         digest = ledger.digest(body)
-        self.append(lambda header: ledger.Snapshot(header=header, key=key, sha256=digest), applied_through)
-        slots.overwrite(object_names.head_key(self._lane.group, self._lane.name), json.dumps({"seq": seq}).encode())
+        self.append(
+            lambda header: ledger.Snapshot(header=header, key=key, sha256=digest), applied_through
+        )
+        slots.overwrite(
+            object_names.head_key(self._lane.group, self._lane.name),
+            json.dumps({"seq": seq}).encode(),
+        )
 
 
 def _append(lane: Lane, state: State, record: Record, on_retry: OnRetry) -> State:
     body = ledger.encode(record)
     after = ledger.fold(state, body)
-    for attempt in stamina.retry_context(on=Retry, attempts=None, timeout=None, wait_initial=0.2, wait_max=15):
+    for attempt in stamina.retry_context(
+        on=Retry, attempts=None, timeout=None, wait_initial=0.2, wait_max=15
+    ):
         with attempt:
             try:
                 _win(lane, after.seq, body)
@@ -277,7 +298,10 @@ def claim_output_root(slots: Slots, owner: str) -> None:
         return
     there = slots.read(key)
     if there != body:
-        raise Stalled(Reason.OUTPUT_OCCUPIED, f"{key} says the output root belongs to {_owner(there)}, not to {owner}")
+        raise Stalled(
+            Reason.OUTPUT_OCCUPIED,
+            f"{key} says the output root belongs to {_owner(there)}, not to {owner}",
+        )
 
 
 def _owner(claimed: bytes | None) -> str:

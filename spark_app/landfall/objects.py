@@ -1,12 +1,14 @@
 """Uploads and objects as values, and what proves that an object is the one that an upload makes. Pure.
 
-The ledger names objects by these values and every store speaks in them, so they belong to neither: what decides by them
-(``landfall.ledger``, ``landfall.checks``) imports no store.
+The ledger names objects by these values and every store speaks in them, so they belong to neither:
+what decides by them (``landfall.ledger``, ``landfall.checks``) imports no store.
 
-A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call is a success on AWS and
-"no such upload" on MinIO; a success status may carry an error in its body; and versitygw answers success, with the ETag one
-expects, for an upload that was aborted, if only *some* object stands at the key. Only the object itself proves that it is
-ours: the token ``begin`` wrote into it, its size, and its ETag where that is the MD5 of the parts' MD5s.
+A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call
+is a success on AWS and "no such upload" on MinIO; a success status may carry an error in its body;
+and versitygw answers success, with the ETag one expects, for an upload that was aborted, if only
+*some* object stands at the key. Only the object itself proves that it is
+ours: the token ``begin`` wrote into it, its size, and its ETag where that is the MD5 of the parts'
+    MD5s.
 """
 
 import hashlib
@@ -41,7 +43,8 @@ class Upload:
         key: of the object, relative to the store's root.
         upload_id: the store's name of the upload.
         parts: in order; part numbers count from 1.
-        token: written into the object's metadata at ``begin``; proves which upload an object came from.
+        token: written into the object's metadata at ``begin``; proves which upload an object came
+            from.
     """
 
     key: str
@@ -102,7 +105,8 @@ def settle(upload: Upload, found: ObjectStat | None, *, is_open: bool) -> None:
 
     Args:
         upload: the decided upload.
-        found: what stands at its key, looked up *after* ``is_open``: so an object completed in between is seen.
+        found: what stands at its key, looked up *after* ``is_open``: so an object completed in
+            between is seen.
         is_open: the upload is still open and has every recorded part.
 
     Raises:

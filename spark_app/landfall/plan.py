@@ -1,14 +1,16 @@
 """Deciding which offset ranges to land next. Pure: no I/O, no clock, no randomness, no logging.
 
-A topic partition is *due* when what is unlanded of it is estimated to make ``maxBytes`` of objects, or when its oldest
-record has waited for ``maxAge``, less a share that is always the same for this topic partition, so that work does not come
-in bursts. Due backlogs are cut into slices of about ``maxBytes``, and the slices are packed into bins, one task each.
+A topic partition is *due* when what is unlanded of it is estimated to make ``maxBytes`` of objects,
+or when its oldest record has waited for ``maxAge``, less a share that is always the same for this
+topic partition, so that work does not come in bursts. Due backlogs are cut into slices of about
+``maxBytes``, and the slices are packed into bins, one task each.
 
-When a round cannot hold all that is due, one half of it goes to whoever is most pressed, so that nobody starves, and the
-other half to the smallest backlogs, so that a huge one makes nobody else late. The same question always has the same answer.
+When a round cannot hold all that is due, one half of it goes to whoever is most pressed, so that
+nobody starves, and the other half to the smallest backlogs, so that a huge one makes nobody else
+late. The same question always has the same answer.
 
-What a round may read is known (``Backlog``); what it will cost is guessed from rounds before (``Sizes``). Only the shape of
-the work hangs on the guess, never what is landed.
+What a round may read is known (``Backlog``); what it will cost is guessed from rounds before
+(``Sizes``). Only the shape of the work hangs on the guess, never what is landed.
 """
 
 import heapq
@@ -25,7 +27,9 @@ from landfall.ledger.task_results import LandedSlice
 STAGGER = 0.2
 """The largest share of ``maxAge`` by which a topic partition is due early."""
 FIRST_OFFSETS = 100_000
-"""Offsets taken of a topic partition that nothing is known about: a wrong guess costs no more than this."""
+"""Offsets taken of a topic partition that nothing is known about: a wrong guess costs no more than
+this.
+"""
 ESTIMATE_TRUST_FACTOR = 10
 """How many times what was landed before an estimate is trusted for."""
 BINS_PER_SLOT = 3
@@ -37,7 +41,9 @@ MOST_SLICE_SECONDS = 300.0
 SLICE_SECONDS = 0.02
 """What a slice costs however short it is: the first fetch, the upload's begin and end."""
 ESTIMATE_WINDOW_OFFSETS = 20_000
-"""Past offsets outweigh new ones up to this many: a full slice is believed at once, a handful of records hardly."""
+"""Past offsets outweigh new ones up to this many: a full slice is believed at once, a handful of
+records hardly.
+"""
 PRIOR_OFFSETS = 1_000
 """What the fall-back is worth, in offsets, when a topic partition is learned for the first time."""
 
@@ -77,7 +83,9 @@ class Policy:
 
     def for_topic(self, topic: str) -> Limits:
         """The limits of the first override whose pattern matches the whole name, else the group's."""
-        return next((limits for pattern, limits in self.overrides if pattern.fullmatch(topic)), self.default)
+        return next(
+            (limits for pattern, limits in self.overrides if pattern.fullmatch(topic)), self.default
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +157,9 @@ def _seen(landed: LandedSlice) -> Estimate:
     usual = _usual_seconds(offsets - landed.invisible, landed.input_bytes)
     seconds = max(landed.cpu_seconds - SLICE_SECONDS, 0.0) if landed.cpu_seconds else usual
     landed_bytes = sum(o.upload.size for o in landed.objects)
-    return Estimate(landed_bytes / offsets, landed.input_bytes / offsets, seconds / offsets, offsets)
+    return Estimate(
+        landed_bytes / offsets, landed.input_bytes / offsets, seconds / offsets, offsets
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,8 @@ class Capacity:
         slots: tasks that can run at once.
         most_bytes: landed bytes a round may hold; a single slice may be more.
         busy: never planned: in a round already, stopped, or waiting before another try.
-        alone: planned in a round of their own, because they failed before and should hold nobody up.
+        alone: planned in a round of their own, because they failed before and should hold nobody
+            up.
     """
 
     slots: int
@@ -206,7 +217,12 @@ def overdue(backlog: Backlog, policy: Policy) -> timedelta:
 
 
 def plan(
-    backlogs: Iterable[Backlog], policy: Policy, sizes: Sizes, capacity: Capacity, *, flush: bool = False
+    backlogs: Iterable[Backlog],
+    policy: Policy,
+    sizes: Sizes,
+    capacity: Capacity,
+    *,
+    flush: bool = False,
 ) -> Round | None:
     """The next round, or None when nothing is due that is not busy. With ``flush`` all that is unlanded is due.
 
@@ -215,7 +231,8 @@ def plan(
     due = [
         b
         for b in backlogs
-        if b.topic_partition not in capacity.busy and (is_due(b, policy, sizes) or (flush and len(b.offsets) > 0))
+        if b.topic_partition not in capacity.busy
+        and (is_due(b, policy, sizes) or (flush and len(b.offsets) > 0))
     ]
     pressed_first = sorted(due, key=lambda b: (-_overdue_by(b, policy), b.topic_partition))
     if not pressed_first:
@@ -254,15 +271,22 @@ def _cut(backlog: Backlog, limits: Limits, sizes: Sizes) -> Iterator[_Piece]:
     )
     for offsets in OffsetRange(start, end).cut(-(-(end - start) // pieces)):
         length = len(offsets)
-        yield _Piece(Slice(tp, offsets), length * estimate.landed_bytes, SLICE_SECONDS + length * estimate.seconds)
+        yield _Piece(
+            Slice(tp, offsets),
+            length * estimate.landed_bytes,
+            SLICE_SECONDS + length * estimate.seconds,
+        )
 
 
 def _chosen(pieces: list[list[_Piece]], capacity: Capacity) -> list[_Piece]:
     """What fits into a round, given each backlog's pieces, the most pressed backlog first.
 
-    Backlogs take turns, a piece each, so that what is chosen of one starts at its checkpoint and has no gap.
+    Backlogs take turns, a piece each, so that what is chosen of one starts at its checkpoint and
+    has no gap.
     """
-    turns = [(turn, place, p) for place, backlog in enumerate(pieces) for turn, p in enumerate(backlog)]
+    turns = [
+        (turn, place, p) for place, backlog in enumerate(pieces) for turn, p in enumerate(backlog)
+    ]
     pressed_first = sorted(turns, key=lambda t: (t[0], t[1]))
     smallest_first = sorted(turns, key=lambda t: (t[0], len(pieces[t[1]]), t[2].seconds, t[1]))
     most_seconds = capacity.slots * MOST_SLICE_SECONDS

@@ -1,8 +1,8 @@
 """Finding decoders, transforms and formats by name, and building all that a group's spec names.
 
-A name is one of ours (``Json``) or the path of anybody's (``package.module:Name``): both are found and built in the same
-way, by ``Name.of(...)``. Modules are imported when they are first named, so nobody pays for what a group does not use.
-Stores are found by URL: see ``landfall.store``.
+A name is one of ours (``Json``) or the path of anybody's (``package.module:Name``): both are found
+and built in the same way, by ``Name.of(...)``. Modules are imported when they are first named, so
+nobody pays for what a group does not use. Stores are found by URL: see ``landfall.store``.
 """
 
 import importlib
@@ -110,11 +110,16 @@ def _found(field: str, what: str, name: str, ours: Mapping[str, str]) -> Any:
     module, colon, attribute = path.partition(":")
     if not colon:
         known = ", ".join(sorted(ours))
-        raise Stalled(Reason.SPEC_INVALID, f"{field}: no {what} {name!r}; there are {known}, or package.module:Name")
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{field}: no {what} {name!r}; there are {known}, or package.module:Name",
+        )
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError, ValueError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{field}: cannot import {what} {path!r}: {error}") from error
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{field}: cannot import {what} {path!r}: {error}"
+        ) from error
 
 
 @contextmanager

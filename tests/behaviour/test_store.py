@@ -60,10 +60,16 @@ def shared_bucket(s3: S3Server) -> Bucket:
 
 
 @pytest.fixture(scope="session")
-def proxied_bucket(shared_bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    """The same by way of chaos' proxy, without a fault: it passes on whatever a store asks and answers."""
+def proxied_bucket(
+    shared_bucket: Bucket, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bucket]:
+    """The same by way of chaos' proxy, without a fault: it passes on whatever a store asks and
+    answers.
+    """
     server = shared_bucket.server
-    proxy = FaultProxy(server.endpoint, "127.0.0.1:0", seed=0, folder=tmp_path_factory.mktemp("proxy"))
+    proxy = FaultProxy(
+        server.endpoint, "127.0.0.1:0", seed=0, folder=tmp_path_factory.mktemp("proxy")
+    )
     yield Bucket(S3Server(proxy.endpoint, server.env), shared_bucket.name)
     assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
 
@@ -75,13 +81,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
             memory = MemoryStore()
             return Place(memory, memory.delete)
         case "file":
-            return Place(FileStore(tmp_path / "root"), lambda key: (tmp_path / "root" / key).unlink())
+            return Place(
+                FileStore(tmp_path / "root"), lambda key: (tmp_path / "root" / key).unlink()
+            )
         case _:
-            bucket: Bucket = request.getfixturevalue("shared_bucket" if request.param == "s3" else "proxied_bucket")
+            bucket: Bucket = request.getfixturevalue(
+                "shared_bucket" if request.param == "s3" else "proxied_bucket"
+            )
             root = f"roots/{uuid4().hex}"
             return Place(
                 s3_store(bucket, root, tmp_path, monkeypatch),
-                lambda key: bucket.server.client.delete_object(Bucket=bucket.name, Key=f"{root}/{key}") and None,
+                lambda key: (
+                    bucket.server.client.delete_object(Bucket=bucket.name, Key=f"{root}/{key}")
+                    and None
+                ),
             )
 
 
@@ -90,14 +103,19 @@ def store(place: Place) -> Store:
     return place.store
 
 
-def s3_store(bucket: Bucket, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> S3Store:
+def s3_store(
+    bucket: Bucket, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> S3Store:
     secret = tmp_path / "secrets" / "s3"
     secret.mkdir(parents=True, exist_ok=True)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         (secret / name).write_text(bucket.server.env[name] + "\n")
     monkeypatch.setenv("LANDFALL_SECRETS", str(secret.parent))
     reached = spec.S3(
-        endpoint=bucket.server.endpoint, path_style=True, credentials_secret_ref=SecretRef(name="s3"), **settings
+        endpoint=bucket.server.endpoint,
+        path_style=True,
+        credentials_secret_ref=SecretRef(name="s3"),
+        **settings,
     )
     return S3Store(bucket.name, root, reached, pauses=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
 
@@ -114,7 +132,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         return list(threads.map(run, calls))
 
 
-# ------------------------------------------------------------------------------------------------------------- slots
+# -------------------------------------------------------------------------------------------- slots
 
 
 def test_a_slot_is_created_once_and_keeps_its_first_body(store: Store) -> None:
@@ -144,7 +162,11 @@ def test_of_sixteen_racing_writers_one_wins_and_its_body_stays(store: Store, rou
 def test_an_absent_slot_reads_as_none(store: Store) -> None:
     store.create("slots/0", b"")
 
-    assert (store.read("slots/1"), store.read("slots"), store.read("slots/0/x")) == (None, None, None)
+    assert (store.read("slots/1"), store.read("slots"), store.read("slots/0/x")) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_an_empty_slot_reads_as_empty(store: Store) -> None:
@@ -160,7 +182,7 @@ def test_a_hint_is_overwritten(store: Store) -> None:
     assert store.read("hints/HEAD") == b"2"
 
 
-# ----------------------------------------------------------------------------------------------------------- listing
+# ------------------------------------------------------------------------------------------ listing
 
 
 def test_odd_keys_come_back_as_they_went_in_and_in_order(store: Store) -> None:
@@ -189,7 +211,10 @@ def test_a_listing_keeps_to_its_prefix_and_starts_after_a_key(store: Store) -> N
     for prefix in ("", "a", "a/", "a/b", "a/ä/", "nothing"):
         for after in ("", "0", "a/", "a/b", "a/b!", "a/dt=2026-11-21", "a/zzz", *keys):
             expected = [key for key in keys if key.startswith(prefix) and key > after]
-            assert [found.key for found in store.list_after(prefix, after)] == expected, (prefix, after)
+            assert [found.key for found in store.list_after(prefix, after)] == expected, (
+                prefix,
+                after,
+            )
 
 
 def test_a_listing_tells_sizes_and_nothing_else_of_slots(store: Store) -> None:
@@ -219,7 +244,7 @@ def test_a_folder_is_no_object(store: Store) -> None:
         store.open("folder")
 
 
-# ----------------------------------------------------------------------------------------------------------- uploads
+# ------------------------------------------------------------------------------------------ uploads
 
 
 def test_an_upload_is_invisible_until_it_is_completed(store: Store) -> None:
@@ -240,7 +265,11 @@ def test_parts_join_in_order_whatever_order_they_came_in(store: Store) -> None:
     with ThreadPoolExecutor(4) as threads:
         numbered = [(4, bodies[3]), (2, bodies[1]), (1, bodies[0]), (3, bodies[2])]
         parts = dict(
-            zip((4, 2, 1, 3), threads.map(lambda p: store.put_part("data/1", upload_id, *p), numbered), strict=True)
+            zip(
+                (4, 2, 1, 3),
+                threads.map(lambda p: store.put_part("data/1", upload_id, *p), numbered),
+                strict=True,
+            )
         )
     upload = Upload("data/1", upload_id, tuple(parts[n] for n in range(1, 5)), "token-1")
 
@@ -250,7 +279,9 @@ def test_parts_join_in_order_whatever_order_they_came_in(store: Store) -> None:
 
 
 def test_a_big_part_is_read_back_in_pieces(store: Store) -> None:
-    body = b"".join(hashlib.sha256(bytes([n, m])).digest() * 512 for n in range(32) for m in range(64))
+    body = b"".join(
+        hashlib.sha256(bytes([n, m])).digest() * 512 for n in range(32) for m in range(64)
+    )
     store.complete(uploaded(store, "data/big", [body]))
 
     with store.open("data/big") as stream:
@@ -285,7 +316,9 @@ def test_of_four_racing_completions_all_succeed(store: Store, round_: int) -> No
 
     at_once(*[lambda: store.complete(upload)] * 4)
 
-    assert store.stat("data/1") == ObjectStat("data/1", upload.size, multipart_etag(upload.parts), "token-1")
+    assert store.stat("data/1") == ObjectStat(
+        "data/1", upload.size, multipart_etag(upload.parts), "token-1"
+    )
     assert list(store.open_uploads("")) == []
 
 
@@ -370,7 +403,9 @@ def test_a_strangers_object_in_place_of_a_lost_one_stalls(store: Store) -> None:
 def test_the_same_token_with_other_bytes_is_another_object(store: Store) -> None:
     upload = uploaded(store, "data/1", [b"body"])
     store.complete(upload)
-    changed = replace(upload, upload_id=uploaded(store, "other").upload_id, parts=(Part("0" * 32, 4),))
+    changed = replace(
+        upload, upload_id=uploaded(store, "other").upload_id, parts=(Part("0" * 32, 4),)
+    )
 
     with pytest.raises(Stalled, match="another object is there"):
         store.complete(changed)
@@ -382,7 +417,9 @@ def test_open_uploads_are_listed_by_prefix_with_their_age(store: Store) -> None:
 
     listed = list(store.open_uploads("data/"))
 
-    assert [(upload.key, upload.upload_id) for upload in listed] == [(k, ids[k]) for k in ("data/a", "data/b")]
+    assert [(upload.key, upload.upload_id) for upload in listed] == [
+        (k, ids[k]) for k in ("data/a", "data/b")
+    ]
     assert all(abs(upload.begun - began) < timedelta(minutes=1) for upload in listed)
 
 
@@ -401,7 +438,7 @@ def test_an_absent_object_cannot_be_opened(store: Store) -> None:
         store.open("data/1")
 
 
-# ------------------------------------------------------------------------------------------------------------- roots
+# -------------------------------------------------------------------------------------------- roots
 
 
 @pytest.fixture
@@ -413,13 +450,19 @@ def test_a_bucket_can_be_a_root_as_a_whole(whole_bucket: S3Store, bucket: Bucket
     whole_bucket.create("slots/0", b"x")
     whole_bucket.complete(uploaded(whole_bucket, "data/1"))
 
-    assert bucket.keys() == [found.key for found in whole_bucket.list_after("")] == ["data/1", "slots/0"]
+    assert (
+        bucket.keys()
+        == [found.key for found in whole_bucket.list_after("")]
+        == ["data/1", "slots/0"]
+    )
 
 
 def test_every_store_passes_the_probe(store: Store) -> None:
     probe(store)
 
-    assert {found.key.split("/")[:2] == ["_landfall", "_probe"] for found in store.list_after("")} == {True}
+    assert {
+        found.key.split("/")[:2] == ["_landfall", "_probe"] for found in store.list_after("")
+    } == {True}
     assert list(store.open_uploads("")) == []
 
 

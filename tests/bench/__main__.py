@@ -1,8 +1,10 @@
-"""``make bench``: how fast the sink is, what it needs, and how far that is from what its parts cost alone.
+"""``make bench``: how fast the sink is, what it needs, and how far that is from what its parts cost
+alone.
 
-Real Kafka, real S3, real Spark: ranges of whole Kafka partitions are landed by ``land_bin`` in Spark tasks on a warm local
-session, parts uploaded and not completed. CPU-seconds are user and system time of our whole process tree (driver, JVM,
-Python workers); the broker and the S3 server are left out. Wall times say little: all share the machine.
+Real Kafka, real S3, real Spark: ranges of whole Kafka partitions are landed by ``land_bin`` in
+Spark tasks on a warm local session, parts uploaded and not completed. CPU-seconds are user and
+system time of our whole process tree (driver, JVM, Python workers); the broker and the S3 server
+are left out. Wall times say little: all share the machine.
 """
 
 import argparse
@@ -37,7 +39,10 @@ from tests.support.s3 import Bucket, S3Server
 
 WARM_UP_RECORDS = 20_000
 
-JSON = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "route": {"pattern": "dt={date}/hr={hour}"}}
+JSON = {
+    "decode": {"format": "Json", "timestamp": {"field": "ts"}},
+    "route": {"pattern": "dt={date}/hr={hour}"},
+}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "SequenceFile, verbatim": ("gzip", {"output": {"format": "SequenceFile"}}),
     "JSON by hour, gzip": ("gzip", {**JSON, "output": {"format": "Json", "codec": "Gzip"}}),
@@ -84,12 +89,20 @@ class Bench:
     def group(self, **spec: Any) -> ConsumerGroup:
         output = {
             "url": f"{self.bucket.url}/bench",
-            "s3": {"endpoint": self.bucket.server.endpoint, "pathStyle": True, "region": "us-east-1"},
+            "s3": {
+                "endpoint": self.bucket.server.endpoint,
+                "pathStyle": True,
+                "region": "us-east-1",
+            },
             **spec.pop("output", {}),
         }
         kafka = {"bootstrapServers": self.broker.bootstrap, "topicPattern": ".*"}
         document = {"source": {"kafka": kafka}, "output": output, **spec}
-        head = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "bench"}}
+        head = {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "bench"},
+        }
         return parse_group({**head, "spec": document})
 
     def land(
@@ -97,7 +110,9 @@ class Bench:
     ) -> list[SliceResult]:
         """Land the first ``records`` of each Kafka partition, all of them when None."""
         each = min(records or load.records, load.records // PARTITIONS)
-        bins = [(Slice(TopicPartition(load.topic, p), OffsetRange(0, each)),) for p in range(PARTITIONS)]
+        bins = [
+            (Slice(TopicPartition(load.topic, p), OffsetRange(0, each)),) for p in range(PARTITIONS)
+        ]
         return runner.run(Batch(group, uuid4().hex), bins)
 
     def give_up(self, group: ConsumerGroup, results: list[SliceResult]) -> None:
@@ -147,7 +162,9 @@ def servers(state: Path) -> Iterator[Bench]:
         os.environ.update(gateway.env)
         keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         bucket = S3Server(gateway.address, keys).create_bucket()
-        yield Bench(Broker(broker.address), bucket, tuple(pid for pid in (broker.pid, gateway.pid) if pid))
+        yield Bench(
+            Broker(broker.address), bucket, tuple(pid for pid in (broker.pid, gateway.pid) if pid)
+        )
     finally:
         kafka.down()
         s3.down()
@@ -155,9 +172,15 @@ def servers(state: Path) -> Iterator[Bench]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="measured runs of each case; the median counts")
-    parser.add_argument("--case", action="append", choices=list(CASES), help="only this one (may be given again)")
-    parser.add_argument("--topic", action="append", choices=[load.topic for load in LOADS], help="only this one")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="measured runs of each case; the median counts"
+    )
+    parser.add_argument(
+        "--case", action="append", choices=list(CASES), help="only this one (may be given again)"
+    )
+    parser.add_argument(
+        "--topic", action="append", choices=[load.topic for load in LOADS], help="only this one"
+    )
     parser.add_argument("--no-memory", action="store_true", help="leave the memory bench out")
     options = parser.parse_args()
     console = Console(width=150)
@@ -171,7 +194,9 @@ def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None
     context = spark_context(bench.group(), "local[2]")
     runner = SparkRunner(context)
     started = meter.usage(bench.server_pids) - before
-    console.print(f"session started in {time.monotonic() - begun:.1f} s wall, {started.total:.1f} CPU-s")
+    console.print(
+        f"session started in {time.monotonic() - begun:.1f} s wall, {started.total:.1f} CPU-s"
+    )
     runs: list[Run] = []
     found: dict[str, floors.Floor] = {}
     for load in [load for load in LOADS if not options.topic or load.topic in options.topic]:
@@ -210,7 +235,10 @@ def _floors(found: dict[str, floors.Floor]) -> Table:
     )
     table = Table(*names, title="floors, input MB per CPU-second")
     for topic, floor in found.items():
-        compress = [f"{floor.compress[codec]:.0f} (ratio {floor.ratio[codec]:.2f})" for codec in ("gzip", "zstd")]
+        compress = [
+            f"{floor.compress[codec]:.0f} (ratio {floor.ratio[codec]:.2f})"
+            for codec in ("gzip", "zstd")
+        ]
         sinks = [f"{floor.sink(codec):.0f}" for codec in ("gzip", "zstd")]
         table.add_row(topic, f"{floor.consume:.0f}", *compress, f"{floor.upload:.0f}", *sinks)
     return table
@@ -223,7 +251,10 @@ def _table(runs: list[Run], found: dict[str, floors.Floor]) -> Table:
     )  # fmt: skip
     table = Table(*names, title="medians")
     for topic, case in dict.fromkeys((run.topic, run.case) for run in runs):
-        same = sorted((r for r in runs if (r.topic, r.case) == (topic, case)), key=lambda r: r.mb_per_cpu_second)
+        same = sorted(
+            (r for r in runs if (r.topic, r.case) == (topic, case)),
+            key=lambda r: r.mb_per_cpu_second,
+        )
         speeds, run = [r.mb_per_cpu_second for r in same], same[len(same) // 2]
         table.add_row(
             topic,

@@ -2,8 +2,9 @@
 
     .venv/bin/python tests/bench/bench_formats.py [--megabytes 50]
 
-Payloads are JSON of 250 B and 1 kB whose text is random slices of 24 MB of words, so that repeats are rarer than any
-compressor's window: honest for all of them. CPU is the median of three; the floor is the compressor alone on the same bytes.
+Payloads are JSON of 250 B and 1 kB whose text is random slices of 24 MB of words, so that repeats
+are rarer than any compressor's window: honest for all of them. CPU is the median of three; the
+floor is the compressor alone on the same bytes.
 """
 
 import argparse
@@ -62,7 +63,9 @@ def payloads(size: int, megabytes: int) -> list[bytes]:
 def blocks(values: list[bytes], block_bytes: int) -> list[Block]:
     """The payloads as records with keys, timestamps and no headers, in blocks of about this size."""
     rows = max(1, block_bytes // len(values[0]))
-    return [Block(records(start, values[start : start + rows])) for start in range(0, len(values), rows)]
+    return [
+        Block(records(start, values[start : start + rows])) for start in range(0, len(values), rows)
+    ]
 
 
 def records(start: int, values: list[bytes]) -> Records:
@@ -70,7 +73,9 @@ def records(start: int, values: list[bytes]) -> Records:
     keys = pa.array([b"%08d" % (offset % 1_000_000) for offset in offsets.tolist()], pa.binary())
     headers = pa.array([[]] * len(values), HEADERS)
     payload = pa.array(values, pa.binary())
-    return of_columns(CLICKS, offsets, payload, timestamps=START + offsets, keys=keys, headers=headers)
+    return of_columns(
+        CLICKS, offsets, payload, timestamps=START + offsets, keys=keys, headers=headers
+    )
 
 
 def encoded(of: Format, pieces: list[Block]) -> int:
@@ -129,7 +134,9 @@ def main(megabytes: int) -> None:
         print(f"{name:36} {grown:10} B {claimed:10} B", flush=True)
     for size in (250, 1000):
         values = payloads(size, megabytes)
-        print(f"\n{size} B, {len(values):,} records {'':12} {'krec/CPU-s':>12} {'MB/CPU-s':>9} {'ratio':>6}")
+        print(
+            f"\n{size} B, {len(values):,} records {'':12} {'krec/CPU-s':>12} {'MB/CPU-s':>9} {'ratio':>6}"
+        )
         report("(floor: ISA-L -2 alone)", values, partial(floor, values))
         for name, of in FORMATS.items():
             report(name, values, partial(encoded, of, blocks(values, of.block_bytes)))
@@ -138,11 +145,17 @@ def main(megabytes: int) -> None:
 def report(name: str, values: list[bytes], task: Callable[[], int]) -> None:
     seconds, written = cpu_seconds(task)
     total = sum(map(len, values))
-    rate = f"{len(values) / seconds / 1e3:12.0f} {total / seconds / 1e6:9.0f} {total / written:6.2f}"
+    rate = (
+        f"{len(values) / seconds / 1e3:12.0f} {total / seconds / 1e6:9.0f} {total / written:6.2f}"
+    )
     print(f"{name:36} {rate}", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabytes", type=int, default=50, help="payload of each size (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--megabytes", type=int, default=50, help="payload of each size (default: %(default)s)"
+    )
     main(parser.parse_args(sys.argv[1:]).megabytes)

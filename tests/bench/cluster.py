@@ -1,7 +1,8 @@
-"""How long things take on a real node, seen from outside: ``python -m tests.bench.cluster``, which ``make e2e`` ends with.
+"""How long things take on a real node, seen from outside: ``python -m tests.bench.cluster``, which
+``make e2e`` ends with.
 
-Each is repeated and the median told, with all values beside it. The machine should have nothing else to do: starting Spark
-is nearly all there is to most of them, and that is processor time.
+Each is repeated and the median told, with all values beside it. The machine should have nothing
+else to do: starting Spark is nearly all there is to most of them, and that is processor time.
 """
 
 import os
@@ -29,7 +30,9 @@ def main() -> None:
     place = Place(STATE / "times")
     try:
         stack = Stack.at(place)
-        os.environ.update({name: value for name, value in stack.s3.env.items() if name.startswith("AWS_")})
+        os.environ.update(
+            {name: value for name, value in stack.s3.env.items() if name.startswith("AWS_")}
+        )
         for what, seconds in _rows(stack):
             each = ", ".join(f"{s:.1f}" for s in sorted(seconds))
             print(f"{what:45} {median(seconds):6.1f} s   ({each})", flush=True)
@@ -44,7 +47,10 @@ def _rows(stack: Stack) -> Iterator[Row]:
         group.apply()
         group.wait_for_commit()
         with events_arriving(group.scene, topic):
-            yield "executor killed to next commit", [_killed(group, "executor") for _ in range(RUNS)]
+            yield (
+                "executor killed to next commit",
+                [_killed(group, "executor") for _ in range(RUNS)],
+            )
             yield "driver killed to next commit", [_killed(group, "driver") for _ in range(RUNS)]
             yield from _hand_overs(group)
             yield from _outages(stack, group)
@@ -53,7 +59,10 @@ def _rows(stack: Stack) -> Iterator[Row]:
 def _first_commit(stack: Stack) -> float:
     with stack.group() as group:
         group.topic()
-        return _seconds(group.apply, lambda: group.wait(lambda: group.ledger().totals.commits, "the first commit"))
+        return _seconds(
+            group.apply,
+            lambda: group.wait(lambda: group.ledger().totals.commits, "the first commit"),
+        )
 
 
 def _killed(group: Operated, role: str) -> float:
@@ -74,7 +83,10 @@ def _hand_overs(group: Operated) -> Iterator[Row]:
         taken.append(
             _seconds(
                 lambda: group.change(generation=generation),  # noqa: B023
-                lambda: group.wait(lambda: group.ledger().generation == generation, "it opens the ledger"),  # noqa: B023
+                lambda: group.wait(
+                    lambda: group.ledger().generation == generation,  # noqa: B023
+                    "it opens the ledger",
+                ),
             )
         )
         group.wait_for_commit()

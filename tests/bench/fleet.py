@@ -1,8 +1,11 @@
-"""``python -m tests.bench.fleet``: what an operator with many idle groups needs, and how long it takes to get them going.
+"""``python -m tests.bench.fleet``: what an operator with many idle groups needs, and how long it
+takes
+to get them going.
 
-A real API server with its controllers, a real operator as a process with no more rights than its own, a played kubelet
-with played drivers, on one machine: so the times are those of everything together, the operator's own CPU seconds and
-resident memory are its alone. Idle groups are asked every 15 s by the operator, as they are in a cluster.
+A real API server with its controllers, a real operator as a process with no more rights than its
+own, a played kubelet with played drivers, on one machine: so the times are those of everything
+together, the operator's own CPU seconds and resident memory are its alone. Idle groups are asked
+every 15 s by the operator, as they are in a cluster.
 """
 
 import argparse
@@ -38,12 +41,22 @@ class Fleet:
         self.groups = groups
         self.number = number
         self._console = console
-        self._table = Table("", "wall s", "operator's CPU s", "operator's memory MB", "its requests to the API server")
+        self._table = Table(
+            "",
+            "wall s",
+            "operator's CPU s",
+            "operator's memory MB",
+            "its requests to the API server",
+        )
 
     def create(self) -> None:
         """As fast as eight who apply can."""
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda n: self.groups.create(document(f"group-{n:04}")), range(self.number)))
+            list(
+                pool.map(
+                    lambda n: self.groups.create(document(f"group-{n:04}")), range(self.number)
+                )
+            )
 
     def phases(self) -> list[str]:
         """Of all groups."""
@@ -52,7 +65,10 @@ class Fleet:
     def all_settled(self) -> bool:
         """Whether every group lands and nothing is under way."""
         stages = [
-            (group.get("status", {}).get("phase"), group.get("status", {}).get("rollout", {}).get("stage"))
+            (
+                group.get("status", {}).get("phase"),
+                group.get("status", {}).get("rollout", {}).get("stage"),
+            )
             for group in self.groups.list()
         ]
         return stages == [("Running", "Settled")] * self.number
@@ -65,7 +81,13 @@ class Fleet:
         after, wall = process.cpu_times(), time.monotonic() - begun
         cpu = after.user + after.system - before.user - before.system
         memory = process.memory_info().rss / MB
-        row = (told, f"{wall:.0f}", f"{cpu:.1f}", f"{memory:.0f}", f"{operator.asked() - asked:.0f}")
+        row = (
+            told,
+            f"{wall:.0f}",
+            f"{cpu:.1f}",
+            f"{memory:.0f}",
+            f"{operator.asked() - asked:.0f}",
+        )
         self._console.print(*row, sep="  ")
         self._table.add_row(*row)
 
@@ -77,7 +99,9 @@ class Fleet:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet", description=__doc__)
     parser.add_argument("--groups", type=int, default=200)
-    parser.add_argument("--idle", type=float, default=180.0, help="seconds that the idle groups are watched")
+    parser.add_argument(
+        "--idle", type=float, default=180.0, help="seconds that the idle groups are watched"
+    )
     options = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # two sockets a driver
@@ -101,17 +125,25 @@ def measure(cluster: Cluster, number: int, idle: float) -> None:
             first = operators.lead(*OPTIONS)
             fleet.measure("no group, for 30 s", first, lambda: time.sleep(30))
             fleet.create()
-            fleet.measure("until all land", first, lambda: eventually(fleet.all_settled, bool, PATIENCE))
+            fleet.measure(
+                "until all land", first, lambda: eventually(fleet.all_settled, bool, PATIENCE)
+            )
             fleet.measure(f"idle, for {idle:.0f} s", first, lambda: time.sleep(idle))
             pods = kubelet.begun.total()
             assert first.end() == 0
             second = operators.start(*OPTIONS)
-            fleet.measure("a new operator, until it has looked at all", second, lambda: looked_at(second, number))
+            fleet.measure(
+                "a new operator, until it has looked at all",
+                second,
+                lambda: looked_at(second, number),
+            )
             fleet.measure(f"idle again, for {idle:.0f} s", second, lambda: time.sleep(idle))
             assert kubelet.begun.total() == pods, "a driver was started again"
             fleet.groups.kubectl("delete", "cg", "--all", "--wait=false")
             fleet.measure(
-                "deleted, until all are gone", second, lambda: eventually(fleet.phases, lambda left: not left, PATIENCE)
+                "deleted, until all are gone",
+                second,
+                lambda: eventually(fleet.phases, lambda left: not left, PATIENCE),
             )
     fleet.show()
 

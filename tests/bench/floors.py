@@ -1,4 +1,6 @@
-"""What each stage costs alone, in one process with nothing around it: no sink of these parts can be cheaper than their sum."""
+"""What each stage costs alone, in one process with nothing around it: no sink of these parts can be
+cheaper than their sum.
+"""
 
 import gc
 import time
@@ -37,7 +39,9 @@ class Floor:
     upload: float
 
     def sink(self, codec: str) -> float:
-        """Input MB per CPU-second of reading, compressing and uploading one after the other, and nothing else."""
+        """Input MB per CPU-second of reading, compressing and uploading one after the other, and
+        nothing else.
+        """
         seconds = 1 / self.consume + 1 / self.compress[codec] + 1 / self.ratio[codec] / self.upload
         return 1 / seconds
 
@@ -47,11 +51,19 @@ def measure(broker: Broker, load: Load, output: Output) -> Floor:
     payloads = _payloads(broker, load)
     joined = b"\n".join(payloads)
     mb = len(joined) / 1e6
-    codecs: dict[str, Callable[[bytes], bytes]] = {"gzip": _gzip, "zstd": zstandard.ZstdCompressor(3).compress}
+    codecs: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": _gzip,
+        "zstd": zstandard.ZstdCompressor(3).compress,
+    }
     compressed = {name: compress(joined) for name, compress in codecs.items()}
     return Floor(
-        consume=len(payloads) * load.size / 1e6 / _cpu(lambda: _consume(broker, load, len(payloads))),
-        compress={name: mb / _cpu(lambda c=compress: c(joined)) for name, compress in codecs.items()},
+        consume=len(payloads)
+        * load.size
+        / 1e6
+        / _cpu(lambda: _consume(broker, load, len(payloads))),
+        compress={
+            name: mb / _cpu(lambda c=compress: c(joined)) for name, compress in codecs.items()
+        },
         ratio={name: len(joined) / len(body) for name, body in compressed.items()},
         upload=_upload(output, compressed["gzip"]),
     )

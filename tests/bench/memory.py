@@ -1,7 +1,10 @@
-"""A thousand output partitions open in one task: how much memory the process needs, against the task's budget.
+"""A thousand output partitions open in one task: how much memory the process needs, against the
+task's
+budget.
 
-A process of its own lands 512 MB of text that does not compress, spread evenly over 1,000 output partitions, into a store
-that throws parts away, with the default budget. Resident memory is measured against what the process held before.
+A process of its own lands 512 MB of text that does not compress, spread evenly over 1,000 output
+partitions, into a store that throws parts away, with the default budget. Resident memory is
+measured against what the process held before.
 """
 
 import subprocess
@@ -37,7 +40,8 @@ class Reader:
             text = noise.bytes(CHUNK_ROWS * ROW_BYTES // 2).hex().encode()
             offsets = np.arange(start, start + CHUNK_ROWS)
             values = [
-                b'{"who":%d,"x":"%s"}' % (offset * 7919 % OUTPUT_PARTITIONS, text[at : at + ROW_BYTES])
+                b'{"who":%d,"x":"%s"}'
+                % (offset * 7919 % OUTPUT_PARTITIONS, text[at : at + ROW_BYTES])
                 for at, offset in zip(range(0, len(text), ROW_BYTES), offsets.tolist(), strict=True)
             ]
             yield of_columns(piece.topic_partition, offsets, pa.array(values, pa.binary()))
@@ -62,7 +66,11 @@ def peak_mb() -> float:
 
 
 def main() -> None:
-    head = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "memory"}}
+    head = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "memory"},
+    }
     spec = {
         "source": {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}},
         "decode": {"format": "Json"},

@@ -30,11 +30,15 @@ def tree(without: Collection[int]) -> list[psutil.Process]:
     for pid in without:
         if psutil.pid_exists(pid):
             left_out |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    return [process for process in (me, *me.children(recursive=True)) if process.pid not in left_out]
+    return [
+        process for process in (me, *me.children(recursive=True)) if process.pid not in left_out
+    ]
 
 
 def usage(without: Collection[int]) -> Usage:
-    """What the tree has spent so far; that of processes which ended in between is with their parents."""
+    """What the tree has spent so far; that of processes which ended in between is with their
+    parents.
+    """
     java = python = 0.0
     for process in tree(without):
         try:
@@ -56,11 +60,17 @@ def forget_peaks(without: Collection[int]) -> None:
 
 
 def peaks(without: Collection[int]) -> tuple[int, int]:
-    """Peak resident MB since then: of the largest Python worker, and of the whole tree (the sum of all peaks)."""
+    """Peak resident MB since then: of the largest Python worker, and of the whole tree (the sum of
+    all peaks).
+    """
     found = []
     for process in tree(without):
         with suppress(psutil.Error, OSError):  # one that just ended
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            peak = next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+            peak = next(
+                (int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0
+            )
             found.append((peak, "pyspark" in " ".join(process.cmdline())))
-    return max((peak for peak, is_worker in found if is_worker), default=0), sum(peak for peak, _ in found)
+    return max((peak for peak, is_worker in found if is_worker), default=0), sum(
+        peak for peak, _ in found
+    )

@@ -1,7 +1,9 @@
-"""The input: JSON messages of about one size, eight Kafka partitions, three hours of event time, one in a hundred late.
+"""The input: JSON messages of about one size, eight Kafka partitions, three hours of event time,
+one
+in a hundred late.
 
-Seeded, so every broker gets the same records. The text of a message is a random slice of 24 MB of made-up words: repeats
-are rarer than a compressor's window, so ratios are honest.
+Seeded, so every broker gets the same records. The text of a message is a random slice of 24 MB of
+made-up words: repeats are rarer than a compressor's window, so ratios are honest.
 """
 
 import random
@@ -38,7 +40,9 @@ def ensure(broker: Broker, load: Load) -> float:
         found = sum(broker.end_offset(load.topic, partition) for partition in range(PARTITIONS))
         if found == load.records:
             return 0.0
-        raise SystemExit(f"topic {load.topic} has {found} records instead of {load.records}: delete it, then try again")
+        raise SystemExit(
+            f"topic {load.topic} has {found} records instead of {load.records}: delete it, then try again"
+        )
     broker.create_topic(load.topic, PARTITIONS)
     begun = time.monotonic()
     producer = broker.producer(
@@ -54,7 +58,9 @@ def _produce(producer: Producer, load: Load) -> None:
         while True:
             try:
                 key = b"%08d" % (n % 1_000_000)
-                producer.produce(load.topic, value, key, partition=n % PARTITIONS, timestamp=timestamp)
+                producer.produce(
+                    load.topic, value, key, partition=n % PARTITIONS, timestamp=timestamp
+                )
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -69,7 +75,9 @@ def _messages(load: Load) -> Iterator[tuple[int, str]]:
     heads = [_head(dice, words) for _ in range(20_000)]
     state = 88_172_645_463_325_252
     for n in range(load.records):
-        timestamp = START_MS + n * SPAN_MS // load.records - (n * 7919 % LATE_MS if n % 100 == 7 else 0)
+        timestamp = (
+            START_MS + n * SPAN_MS // load.records - (n * 7919 % LATE_MS if n % 100 == 7 else 0)
+        )
         state ^= (state << 13) & _MASK
         state ^= state >> 7
         state ^= (state << 17) & _MASK

@@ -1,9 +1,11 @@
-"""Break everything around two groups on a real cluster while records arrive, then look whether each landed once.
+"""Break everything around two groups on a real cluster while records arrive, then look whether each
+landed once.
 
-Kubernetes, Kafka, S3 (behind a proxy that makes faults), the operator by its Helm chart, two groups: one lands sequence files,
-one Parquet. The faults are drawn from the seed: the same seed, the same schedule. At the end everything must be landed within
-a limit, and `landfall audit`, `landfall fsck` and the producer's own book must agree that nothing is missing, twice, misplaced
-or changed. Exit code 1 if not; with --keep everything is then left running to be looked at.
+Kubernetes, Kafka, S3 (behind a proxy that makes faults), the operator by its Helm chart, two
+groups: one lands sequence files, one Parquet. The faults are drawn from the seed: the same seed,
+the same schedule. At the end everything must be landed within a limit, and `landfall audit`,
+`landfall fsck` and the producer's own book must agree that nothing is missing, twice, misplaced or
+changed. Exit code 1 if not; with --keep everything is then left running to be looked at.
 """
 
 import argparse
@@ -63,7 +65,9 @@ def main() -> int:
     place = Place(chosen.state.resolve())
     folder = chosen.state.resolve() / "runs" / f"{datetime.now():%m%d-%H%M%S}-{chosen.seed}"  # noqa: DTZ005  # its user's
     folder.mkdir(parents=True)
-    console.print(f"[bold]seed {chosen.seed}[/], {chosen.minutes:g} minutes, {len(faults)} faults drawn; {folder}")
+    console.print(
+        f"[bold]seed {chosen.seed}[/], {chosen.minutes:g} minutes, {len(faults)} faults drawn; {folder}"
+    )
     try:
         check(place)
         return Run(console, folder, chosen, faults).whole(place)
@@ -79,14 +83,18 @@ def check(place: Place) -> None:
     """
     for kind in (EXISTING, KAFKA.existing, S3.existing):
         if os.environ.get(kind):
-            raise Missing(f"{kind} is set: chaos kills processes and fills disks, so it has everything of its own")
+            raise Missing(
+                f"{kind} is set: chaos kills processes and fills disks, so it has everything of its own"
+            )
     place.check()
 
 
 class Run:
     """One run, from nothing to its table."""
 
-    def __init__(self, console: Console, folder: Path, chosen: argparse.Namespace, faults: tuple[Fault, ...]) -> None:
+    def __init__(
+        self, console: Console, folder: Path, chosen: argparse.Namespace, faults: tuple[Fault, ...]
+    ) -> None:
         self.console, self.folder, self.chosen, self.faults = console, folder, chosen, faults
         self.log = (folder / "run.jsonl").open("a", buffering=1)
 
@@ -111,7 +119,11 @@ class Run:
 
     def _played(self, stage: Stage) -> Outcome:
         load = Load(
-            str(stage.stack.kafka), stage.prefix, rate=self.chosen.rate, seed=self.chosen.seed, folder=self.folder
+            str(stage.stack.kafka),
+            stage.prefix,
+            rate=self.chosen.rate,
+            seed=self.chosen.seed,
+            folder=self.folder,
         )
         loaded = time.monotonic()
         stage.apply()
@@ -142,7 +154,11 @@ class Run:
             self.chosen.seed,
             self.chosen.minutes,
             play.struck,
-            {kind: sum(hits.values()) for kind, hits in stage.proxy.counts().faults.items() if kind != LATE},
+            {
+                kind: sum(hits.values())
+                for kind, hits in stage.proxy.counts().faults.items()
+                if kind != LATE
+            },
             produced,
             groups,
             _about(),
@@ -159,7 +175,9 @@ class Run:
             time.sleep(1)
         return took
 
-    def _judged(self, stage: Stage, name: str, book: Path, began: float, took: float | None) -> Landed:
+    def _judged(
+        self, stage: Stage, name: str, book: Path, began: float, took: float | None
+    ) -> Landed:
         if took is None:
             (self.folder / f"{name}.told.txt").write_text(stage.groups[name].told())
         verdict = checks.verdict(stage, name, book)
@@ -170,7 +188,9 @@ class Run:
 
     def _reported(self, outcome: Outcome) -> bool:
         title = "[green]exactly once" if outcome.is_sound else "[red]NOT exactly once"
-        self.console.print(table.shown("faults", table.kinds(outcome)), table.shown(title, table.figures(outcome)))
+        self.console.print(
+            table.shown("faults", table.kinds(outcome)), table.shown(title, table.figures(outcome))
+        )
         (self.folder / "table.md").write_text(table.markdown(outcome))
         (self.folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
         self.console.print(f"{self.folder}/table.md")
@@ -203,7 +223,9 @@ def _down(place: Place) -> str:
 
 
 def _about() -> Mapping[str, str]:
-    version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    version = subprocess.run(
+        ["java", "-version"], capture_output=True, text=True, check=False
+    ).stderr.splitlines()
     return {
         "machine": f"{os.cpu_count()} cores, {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB, "
         f"{platform.system()} {platform.release()}, everything on it",
@@ -217,12 +239,21 @@ def _arguments() -> argparse.Namespace:
         prog="make chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=30.0, help="with faults; 30 unless told")
-    parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the schedule; any unless told")
-    parser.add_argument("--rate", type=float, default=RATE, help=f"records a second; {RATE:g} unless told")
-    parser.add_argument("--show", action="store_true", help="print the schedule, and do nothing")
-    parser.add_argument("--keep", action="store_true", help="leave everything running if something is wrong")
     parser.add_argument(
-        "--state", type=Path, default=STATE / "chaos", help="folder of all of it (default: .state/chaos)"
+        "--seed", type=int, default=random.randrange(2**32), help="of the schedule; any unless told"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help=f"records a second; {RATE:g} unless told"
+    )
+    parser.add_argument("--show", action="store_true", help="print the schedule, and do nothing")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave everything running if something is wrong"
+    )
+    parser.add_argument(
+        "--state",
+        type=Path,
+        default=STATE / "chaos",
+        help="folder of all of it (default: .state/chaos)",
     )
     return parser.parse_args()
 

@@ -1,6 +1,7 @@
 """The load's book: what its producers know of each number, and what that says of what landed.
 
-A file to which lines of JSON are appended, ``{"topic": …, "fate": …, "ranges": [[0, 10000]]}``, ranges half-open:
+A file to which lines of JSON are appended, ``{"topic": …, "fate": …, "ranges": [[0, 10000]]}``,
+ranges half-open:
 
 | fate         | written                                            | it must have landed |
 |--------------|----------------------------------------------------|---------------------|
@@ -8,8 +9,9 @@ A file to which lines of JSON are appended, ``{"topic": …, "fate": …, "range
 | Acknowledged | when the broker has it, or its transaction         | exactly once        |
 | Aborted      | when its transaction was aborted, or can only be   | never               |
 
-So a number that was begun and has no other fate is in doubt: its delivery failed, or its producer did not live to see it. A
-book whose writer was killed is still a book. The check takes a byte per number and one object's numbers at a time.
+So a number that was begun and has no other fate is in doubt: its delivery failed, or its producer
+did not live to see it. A book whose writer was killed is still a book. The check takes a byte per
+number and one object's numbers at a time.
 """
 
 import threading
@@ -130,13 +132,20 @@ class Account(msgspec.Struct, kw_only=True):
     @property
     def is_exact(self) -> bool:
         """Nothing is wrong."""
-        return not (self.missing or self.repeated or self.aborted_landed or self.unknown or self.misfiled)
+        return not (
+            self.missing or self.repeated or self.aborted_landed or self.unknown or self.misfiled
+        )
 
     def __str__(self) -> str:
         """For a person."""
         counts = f"{self.acknowledged} acknowledged, {self.landed} landed, {self.in_doubt} of them in doubt"
-        wrong = {name: getattr(self, name) for name in ("missing", "repeated", "aborted_landed", "unknown", "misfiled")}
-        return "; ".join([counts, *(f"{name}: {_told(found)}" for name, found in wrong.items() if found)])
+        wrong = {
+            name: getattr(self, name)
+            for name in ("missing", "repeated", "aborted_landed", "unknown", "misfiled")
+        }
+        return "; ".join(
+            [counts, *(f"{name}: {_told(found)}" for name, found in wrong.items() if found)]
+        )
 
 
 class Verdict(msgspec.Struct):
@@ -148,17 +157,25 @@ class Verdict(msgspec.Struct):
     @property
     def is_exact(self) -> bool:
         """Every acknowledged number landed once, no aborted one did, and no other twice."""
-        return bool(self.topics) and not self.nameless and all(account.is_exact for account in self.topics.values())
+        return (
+            bool(self.topics)
+            and not self.nameless
+            and all(account.is_exact for account in self.topics.values())
+        )
 
     def __str__(self) -> str:
         """For a person."""
         lines = [f"{topic}: {account}" for topic, account in sorted(self.topics.items())]
-        return "\n".join([*lines, *([f"{self.nameless} rows without a number"] if self.nameless else [])])
+        return "\n".join(
+            [*lines, *([f"{self.nameless} rows without a number"] if self.nameless else [])]
+        )
 
 
 @dataclass(frozen=True)
 class Landed:
-    """The rows of an object: the topic it is of, and which records they are; None is none of the load's."""
+    """The rows of an object: the topic it is of, and which records they are; None is none of the
+    load's.
+    """
 
     topic: str
     rows: Sequence[Identity | None]
@@ -194,7 +211,9 @@ def judge(book: Path, landed: Iterable[Landed]) -> Verdict:
             seen[topic].add(np.array(numbers, np.int64))
             seen[topic].misfiled += len(numbers) if topic != found.topic else 0
     topics = fates.keys() | seen.keys()
-    return Verdict({topic: _account(fates.get(topic, {}), seen[topic]) for topic in topics}, nameless)
+    return Verdict(
+        {topic: _account(fates.get(topic, {}), seen[topic]) for topic in topics}, nameless
+    )
 
 
 def _read(book: Path) -> dict[str, dict[Fate, Ranges]]:
@@ -243,5 +262,8 @@ def _told(found: Ranges | int) -> str:
     if isinstance(found, int):
         return f"{found} rows"
     count = sum(end - start for start, end in found)
-    shown = ", ".join(f"{start}..{end - 1}" if end - start > 1 else f"{start}" for start, end in found[:RANGES_TOLD])
+    shown = ", ".join(
+        f"{start}..{end - 1}" if end - start > 1 else f"{start}"
+        for start, end in found[:RANGES_TOLD]
+    )
     return f"{count} ({shown}{', …' if len(found) > RANGES_TOLD else ''})"

@@ -1,4 +1,6 @@
-"""What is looked at when a run is over: what the ledger says, and what ``landfall audit`` and ``landfall fsck`` do."""
+"""What is looked at when a run is over: what the ledger says, and what ``landfall audit`` and
+``landfall fsck`` do.
+"""
 
 import json
 import os
@@ -23,7 +25,9 @@ LANDFALL = str(Path(sys.executable).with_name("landfall"))
 
 
 def commit_times(stage: Stage, group: str) -> list[float]:
-    """When each COMMIT was there, by the clock of the S3 server, for a driver's may be wrong; in seconds since 1970."""
+    """When each COMMIT was there, by the clock of the S3 server, for a driver's may be wrong; in
+    seconds since 1970.
+    """
     scene = stage.groups[group].scene
     stamps = scene.bucket.stamps()
     assert any(key.startswith(ledger_prefix(NAME, LANE)) for key in stamps)
@@ -48,16 +52,30 @@ def _audited(stage: Stage, file: Path) -> Verdict:
     if not done.stdout.startswith("{"):
         return Verdict(other=(f"landfall audit ends with {done.returncode}: {done.stderr}",))
     found: dict[str, Any] = json.loads(done.stdout)
-    return Verdict(found["missing"], found["duplicate"], found["misplaced"], found["corrupted"], tuple(_odd(found)))
+    return Verdict(
+        found["missing"],
+        found["duplicate"],
+        found["misplaced"],
+        found["corrupted"],
+        tuple(_odd(found)),
+    )
 
 
 def _by_the_book(stage: Stage, group: str, book: Path) -> Verdict:
-    """The producer's book against all that is visible: it knows what the broker said, and of aborted records."""
+    """The producer's book against all that is visible: it knows what the broker said, and of
+    aborted records.
+    """
     told = landed.check(stage.parsed(group), book)
     (stage.folder / f"{group}.book.txt").write_text(str(told))
     accounts = told.topics.values()
-    numbers = {name: sum(_size(getattr(account, name)) for account in accounts) for name in ("missing", "repeated")}
-    odd = {name: sum(_size(getattr(account, name)) for account in accounts) for name in ("aborted_landed", "unknown")}
+    numbers = {
+        name: sum(_size(getattr(account, name)) for account in accounts)
+        for name in ("missing", "repeated")
+    }
+    odd = {
+        name: sum(_size(getattr(account, name)) for account in accounts)
+        for name in ("aborted_landed", "unknown")
+    }
     odd["nameless"] = told.nameless
     other = [f"book: {name}: {number}" for name, number in odd.items() if number]
     if not told.topics:
@@ -73,7 +91,9 @@ def _size(ranges: Iterable[tuple[int, int]]) -> int:
 def _odd(found: dict[str, Any]) -> list[str]:
     """What else the auditor does not like."""
     odd = [
-        f"{name}: {found[name]}" for name in ("disordered", "foreign", "unchecked", "waiting_commits") if found[name]
+        f"{name}: {found[name]}"
+        for name in ("disordered", "foreign", "unchecked", "waiting_commits")
+        if found[name]
     ]
     odd += [" ".join(map(str, fault.values())) for fault in found["faults"][:10]]
     return odd if odd or found["whole"] else ["the audit is not whole"]
@@ -83,9 +103,15 @@ def _broken(stage: Stage, file: Path) -> list[str]:
     """Broken invariants."""
     done = _landfall(stage, "fsck", "--deep", str(file))
     (stage.folder / f"{file.stem}.fsck.txt").write_text(done.stdout + done.stderr)
-    return [] if done.returncode == ExitCode.OK else [f"fsck: {line}" for line in done.stdout.splitlines()[-12:]]
+    return (
+        []
+        if done.returncode == ExitCode.OK
+        else [f"fsck: {line}" for line in done.stdout.splitlines()[-12:]]
+    )
 
 
 def _landfall(stage: Stage, *arguments: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "LANDFALL_SECRETS": str(stage.secrets), "COLUMNS": "160"}
-    return subprocess.run([LANDFALL, *arguments], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [LANDFALL, *arguments], env=env, capture_output=True, text=True, check=False
+    )

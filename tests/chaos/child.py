@@ -1,6 +1,7 @@
 """A process of its own that does what it is told: a line of JSON in, a line of JSON out.
 
-The runner holds its standard input. When the runner ends, however it ends, the input ends, and the process with it.
+The runner holds its standard input. When the runner ends, however it ends, the input ends, and the
+process with it.
 """
 
 import subprocess

@@ -1,4 +1,6 @@
-"""A small disk for the S3 server's data: an ext4 file system in a file, mounted where the server keeps its objects, and filled."""
+"""A small disk for the S3 server's data: an ext4 file system in a file, mounted where the server
+keeps its objects, and filled.
+"""
 
 import os
 import subprocess

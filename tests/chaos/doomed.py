@@ -1,4 +1,5 @@
-"""A producer that kills itself in the middle of its transaction, when the broker has all of its records.
+"""A producer that kills itself in the middle of its transaction, when the broker has all of its
+records.
 
 ``python -m tests.chaos.doomed BOOTSTRAP TRANSACTIONAL_ID TOPIC NAME SEED NUMBER...``
 """
@@ -22,7 +23,12 @@ def main() -> None:
     made.init_transactions(30)
     made.begin_transaction()
     for number in map(int, numbers):
-        put(made, topic, record(Identity(topic, number), kind, dice, time.time_ns() // 1_000_000), None)
+        put(
+            made,
+            topic,
+            record(Identity(topic, number), kind, dice, time.time_ns() // 1_000_000),
+            None,
+        )
     made.flush(30)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,8 +1,8 @@
 """Which fault strikes which request: rules, and what they have struck. No I/O and no clock.
 
-A ``Rule`` says what goes wrong, with whom, how likely and how often. ``Rules`` holds those in force and answers, for a
-request, what is to be done to it. Each rule throws dice of its own, made of the seed and the rule's number, so that what one
-rule does is no other's doing.
+A ``Rule`` says what goes wrong, with whom, how likely and how often. ``Rules`` holds those in force
+and answers, for a request, what is to be done to it. Each rule throws dice of its own, made of the
+seed and the rule's number, so that what one rule does is no other's doing.
 """
 
 import random
@@ -31,20 +31,27 @@ class Fault(StrEnum):
     SLOW_DOWN = "SlowDown"
     """503, and the server never hears of it."""
     ERROR_200 = "Error200"
-    """200 with an ``<Error>`` for a body, as CompleteMultipartUpload may answer, and the server never hears of it."""
+    """200 with an ``<Error>`` for a body, as CompleteMultipartUpload may answer, and the server
+    never hears of it.
+    """
     ERROR_200_AFTER = "Error200After"
     TRUNCATE = "Truncate"
-    """Half of the answer's body, then a reset. An answer without a body cannot be hit, and is passed on."""
+    """Half of the answer's body, then a reset. An answer without a body cannot be hit, and is
+    passed on.
+    """
     SILENCE = "Silence"
     """No answer until the rule is lifted, then a reset; the server never hears of it."""
     PARTITION = "Partition"
-    """Connections are reset at once, those that there are too; what they had under way may be done or not."""
+    """Connections are reset at once, those that there are too; what they had under way may be done
+    or not.
+    """
     DELAY = "Delay"
     """A reset now, and ``seconds`` later the server does what was asked: a zombie's write."""
 
 
 LATE = "Late"
-"""In the log, beside the faults, and not one itself: what a ``DELAY`` held back has now been done."""
+"""In the log, beside the faults, and not one itself: what a ``DELAY`` held back has now been done.
+"""
 
 
 class Operation(StrEnum):
@@ -115,7 +122,11 @@ def asked(method: str, target: str, client: str) -> Asked:
     place = unquote(parts.path).removeprefix("/")
     bucket, _, key = place.partition("/")
     by_level = _OF_OBJECT if key else _OF_BUCKET if bucket else _OF_SERVICE
-    special = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not _PLAIN.fullmatch(name)]
+    special = [
+        name
+        for name, _ in parse_qsl(parts.query, keep_blank_values=True)
+        if not _PLAIN.fullmatch(name)
+    ]
     operation = by_level.get((method, special[0] if special else ""), Operation.OTHER)
     return Asked(operation, place, client)
 
@@ -153,7 +164,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def is_for_client(self, address: str) -> bool:
         """Whether this client can be struck."""
-        return not self.clients or any(ip_address(address) in ip_network(client) for client in self.clients)
+        return not self.clients or any(
+            ip_address(address) in ip_network(client) for client in self.clients
+        )
 
 
 @dataclass
@@ -189,7 +202,9 @@ class Active:
 
 @dataclass
 class Rules:
-    """All that are in force, in the order in which they came; the first that strikes, strikes. Latency comes on top."""
+    """All that are in force, in the order in which they came; the first that strikes, strikes.
+    Latency comes on top.
+    """
 
     seed: int
     active: dict[int, Active] = field(default_factory=dict)
@@ -224,7 +239,9 @@ class Rules:
 
     def partition_of(self, client: str) -> Active | None:
         """The rule by which nothing of this client is let in, if there is one."""
-        partitions = (active for active in self.active.values() if active.rule.fault is Fault.PARTITION)
+        partitions = (
+            active for active in self.active.values() if active.rule.fault is Fault.PARTITION
+        )
         return next((active for active in partitions if active.rule.is_for_client(client)), None)
 
     def _struck(self, request: Asked, of: Callable[[Fault], bool]) -> Iterator[Active]:
@@ -267,5 +284,8 @@ class Tally:
     def told(self) -> Counts:
         """So far."""
         return Counts(
-            {kind: dict(by) for kind, by in self.faults.items()}, dict(self.requests), dict(self.rules), self.pending
+            {kind: dict(by) for kind, by in self.faults.items()},
+            dict(self.requests),
+            dict(self.rules),
+            self.pending,
         )

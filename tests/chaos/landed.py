@@ -1,7 +1,9 @@
-"""``python -m tests.chaos.landed --group group.yaml --book book.jsonl``: the load's book, held against what landed.
+"""``python -m tests.chaos.landed --group group.yaml --book book.jsonl``: the load's book, held
+against
+what landed.
 
-Objects are read by the auditor's own means, none of which are the writer's. What landed is what is visible in the output
-root, ledger or no ledger: data of every output partition, and dead letters.
+Objects are read by the auditor's own means, none of which are the writer's. What landed is what is
+visible in the output root, ledger or no ledger: data of every output partition, and dead letters.
 """
 
 import argparse
@@ -42,7 +44,9 @@ def check(group: ConsumerGroup, book: Path) -> Verdict:
 
 def _read(bucket: Bucket, key: str, below: str, rows: Rows) -> Landed:
     with bucket.open(key) as stream:
-        return Landed(below.partition("/")[0], [_identity(content) for _, content in rows.rows(stream)])
+        return Landed(
+            below.partition("/")[0], [_identity(content) for _, content in rows.rows(stream)]
+        )
 
 
 def _identity(content: object) -> Identity | None:

@@ -1,9 +1,12 @@
-"""A load of numbered records, held for as long as the runner likes, and a book of what became of each.
+"""A load of numbered records, held for as long as the runner likes, and a book of what became of
+each.
 
-    python -m tests.chaos.load --bootstrap 127.0.0.1:9092 --prefix chaos --rate 1000 --seed 7 --book book.jsonl
+    python -m tests.chaos.load --bootstrap 127.0.0.1:9092 --prefix chaos --rate 1000 --seed 7 --book
+    book.jsonl
 
-Topics and their shares are in ``records.TOPICS``, their producers in ``writers``, the book and its check in ``book`` and
-``landed``. It takes orders as lines of JSON on standard input and ends with it; ``Load`` is the other end.
+Topics and their shares are in ``records.TOPICS``, their producers in ``writers``, the book and its
+check in ``book`` and ``landed``. It takes orders as lines of JSON on standard input and ends with
+it; ``Load`` is the other end.
 """
 
 import argparse
@@ -51,10 +54,21 @@ class Progress(msgspec.Struct, kw_only=True):
 class Load:
     """A load in a process of its own."""
 
-    def __init__(self, bootstrap: str, prefix: str, *, rate: float, seed: int, folder: Path) -> None:
+    def __init__(
+        self, bootstrap: str, prefix: str, *, rate: float, seed: int, folder: Path
+    ) -> None:
         """Make its topics, and begin; ``folder`` gets ``book.jsonl`` and its log."""
         self.book = folder / "book.jsonl"
-        arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--rate", str(rate), "--seed", str(seed)]
+        arguments = [
+            "--bootstrap",
+            bootstrap,
+            "--prefix",
+            prefix,
+            "--rate",
+            str(rate),
+            "--seed",
+            str(seed),
+        ]
         self._child = Child("load", *arguments, "--book", str(self.book), log=folder / "load.log")
         self.topics = self._child.told(list[str])
 
@@ -75,7 +89,9 @@ class Load:
         return self._child.ask("progress", Progress)
 
     def finish(self) -> Progress:
-        """Let it end its transactions and wait for what is on its way, a few minutes at most; the book is complete then."""
+        """Let it end its transactions and wait for what is on its way, a few minutes at most; the
+        book is complete then.
+        """
         told = self._child.ask("finish", Progress)
         self._child.end()
         return told
@@ -88,12 +104,16 @@ class Load:
 class Producers:
     """All writers of a load."""
 
-    def __init__(self, bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger) -> None:
+    def __init__(
+        self, bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger
+    ) -> None:
         """Begin to write."""
         self._book, self._pace = book, pace
         self._writers = list(_writers(bootstrap, prefix, pace, seed, book))
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=writer.run, daemon=True) for writer in self._writers]
+        self._threads = [
+            threading.Thread(target=writer.run, daemon=True) for writer in self._writers
+        ]
         self._scribe = threading.Thread(target=self._write_down, daemon=True)
         for thread in (*self._threads, self._scribe):
             thread.start()
@@ -126,7 +146,11 @@ class Producers:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._over.set()
         self._scribe.join()
-        late = [writer.name for writer, thread in zip(self._writers, self._threads, strict=True) if thread.is_alive()]
+        late = [
+            writer.name
+            for writer, thread in zip(self._writers, self._threads, strict=True)
+            if thread.is_alive()
+        ]
         if late:
             raise TimeoutError(f"not ended within {FINISH_SECONDS} s: {late}")
 
@@ -152,7 +176,9 @@ class Producers:
         )
 
 
-def _writers(bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger) -> Iterator[Writer]:
+def _writers(
+    bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger
+) -> Iterator[Writer]:
     for topic in TOPICS:
         name = f"{prefix}.{topic.name}"
         share = topic.share / (topic.plain + topic.transactional)
@@ -160,7 +186,9 @@ def _writers(bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerL
             yield Plain(bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{name}"))
         for number in range(topic.transactional):
             own = f"{name}-{number}"
-            yield Transactional(bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{own}"), id=own)
+            yield Transactional(
+                bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{own}"), id=own
+            )
 
 
 def _make_topics(broker: Broker, prefix: str) -> list[str]:

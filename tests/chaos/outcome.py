@@ -1,4 +1,6 @@
-"""What became of a run: of each fault, of the load, of each group. Pure values, and what can be said of them."""
+"""What became of a run: of each fault, of the load, of each group. Pure values, and what can be
+said of them.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +63,9 @@ class Verdict:
     misplaced: int = 0
     corrupted: int = 0
     other: tuple[str, ...] = ()
-    """Whatever else is wrong, in words: broken invariants, lost or foreign objects, what could not be checked."""
+    """Whatever else is wrong, in words: broken invariants, lost or foreign objects, what could not
+    be checked.
+    """
 
     @property
     def is_sound(self) -> bool:
@@ -78,7 +82,8 @@ class Landed:
         dead_letters: landed as such: tombstones, where the format has no place for them.
         commits: times of its COMMITs, in seconds since the beginning of the run.
         lag: records not landed when the run ended.
-        seconds_to_land: from the end of load and faults until all was landed; None if that took too long.
+        seconds_to_land: from the end of load and faults until all was landed; None if that took too
+            long.
         verdict: of the checks.
     """
 
@@ -90,7 +95,9 @@ class Landed:
     verdict: Verdict
 
     def longest_pause(self, until: float) -> Pause:
-        """Between commits that began before ``until``, the end of the load: who has nothing to land makes no pause."""
+        """Between commits that began before ``until``, the end of the load: who has nothing to land
+        makes no pause.
+        """
         pauses = (Pause(a, b) for a, b in pairwise([0.0, *sorted(self.commits)]) if a < until)
         return max(pauses, key=lambda pause: pause.seconds, default=Pause())
 
@@ -130,7 +137,10 @@ class Outcome:
     @property
     def is_sound(self) -> bool:
         """Everything landed in time, once, where it belongs, as it was."""
-        return all(group.verdict.is_sound and group.seconds_to_land is not None for group in self.groups.values())
+        return all(
+            group.verdict.is_sound and group.seconds_to_land is not None
+            for group in self.groups.values()
+        )
 
     @property
     def injected(self) -> Counter[Kind]:
@@ -153,5 +163,10 @@ class Outcome:
 def told(kinds: Iterable[Kind]) -> str:
     """Kinds with how many there were of each: ``slow answers, broker killed (2)``."""
     counted = Counter(kinds)
-    said = [kind.value if number == 1 else f"{kind.value} ({number})" for kind, number in counted.most_common(NAMED)]
-    return ", ".join(said) + (f", and {len(counted) - NAMED} other kinds" if len(counted) > NAMED else "")
+    said = [
+        kind.value if number == 1 else f"{kind.value} ({number})"
+        for kind, number in counted.most_common(NAMED)
+    ]
+    return ", ".join(said) + (
+        f", and {len(counted) - NAMED} other kinds" if len(counted) > NAMED else ""
+    )

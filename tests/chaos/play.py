@@ -1,4 +1,6 @@
-"""Playing a schedule: a thread for each lane waits for the time of its next fault, injects it, and notes how it ended."""
+"""Playing a schedule: a thread for each lane waits for the time of its next fault, injects it, and
+notes how it ended.
+"""
 
 import threading
 import time
@@ -17,12 +19,15 @@ STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
     **struck_servers.STRIKES,
 }
 LATE = 30.0
-"""Seconds after its time when a fault is left out, for the one before it in its lane took so long."""
+"""Seconds after its time when a fault is left out, for the one before it in its lane took so long.
+"""
 
 
 @dataclass
 class Play:
-    """A schedule on a stage; ``tell`` is called with each fault when it is over, by one thread at a time."""
+    """A schedule on a stage; ``tell`` is called with each fault when it is over, by one thread at a
+    time.
+    """
 
     stage: Stage
     schedule: Sequence[Fault]
@@ -38,8 +43,14 @@ class Play:
 
     def start(self) -> Sequence[threading.Thread]:
         """All lanes; join them."""
-        by_lane = groupby(sorted(self.schedule, key=lambda fault: (fault.lane, fault.at)), lambda fault: fault.lane)
-        threads = [threading.Thread(target=self._play, args=(list(faults),), daemon=True) for _, faults in by_lane]
+        by_lane = groupby(
+            sorted(self.schedule, key=lambda fault: (fault.lane, fault.at)),
+            lambda fault: fault.lane,
+        )
+        threads = [
+            threading.Thread(target=self._play, args=(list(faults),), daemon=True)
+            for _, faults in by_lane
+        ]
         for thread in threads:
             thread.start()
         return threads
@@ -57,7 +68,9 @@ class Play:
     def _injected(self, fault: Fault) -> Struck:
         began = self.now
         if began > fault.at + LATE:
-            return Struck(fault, began, began, injected=False, note="too late: the one before it took long")
+            return Struck(
+                fault, began, began, injected=False, note="too late: the one before it took long"
+            )
         try:
             note, injected = STRIKES[fault.kind](self.stage, fault), True
         except NotApplied as why:

@@ -1,12 +1,16 @@
-"""A proxy in front of an S3 server that does to some requests what networks and stores do: see ``faults``.
+"""A proxy in front of an S3 server that does to some requests what networks and stores do: see
+``faults``.
 
-    python -m tests.chaos.proxy --upstream http://127.0.0.1:7070 --listen 10.0.0.1:7071 --seed 7 --log faults.jsonl
+    python -m tests.chaos.proxy --upstream http://127.0.0.1:7070 --listen 10.0.0.1:7071 --seed 7
+    --log faults.jsonl
 
-Everything else passes as it is: S3 signs Host, path and query, so those are kept to the byte; bodies are streamed both ways
-and never unpacked. Each request has a connection of its own to the server, and none is sent twice: what comes out of here
-is what came in, or a fault that was counted. Each fault is a line in the log, with what the server answered where it did.
+Everything else passes as it is: S3 signs Host, path and query, so those are kept to the byte;
+bodies are streamed both ways and never unpacked. Each request has a connection of its own to the
+server, and none is sent twice: what comes out of here is what came in, or a fault that was counted.
+Each fault is a line in the log, with what the server answered where it did.
 
-It takes orders as lines of JSON on standard input, and ends with it; ``FaultProxy`` is the other end.
+It takes orders as lines of JSON on standard input, and ends with it; ``FaultProxy`` is the other
+end.
 """
 
 import argparse
@@ -27,7 +31,18 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from tests.chaos.child import Child, listen, say
-from tests.chaos.faults import LATE, Active, Asked, Counts, Fault, Operation, Rule, Rules, Tally, asked
+from tests.chaos.faults import (
+    LATE,
+    Active,
+    Asked,
+    Counts,
+    Fault,
+    Operation,
+    Rule,
+    Rules,
+    Tally,
+    asked,
+)
 from tests.chaos.wire import Answer, body, cut, error, kept, like, peer, reset
 
 _LONG_LINE = 1 << 16
@@ -35,11 +50,18 @@ _PIECE_BYTES = 1 << 18
 _GONE = (ConnectionError, aiohttp.ClientError, asyncio.IncompleteReadError, TimeoutError)
 """A neighbour that went away in the middle."""
 _ANSWERS = {
-    Fault.ERROR_500: Answer(500, "InternalError", "We encountered an internal error. Please try again."),
+    Fault.ERROR_500: Answer(
+        500, "InternalError", "We encountered an internal error. Please try again."
+    ),
     Fault.SLOW_DOWN: Answer(503, "SlowDown", "Please reduce your request rate."),
-    Fault.ERROR_200: Answer(200, "InternalError", "We encountered an internal error. Please try again."),
+    Fault.ERROR_200: Answer(
+        200, "InternalError", "We encountered an internal error. Please try again."
+    ),
 }
-_ANSWERS |= {Fault.ERROR_500_AFTER: _ANSWERS[Fault.ERROR_500], Fault.ERROR_200_AFTER: _ANSWERS[Fault.ERROR_200]}
+_ANSWERS |= {
+    Fault.ERROR_500_AFTER: _ANSWERS[Fault.ERROR_500],
+    Fault.ERROR_200_AFTER: _ANSWERS[Fault.ERROR_200],
+}
 _AFTER = {Fault.RESET_AFTER, Fault.ERROR_500_AFTER, Fault.ERROR_200_AFTER}
 
 
@@ -73,9 +95,11 @@ class Proxy(web.Server):
             max_line_size=_LONG_LINE,
             max_field_size=_LONG_LINE,
         )
-        self._session._retry_connection = False  # a request sent twice would be a fault that nobody counted
+        self._session._retry_connection = (
+            False  # a request sent twice would be a fault that nobody counted
+        )
 
-    # ---------------------------------------------------------------------------------------------------------- orders
+    # --------------------------------------------------------------------------------------- orders
 
     def add(self, rule: Rule) -> int:
         """Put a rule in force, and return its number; a partition cuts what is connected."""
@@ -109,7 +133,7 @@ class Proxy(web.Server):
         await self._session.close()
         self._log.close()
 
-    # ------------------------------------------------------------------------------------------------------ connections
+    # ---------------------------------------------------------------------------------- connections
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         """Refuse whom a partition keeps out."""
@@ -121,7 +145,7 @@ class Proxy(web.Server):
         self._count(partition, Asked(Operation.CONNECT, "", peer(transport)))
         reset(transport)
 
-    # ---------------------------------------------------------------------------------------------------------- requests
+    # ------------------------------------------------------------------------------------- requests
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport
@@ -138,7 +162,9 @@ class Proxy(web.Server):
             _note(f"{what}: {type(error).__name__}: {error}")
             return cut(request)
 
-    async def _strike(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
+    async def _strike(
+        self, struck: Active, what: Asked, request: web.BaseRequest
+    ) -> web.StreamResponse:
         match struck.rule.fault:
             case Fault.RESET | Fault.PARTITION:
                 self._count(struck, what)
@@ -154,7 +180,9 @@ class Proxy(web.Server):
             case _:
                 return await self._spoil(struck, what, request)
 
-    async def _spoil(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
+    async def _spoil(
+        self, struck: Active, what: Asked, request: web.BaseRequest
+    ) -> web.StreamResponse:
         """Another answer than the server's, which may have been asked or not."""
         fault = struck.rule.fault
         if fault in _AFTER:
@@ -167,7 +195,9 @@ class Proxy(web.Server):
             self._count(struck, what)
         return error(_ANSWERS[fault]) if fault in _ANSWERS else cut(request)
 
-    async def _truncate(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
+    async def _truncate(
+        self, struck: Active, what: Asked, request: web.BaseRequest
+    ) -> web.StreamResponse:
         async with self._ask(request) as answer:
             length = answer.content_length or 0
             if request.method == "HEAD" or not length:
@@ -180,31 +210,43 @@ class Proxy(web.Server):
             # A reset would throw away what the client has not read yet.
             return cut(request, politely=True)
 
-    async def _delay(self, struck: Active, what: Asked, request: web.BaseRequest) -> web.StreamResponse:
+    async def _delay(
+        self, struck: Active, what: Asked, request: web.BaseRequest
+    ) -> web.StreamResponse:
         held = b"".join([piece async for piece in body(request)])
         seconds = struck.seconds()
         self._count(struck, what, seconds=round(seconds, 3))
         self.tally.pending += 1
-        task = asyncio.create_task(self._later(seconds, what, (request.method, request.raw_path), kept(request), held))
+        task = asyncio.create_task(
+            self._later(seconds, what, (request.method, request.raw_path), kept(request), held)
+        )
         self._late.add(task)
         task.add_done_callback(self._late.discard)
         return cut(request)
 
     async def _later(
-        self, seconds: float, what: Asked, line: tuple[str, str], headers: CIMultiDict[str], held: bytes
+        self,
+        seconds: float,
+        what: Asked,
+        line: tuple[str, str],
+        headers: CIMultiDict[str],
+        held: bytes,
     ) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._release.wait(), seconds)
         status = 0
         with suppress(*_GONE):
             async with self._session.request(
-                line[0], URL(self._upstream + line[1], encoded=True), headers=headers, data=held or None
+                line[0],
+                URL(self._upstream + line[1], encoded=True),
+                headers=headers,
+                data=held or None,
             ) as answer:
                 status = answer.status
         self.tally.pending -= 1
         self._tell(LATE, what, status=status)
 
-    # ----------------------------------------------------------------------------------------------------------- passing
+    # -------------------------------------------------------------------------------------- passing
 
     async def _pass(self, request: web.BaseRequest) -> web.StreamResponse:
         async with self._ask(request) as answer:
@@ -220,7 +262,9 @@ class Proxy(web.Server):
             allow_redirects=False,
         )
 
-    async def _answer(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.BaseRequest, answer: aiohttp.ClientResponse
+    ) -> web.StreamResponse:
         """Give the client the server's answer."""
         back = like(answer)
         await back.prepare(request)
@@ -235,15 +279,22 @@ class Proxy(web.Server):
         self._tell(struck.rule.fault, what, rule=struck.number, **more)
 
     def _tell(self, kind: str, what: Asked, **more: object) -> None:
-        told = {"time": datetime.now(UTC), "kind": kind, "operation": what.operation, "key": what.key}
-        self._log.write(msgspec.json.encode({**told, "client": what.client, **more}).decode() + "\n")
+        told = {
+            "time": datetime.now(UTC),
+            "kind": kind,
+            "operation": what.operation,
+            "key": what.key,
+        }
+        self._log.write(
+            msgspec.json.encode({**told, "client": what.client, **more}).decode() + "\n"
+        )
 
 
 def _note(message: str) -> None:
     sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {message}\n")
 
 
-# ------------------------------------------------------------------------------------------------------------ the two ends
+# ------------------------------------------------------------------------------------- the two ends
 
 
 class FaultProxy:
@@ -252,7 +303,16 @@ class FaultProxy:
     def __init__(self, upstream: str, listen: str, *, seed: int, folder: Path) -> None:
         """Start it at ``HOST:PORT`` (port 0: any); ``folder`` gets ``faults.jsonl`` and its log."""
         self.log = folder / "faults.jsonl"
-        arguments = ["--upstream", upstream, "--listen", listen, "--seed", str(seed), "--log", str(self.log)]
+        arguments = [
+            "--upstream",
+            upstream,
+            "--listen",
+            listen,
+            "--seed",
+            str(seed),
+            "--log",
+            str(self.log),
+        ]
         self._child = Child("proxy", *arguments, log=folder / "proxy.log")
         self.endpoint = self._child.told(str)
         """Where it is."""
@@ -262,12 +322,16 @@ class FaultProxy:
         return self._child.ask("add", int, rule=rule)
 
     def lift(self, number: int | None = None) -> int:
-        """End a rule, or all; how many were in force. Requests held back by ``DELAY`` come all the same."""
+        """End a rule, or all; how many were in force. Requests held back by ``DELAY`` come all the
+        same.
+        """
         return self._child.ask("lift", int, number=number)
 
     @contextmanager
     def during(self, rule: Rule) -> Iterator[int]:
-        """Have a rule in force for a block, and its number, by which ``counts().rules`` tells how often it struck."""
+        """Have a rule in force for a block, and its number, by which ``counts().rules`` tells how
+        often it struck.
+        """
         number = self.inject(rule)
         try:
             yield number
@@ -293,7 +357,9 @@ def main() -> int:
     parser.add_argument("--upstream", required=True, help="URL of the S3 server")
     parser.add_argument("--listen", default="127.0.0.1:0", help="HOST:PORT, port 0 for any")
     parser.add_argument("--seed", type=int, default=0, help="of its dice")
-    parser.add_argument("--log", type=Path, required=True, help="file that gets a line of JSON for each fault")
+    parser.add_argument(
+        "--log", type=Path, required=True, help="file that gets a line of JSON for each fault"
+    )
     asyncio.run(_run(parser.parse_args()))
     return 0
 

@@ -1,8 +1,9 @@
 """What the load's records look like: each says by itself which one it is.
 
-Its value is ``{"id": 7, "p": 2, "ts": 1767225600000, "topic": "x.clicks", "pad": "…"}``: a number that no other record of the
-topic has, its Kafka partition, and the time of the event. A tombstone has no value, so its key says it. ``ts`` jumps, as
-events of phones do that were offline, or have no idea what time it is: days back and ahead, and around midnight.
+Its value is ``{"id": 7, "p": 2, "ts": 1767225600000, "topic": "x.clicks", "pad": "…"}``: a number
+that no other record of the topic has, its Kafka partition, and the time of the event. A tombstone
+has no value, so its key says it. ``ts`` jumps, as events of phones do that were offline, or have no
+idea what time it is: days back and ahead, and around midnight.
 """
 
 import random
@@ -33,7 +34,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         name: without the load's prefix.
         partitions: Kafka's.
         share: of all records.
-        hot: share of the topic's records that go to Kafka partition 0 before the rest is spread evenly.
+        hot: share of the topic's records that go to Kafka partition 0 before the rest is spread
+            evenly.
         plain: whether a producer without transactions writes into it.
         transactional: producers with transactions that do.
     """
@@ -52,7 +54,8 @@ TOPICS: Sequence[Topic] = (
     Topic(name="orders", partitions=3, share=0.15, plain=False, transactional=2),
     Topic(name="bills", partitions=2, share=0.1, transactional=1),
 )
-"""More than half of all goes to one Kafka partition; one topic has transactions only, one has both."""
+"""More than half of all goes to one Kafka partition; one topic has transactions only, one has both.
+"""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -78,7 +81,12 @@ class Record:
 
     def arguments(self) -> dict[str, Any]:
         """For ``Producer.produce``."""
-        return {"value": self.value, "key": self.key, "headers": self.headers, "partition": self.partition}
+        return {
+            "value": self.value,
+            "key": self.key,
+            "headers": self.headers,
+            "partition": self.partition,
+        }
 
 
 def record(identity: Identity, topic: Topic, dice: random.Random, now: int) -> Record:
@@ -88,7 +96,9 @@ def record(identity: Identity, topic: Topic, dice: random.Random, now: int) -> R
     if dice.random() < HEADERS:
         headers = [("trace", b"%x" % dice.getrandbits(64)), ("empty", b""), ("null", None)]
     if dice.random() < TOMBSTONE:
-        return Record(None, _TOMBSTONE + f"{identity.topic} {identity.number}".encode(), headers, partition)
+        return Record(
+            None, _TOMBSTONE + f"{identity.topic} {identity.number}".encode(), headers, partition
+        )
     key = None if dice.random() < KEYLESS else b"user-%d" % dice.randrange(5000)
     return Record(_value(identity, partition, dice, now), key, headers, partition)
 

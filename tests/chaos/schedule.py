@@ -1,10 +1,12 @@
 """Which faults, when, on whom: drawn from a seed, and nothing else. Pure.
 
-Faults come in *lanes*, each a thing that can be broken in one way at a time: the store as one sees it through the proxy (twice, so
-that its faults overlap), each group's driver, each group's executors, the broker, the S3 server, the operator, a clock. Within a
-lane one fault is over, and a pause too, before the next begins; between lanes they overlap as they like. The kinds of a lane
-are dealt from a shuffled deck, so a run that is long enough has all of them. Every few minutes it is calm for a while:
-what never has a quiet moment shows only that nothing can be done, and not that what is done is done once.
+Faults come in *lanes*, each a thing that can be broken in one way at a time: the store as one sees
+it through the proxy (twice, so that its faults overlap), each group's driver, each group's
+executors, the broker, the S3 server, the operator, a clock. Within a lane one fault is over, and a
+pause too, before the next begins; between lanes they overlap as they like. The kinds of a lane are
+dealt from a shuffled deck, so a run that is long enough has all of them. Every few minutes it is
+calm for a while: what never has a quiet moment shows only that nothing can be done, and not that
+what is done is done once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -116,7 +118,15 @@ class Lane:
 
 LASTING: Mapping[Kind, tuple[float, float]] = {
     **dict.fromkeys(
-        (Kind.LATENCY, Kind.RESET_BEFORE, Kind.RESET_AFTER, Kind.ERROR_500, Kind.ERROR_503, Kind.TRUNCATED), (3, 12)
+        (
+            Kind.LATENCY,
+            Kind.RESET_BEFORE,
+            Kind.RESET_AFTER,
+            Kind.ERROR_500,
+            Kind.ERROR_503,
+            Kind.TRUNCATED,
+        ),
+        (3, 12),
     ),
     **dict.fromkeys((Kind.NO_ANSWER, Kind.LATE_EFFECT, Kind.ERROR_IN_200), (3, 12)),
     Kind.SILENCE: (2, 8),
@@ -142,7 +152,9 @@ SHARES = (0.05, 0.2, 0.5, 1.0)
 """Of requests that are hit."""
 
 _REQUESTS = {
-    **dict.fromkeys((Kind.LATENCY, Kind.RESET_BEFORE, Kind.ERROR_500, Kind.ERROR_503, Kind.TRUNCATED), 2),
+    **dict.fromkeys(
+        (Kind.LATENCY, Kind.RESET_BEFORE, Kind.ERROR_500, Kind.ERROR_503, Kind.TRUNCATED), 2
+    ),
     **dict.fromkeys((Kind.RESET_AFTER, Kind.NO_ANSWER, Kind.LATE_EFFECT, Kind.ERROR_IN_200), 3),
 }
 LANES: tuple[Lane, ...] = (
@@ -185,17 +197,31 @@ LANES: tuple[Lane, ...] = (
         )
         for group in GROUPS
     ),
-    Lane(KAFKA, {Kind.KAFKA_KILLED: 1, Kind.KAFKA_RESTARTED: 1, Kind.KAFKA_FROZEN: 2}, pause=60, more=40),
+    Lane(
+        KAFKA,
+        {Kind.KAFKA_KILLED: 1, Kind.KAFKA_RESTARTED: 1, Kind.KAFKA_FROZEN: 2},
+        pause=60,
+        more=40,
+    ),
     Lane(S3, {Kind.S3_KILLED: 2, Kind.S3_FROZEN: 1, Kind.DISK_FULL: 2}, pause=50, more=40),
-    Lane(OPERATOR, {Kind.OPERATOR_POD_DELETED: 1, Kind.OPERATOR_KILLED: 1, Kind.OPERATOR_FROZEN: 1}, pause=70, more=50),
+    Lane(
+        OPERATOR,
+        {Kind.OPERATOR_POD_DELETED: 1, Kind.OPERATOR_KILLED: 1, Kind.OPERATOR_FROZEN: 1},
+        pause=70,
+        more=50,
+    ),
     Lane(PARQUET, {Kind.CLOCK: 1}, pause=15, more=25),
 )
 
 
 def schedule(seed: int, minutes: float) -> tuple[Fault, ...]:
-    """All faults of a run of so many minutes, in the order in which they begin; all are over by its end."""
+    """All faults of a run of so many minutes, in the order in which they begin; all are over by its
+    end.
+    """
     length = minutes * 60
-    drawn = [fault for lane in range(len(LANES)) for fault in _dealt(lane, _chance(seed, lane), length)]
+    drawn = [
+        fault for lane in range(len(LANES)) for fault in _dealt(lane, _chance(seed, lane), length)
+    ]
     drawn += _suspended(_chance(seed, len(LANES)), length)
     return tuple(sorted(drawn, key=lambda fault: (fault.at, fault.lane)))
 
@@ -224,7 +250,9 @@ def _dealt(number: int, chance: Random, length: float) -> Iterator[Fault]:
                 chance.shuffle(deck)
             kind, target = deck.pop(), lane.target or chance.choice(GROUPS)
             seconds = min(chance.uniform(*LASTING.get(kind, (0.0, 0.0))), end - at)
-            fault = Fault(number, at, kind, target, seconds, chance.randrange(2**16), chance.choice(SHARES))
+            fault = Fault(
+                number, at, kind, target, seconds, chance.randrange(2**16), chance.choice(SHARES)
+            )
             yield fault
             at = fault.end + lane.pause + chance.expovariate(1 / lane.more)
 

@@ -1,4 +1,6 @@
-"""All that a run needs, as users run it: a cluster, Kafka, S3 behind the proxy, the operator by its chart, two groups."""
+"""All that a run needs, as users run it: a cluster, Kafka, S3 behind the proxy, the operator by its
+chart, two groups.
+"""
 
 import base64
 import os
@@ -28,7 +30,9 @@ from tests.support.operated import KEYS, NAME, Operated
 from tests.support.stack import Stack
 
 CLOCK = "clock"
-"""Name of the ConfigMap with the library that makes wrong clocks, and of the volume with the file that it reads."""
+"""Name of the ConfigMap with the library that makes wrong clocks, and of the volume with the file
+that it reads.
+"""
 LIBRARY = "/clock-library"
 
 Json = Mapping[str, Any]
@@ -37,7 +41,11 @@ SPECS: Mapping[str, Json] = {
     RAW: {
         "replicas": 1,
         "decode": {"format": "Raw"},
-        "output": {"format": "SequenceFile", "codec": "Gzip", "options": {"keyMode": "MessagePack"}},
+        "output": {
+            "format": "SequenceFile",
+            "codec": "Gzip",
+            "options": {"keyMode": "MessagePack"},
+        },
         "badRecords": {"maxRatio": "0.5"},
         "uploadPolicy": {"maxBytes": "2M", "maxAge": "3s"},
         "upgrade": {"drainTimeout": "20s"},
@@ -101,12 +109,16 @@ class Stage:
         return client.CoreV1Api(self.stack.cluster.admin)
 
     def lag(self, name: str) -> int:
-        """Records of all topics that a group has not committed, and objects of its that are not visible yet."""
+        """Records of all topics that a group has not committed, and objects of its that are not
+        visible yet.
+        """
         state, kafka = self.groups[name].ledger(), self.stack.kafka
         behind = {(tp.topic, tp.partition): state.checkpoint[tp] for tp in state.checkpoint}
         topics = self.groups[name].scene.topics
         known = kafka.admin.list_topics(timeout=SECONDS).topics
-        all_of_them = [(topic, partition) for topic in topics for partition in known[topic].partitions]
+        all_of_them = [
+            (topic, partition) for topic in topics for partition in known[topic].partitions
+        ]
         ends = {tp: kafka.end_offset(*tp) for tp in all_of_them}
         return sum(end - behind.get(tp, 0) for tp, end in ends.items())
 
@@ -120,7 +132,9 @@ class Stage:
         )
 
     def keep_logs(self) -> None:
-        """Have the logs of all pods there are, or were when this was called before; a pod's log goes with it."""
+        """Have the logs of all pods there are, or were when this was called before; a pod's log
+        goes with it.
+        """
         kept = self.folder / "logs"
         kept.mkdir(exist_ok=True)
         for log in (self.place.cluster.home / "log" / "pods").glob("*/*/*.log"):
@@ -138,7 +152,7 @@ class Stage:
             for uid in group.running("driver") | group.running("executor"):
                 victims.set_clock(uid, 0)
 
-    # ------------------------------------------------------------------------------------------------------ from and to
+    # ---------------------------------------------------------------------------------- from and to
 
     @classmethod
     def set(cls, place: Place, folder: Path, seed: int) -> "Stage":
@@ -146,14 +160,21 @@ class Stage:
         place.down()
         Disk(place.server(S3).home).unmount()
         stack = Stack.at(place)
-        os.environ.update({name: value for name, value in stack.s3.env.items() if name.startswith("AWS_")})
+        os.environ.update(
+            {name: value for name, value in stack.s3.env.items() if name.startswith("AWS_")}
+        )
         disk = _small_disk(place)
         upstream = stack.s3.endpoint
         host = upstream.rpartition("/")[2].partition(":")[0]
         proxy = FaultProxy(upstream, f"{host}:0", seed=seed, folder=folder)
         scene = Scene(stack.kafka, stack.s3.create_bucket())
-        scenes = {name: Scene(stack.kafka, stack.s3.create_bucket(), scene.prefix) for name in GROUPS}
-        groups = {name: Operated(stack.cluster, stack.cluster.create_namespace(), scenes[name]) for name in GROUPS}
+        scenes = {
+            name: Scene(stack.kafka, stack.s3.create_bucket(), scene.prefix) for name in GROUPS
+        }
+        groups = {
+            name: Operated(stack.cluster, stack.cluster.create_namespace(), scenes[name])
+            for name in GROUPS
+        }
         made = cls(place, stack, proxy, disk, groups, folder)
         made._write_secrets()
         return made
@@ -186,7 +207,9 @@ class Stage:
             return {}
         about = client.V1ObjectMeta(name=CLOCK)
         held: dict[str, bytes | str] = {"clock.so": base64.b64encode(library).decode()}
-        self.core.create_namespaced_config_map(group.namespace, client.V1ConfigMap(metadata=about, binary_data=held))
+        self.core.create_namespaced_config_map(
+            group.namespace, client.V1ConfigMap(metadata=about, binary_data=held)
+        )
         pod = {
             "env": [
                 {"name": "LD_PRELOAD", "value": f"{LIBRARY}/clock.so"},

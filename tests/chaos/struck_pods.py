@@ -78,7 +78,9 @@ def _evict(role: str) -> Callable[[Stage, Fault], str]:
         namespace = stage.groups[fault.target].namespace
         about = client.V1ObjectMeta(name=name, namespace=namespace)
         try:
-            stage.core.create_namespaced_pod_eviction(name, namespace, client.V1Eviction(metadata=about))
+            stage.core.create_namespaced_pod_eviction(
+                name, namespace, client.V1Eviction(metadata=about)
+            )
         except client.ApiException as refused:
             raise NotApplied(f"eviction refused: {refused.reason}") from refused
         return str(name)
@@ -86,11 +88,14 @@ def _evict(role: str) -> Callable[[Stage, Fault], str]:
     return strike
 
 
-# ------------------------------------------------------------------------------------------------- what users ask for
+# ------------------------------------------------------------------------------- what users ask for
 
 
 def _raise_generation(group: Operated) -> int:
-    generation = int(group.kubectl("get", "consumergroup", NAME, "-o", "jsonpath={.spec.generation}") or 1) + 1
+    generation = (
+        int(group.kubectl("get", "consumergroup", NAME, "-o", "jsonpath={.spec.generation}") or 1)
+        + 1
+    )
     group.change(generation=generation)
     return generation
 
@@ -101,7 +106,9 @@ def hand_over(stage: Stage, fault: Fault) -> str:
 
 
 def zombie(stage: Stage, fault: Fault) -> str:
-    """The driver is frozen, a new generation is asked for and takes over without an answer, the old one wakes."""
+    """The driver is frozen, a new generation is asked for and takes over without an answer, the old
+    one wakes.
+    """
     uid, pod = _one(stage, fault, "driver")
     with victims.frozen(_some(victims.of_pod, uid)):
         generation = _raise_generation(stage.groups[fault.target])
@@ -147,7 +154,7 @@ def scale(stage: Stage, fault: Fault) -> str:
     return f"to {3 - now}"
 
 
-# ------------------------------------------------------------------------------------------------------ operator, clock
+# ---------------------------------------------------------------------------------- operator, clock
 
 
 def delete_operator(stage: Stage, fault: Fault) -> str:
@@ -177,7 +184,9 @@ def jump(stage: Stage, fault: Fault) -> str:
     if stage.no_clock:
         raise NotApplied(stage.no_clock)
     group, off = stage.groups[fault.target], JUMPS[fault.pick % len(JUMPS)]
-    said = sum(victims.set_clock(uid, off) for uid in group.running("driver") | group.running("executor"))
+    said = sum(
+        victims.set_clock(uid, off) for uid in group.running("driver") | group.running("executor")
+    )
     if not said:
         raise NotApplied("nobody could be told")
     stage.rest(fault.seconds)
@@ -189,7 +198,9 @@ def jump(stage: Stage, fault: Fault) -> str:
 STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
     Kind.DRIVER_JVM_KILLED: _kill("driver", victims.jvms),
     Kind.DRIVER_PYTHON_KILLED: _kill("driver", victims.pythons),
-    Kind.DRIVER_FROZEN: _freeze("driver", (victims.of_pod, victims.of_pod, victims.pythons, victims.jvms)),
+    Kind.DRIVER_FROZEN: _freeze(
+        "driver", (victims.of_pod, victims.of_pod, victims.pythons, victims.jvms)
+    ),
     Kind.DRIVER_POD_DELETED: _delete("driver"),
     Kind.DRIVER_POD_EVICTED: _evict("driver"),
     Kind.ZOMBIE: zombie,

@@ -1,4 +1,6 @@
-"""Faults of the broker and of the S3 server behind the proxy: killed, started anew, frozen, without room."""
+"""Faults of the broker and of the S3 server behind the proxy: killed, started anew, frozen, without
+room.
+"""
 
 import signal
 from collections.abc import Callable, Mapping

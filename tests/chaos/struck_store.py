@@ -31,14 +31,28 @@ Make = Callable[[Fault], Rule]
 def _rule(blow: Blow, seconds: float = 0.0, jitter: float = 0.0) -> Make:
     def make(fault: Fault) -> Rule:
         operations = NARROWED[fault.pick % len(NARROWED)]
-        return Rule(fault=blow, operations=operations, probability=fault.share, seconds=seconds, jitter=jitter)
+        return Rule(
+            fault=blow,
+            operations=operations,
+            probability=fault.share,
+            seconds=seconds,
+            jitter=jitter,
+        )
 
     return make
 
 
-def _of_writes(blow: Blow, operations: tuple[Operation, ...] = WRITES, seconds: float = 0.0) -> Make:
+def _of_writes(
+    blow: Blow, operations: tuple[Operation, ...] = WRITES, seconds: float = 0.0
+) -> Make:
     def make(fault: Fault) -> Rule:
-        return Rule(fault=blow, operations=operations, probability=fault.share, seconds=seconds, jitter=seconds * 0.9)
+        return Rule(
+            fault=blow,
+            operations=operations,
+            probability=fault.share,
+            seconds=seconds,
+            jitter=seconds * 0.9,
+        )
 
     return make
 
@@ -69,8 +83,12 @@ def strike(stage: Stage, fault: Fault) -> str:
 
 
 def cut_off(stage: Stage, fault: Fault) -> str:
-    """One driver alone does not reach the store, by its pod's address; its executors and the others do."""
-    pods = sorted(stage.groups[fault.target].pods("driver").values(), key=lambda pod: pod["metadata"]["name"])
+    """One driver alone does not reach the store, by its pod's address; its executors and the others
+    do.
+    """
+    pods = sorted(
+        stage.groups[fault.target].pods("driver").values(), key=lambda pod: pod["metadata"]["name"]
+    )
     addresses = [pod["status"]["podIP"] for pod in pods if pod["status"].get("podIP")]
     if not addresses:
         raise NotApplied("no driver has an address")

@@ -18,7 +18,9 @@ def figures(outcome: Outcome) -> Iterator[Row]:
     yield "requests of the store that were hit", f"{sum(outcome.requests_hit.values()):,} ({hits})"
     yield (
         "records produced",
-        (f"{load.acknowledged:,} acknowledged, {load.aborted:,} in aborted transactions, {load.in_doubt:,} in doubt"),
+        (
+            f"{load.acknowledged:,} acknowledged, {load.aborted:,} in aborted transactions, {load.in_doubt:,} in doubt"
+        ),
     )
     per_second = load.acknowledged / max(load.seconds, 1)
     yield (
@@ -59,7 +61,11 @@ def kinds(outcome: Outcome) -> Iterator[Row]:
 
 def markdown(outcome: Outcome) -> str:
     """Both tables."""
-    return _table(("figure", "value"), figures(outcome)) + "\n" + _table(("fault", "injected"), kinds(outcome))
+    return (
+        _table(("figure", "value"), figures(outcome))
+        + "\n"
+        + _table(("fault", "injected"), kinds(outcome))
+    )
 
 
 def shown(title: str, rows: Iterator[Row]) -> Table:

@@ -1,4 +1,6 @@
-"""Processes of pods, seen from the machine that runs the node: found by their pod's uid, killed, frozen, and told another time."""
+"""Processes of pods, seen from the machine that runs the node: found by their pod's uid, killed,
+frozen, and told another time.
+"""
 
 import os
 import signal
@@ -21,7 +23,9 @@ def of_pod(uid: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["name"]):
         with suppress(OSError):
-            if uid in Path(f"/proc/{process.pid}/cgroup").read_text() and process.info["name"] not in ("pause", "tini"):
+            if uid in Path(f"/proc/{process.pid}/cgroup").read_text() and process.info[
+                "name"
+            ] not in ("pause", "tini"):
                 found.append(process)
     return found
 
@@ -55,7 +59,9 @@ def kill(processes: Sequence[psutil.Process]) -> int:
 
 @contextmanager
 def frozen(processes: Sequence[psutil.Process]) -> Iterator[int]:
-    """SIGSTOP, and SIGCONT when the block ends, to those that are still the same ones; how many were stopped."""
+    """SIGSTOP, and SIGCONT when the block ends, to those that are still the same ones; how many
+    were stopped.
+    """
     stopped = [process for process in processes if _sent(process.pid, signal.SIGSTOP)]
     try:
         yield len(stopped)

@@ -1,9 +1,13 @@
-"""The producers of the load: each a thread that holds its share of the rate, and tells the book what it knows.
+"""The producers of the load: each a thread that holds its share of the rate, and tells the book
+what
+it knows.
 
-``Plain`` writes with an idempotent producer: a number is acknowledged when its delivery is reported. ``Transactional`` writes
-one transaction after the other, and each has its fate beforehand: it is committed, aborted, held open for a while, or its
-producer, a process of its own, is killed in the middle; then the next producer of the same transactional id fences what
-is left of it. While a broker is away both wait, and what librdkafka holds it delivers in order when the broker is back.
+``Plain`` writes with an idempotent producer: a number is acknowledged when its delivery is
+reported. ``Transactional`` writes one transaction after the other, and each has its fate
+beforehand: it is committed, aborted, held open for a while, or its producer, a process of its own,
+is killed in the middle; then the next producer of the same transactional id fences what is left of
+it. While a broker is away both wait, and what librdkafka holds it delivers in order when the broker
+is back.
 """
 
 import random
@@ -138,10 +142,14 @@ class Writer:
         made.poll(0)
         self.over.wait(TICK)
 
-    def send(self, producer: Producer, on_delivery: Callable[[int, Any], None] | None = None) -> int:
+    def send(
+        self, producer: Producer, on_delivery: Callable[[int, Any], None] | None = None
+    ) -> int:
         """Hand the next record to a producer, waiting while its queue is full; its number."""
         number = self.book.number(self.name)
-        made = record(Identity(self.name, number), self.topic, self.dice, time.time_ns() // 1_000_000)
+        made = record(
+            Identity(self.name, number), self.topic, self.dice, time.time_ns() // 1_000_000
+        )
         told = partial(_told, number, on_delivery) if on_delivery else None
         put(producer, self.name, made, told)
         self.count.sent += 1
@@ -149,13 +157,17 @@ class Writer:
         return number
 
 
-def put(producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None) -> None:
+def put(
+    producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None
+) -> None:
     """Hand a record to a producer, waiting while its queue is full."""
     while not _taken(producer, topic, made, on_delivery):
         producer.poll(TICK)
 
 
-def _taken(producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None) -> bool:
+def _taken(
+    producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None
+) -> bool:
     try:
         producer.produce(topic, on_delivery=on_delivery, **made.arguments())
     except BufferError:
@@ -278,7 +290,9 @@ class Transactional(Writer):
         self._end(Fate.ABORTED, numbers, End.KILL)
         told = [self.bootstrap, self.id, self.name, self.topic.name, str(self.dice.getrandbits(32))]
         command = [sys.executable, "-m", "tests.chaos.doomed", *told, *map(str, numbers)]
-        process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
         try:
             process.wait(_DOOMED_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,6 @@
-"""``python -m tests.crashes``: play schedules until time is up or something is wrong; with ``--seed``, one, step by step."""
+"""``python -m tests.crashes``: play schedules until time is up or something is wrong; with
+``--seed``, one, step by step.
+"""
 
 import argparse
 import random

@@ -1,13 +1,15 @@
 """The real driver loop under every kind of trouble, in an order that a seed decides.
 
-A schedule is a handful of drivers (``LaneContender``, as in a pod) on one ``MemoryStore`` and one log. At every call of the store or
-the log the seed may let another thread go on, and may strike the call: the driver is killed before or after it, the answer
-is lost with or without the effect, the effect comes later, perhaps after the driver's death, a lifecycle rule takes the
-upload, the store refuses for good. Between calls it may start a driver, freeze or wake one, tell one to hand over, to take
-over or to stop, let records arrive, or let the log drop what is committed.
+A schedule is a handful of drivers (``LaneContender``, as in a pod) on one ``MemoryStore`` and one
+log. At every call of the store or the log the seed may let another thread go on, and may strike the
+call: the driver is killed before or after it, the answer is lost with or without the effect, the
+effect comes later, perhaps after the driver's death, a lifecycle rule takes the upload, the store
+refuses for good. Between calls it may start a driver, freeze or wake one, tell one to hand over, to
+take over or to stop, let records arrive, or let the log drop what is committed.
 
-After that all late effects come, one driver is left alone and lands the rest; then whoever was frozen wakes up. What must be
-there in the end is what a run without any of this leaves, up to where ranges were cut; see ``Schedule.judge``.
+After that all late effects come, one driver is left alone and lands the rest; then whoever was
+frozen wakes up. What must be there in the end is what a run without any of this leaves, up to where
+ranges were cut; see ``Schedule.judge``.
 """
 
 import logging
@@ -48,7 +50,9 @@ CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.A
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
 LOST_ATTEMPTS = 0.1
-"""How often a task's first attempt uploads and is not heard of again, as under speculation or when an executor is lost."""
+"""How often a task's first attempt uploads and is not heard of again, as under speculation or when
+an executor is lost.
+"""
 LATE_LOOKS = 0.5
 """How often the answer to a look lets others go first, again and again."""
 BURST = 0.4
@@ -83,8 +87,9 @@ class Luck:
         switch: how often another thread goes on.
         strike: how often a call is struck.
         event: how often something happens between two calls.
-        loss: a lifecycle rule may take uploads; or the log may drop what is committed, or what is not, and that is skipped;
-            or a topic may be deleted and created again, and later drivers may be of a higher generation.
+        loss: a lifecycle rule may take uploads; or the log may drop what is committed, or what is
+            not, and that is skipped; or a topic may be deleted and created again, and later drivers
+            may be of a higher generation.
         refuses: the store may refuse for good.
         looks: how eager drivers are to look at the lane's tail, between any two steps; 0 for never.
         repeats: a second completion is a success, as on AWS.
@@ -150,13 +155,19 @@ class Process(Owner):
         if self.gave_up:
             return f"it said that it was fenced, and had the lane: {self.turns.counters.message}"
         message = self.turns.counters.message
-        return message if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED) else ""
+        return (
+            message
+            if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED)
+            else ""
+        )
 
 
 class WatchedStore(MemoryStore):
     """Notes objects that change while they can be seen."""
 
-    def __init__(self, plan: "Schedule", clock: Callable[[], datetime], *, repeat_completes: bool) -> None:
+    def __init__(
+        self, plan: "Schedule", clock: Callable[[], datetime], *, repeat_completes: bool
+    ) -> None:
         super().__init__(plan, repeat_completes=repeat_completes, clock=clock)
         self.changed: list[str] = []
 
@@ -164,7 +175,9 @@ class WatchedStore(MemoryStore):
         before = self._objects.get(upload.key)
         super()._finish_once(upload)
         if before and self._objects[upload.key].token != before.token:
-            self.changed.append(f"{upload.key}: {before.token} became {self._objects[upload.key].token}")
+            self.changed.append(
+                f"{upload.key}: {before.token} became {self._objects[upload.key].token}"
+            )
 
     def deliver_one(self, dice: random.Random) -> None:
         """Let one late call have its effect."""
@@ -192,7 +205,9 @@ class GatedLog(TwinLog):
         self.gate("watermarks")
         return super().watermarks(tps)
 
-    def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, datetime]:
+    def record_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, datetime]:
         self.gate("record times")
         return super().record_times(positions)
 
@@ -202,7 +217,9 @@ class GatedLog(TwinLog):
 
 
 class ReadingRunner(TwinRunner):
-    """A runner that finds out when the log has dropped what it should read, and loses attempts with all they did."""
+    """A runner that finds out when the log has dropped what it should read, and loses attempts with
+    all they did.
+    """
 
     log: TwinLog
     dice: random.Random
@@ -234,7 +251,9 @@ def group_with(generation: int, snapshot_every: int, on_data_loss: str) -> Consu
 class Schedule:
     """One run; see the module."""
 
-    def __init__(self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
+    ) -> None:
         self.kind = kind
         self.dice = random.Random(seed)
         self.luck = Luck.of(self.dice)
@@ -258,7 +277,9 @@ class Schedule:
     def of(self, generation: int) -> ConsumerGroup:
         """The group, of a generation."""
         skips = self.luck.loss is Loss.ANYTHING
-        return group_with(generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall")
+        return group_with(
+            generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall"
+        )
 
     def run(self) -> None:
         """Play it to its end.
@@ -277,7 +298,9 @@ class Schedule:
         last = self.start("", until_caught_up=True)
         self.stage.play()
         if last.code is not ExitCode.OK:
-            raise Wrong(f"the last driver ended with {last.code} {last.error}: {last.turns.counters.message}")
+            raise Wrong(
+                f"the last driver ended with {last.code} {last.error}: {last.turns.counters.message}"
+            )
         self.judge()
         if any(process.frozen for process in self.processes):
             self.say("who was frozen wakes up")
@@ -292,13 +315,15 @@ class Schedule:
         if self._tell:
             self._tell(f"{self.steps:>5}  {what}")
 
-    # ------------------------------------------------------------------------------------------------- who goes next
+    # -------------------------------------------------------------------------------- who goes next
 
     def choose(self, tasks: list[Task]) -> Task | None:
         """The stage asks who goes next."""
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise Wrong(f"no end after {MOST_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}")
+            raise Wrong(
+                f"no end after {MOST_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}"
+            )
         if not self.calm:
             self._happen()
         awake = [task for task in tasks if task.owner.dead or not task.owner.frozen]
@@ -319,7 +344,10 @@ class Schedule:
 
     def _events(self) -> list[Callable[[], object]]:
         alive = [p for p in self.processes if not p.dead and not p.ended]
-        events: list[Callable[[], object]] = [self._arrive, lambda: self.store.deliver_one(self.dice)]
+        events: list[Callable[[], object]] = [
+            self._arrive,
+            lambda: self.store.deliver_one(self.dice),
+        ]
         if len(alive) < MOST_ALIVE:
             events += [self.start, self.start]
         if self.luck.loss is Loss.TOPICS:
@@ -350,7 +378,7 @@ class Schedule:
             process.frozen = fate == "frozen"
             self._order(process, lambda p=process: p.turns.stop("SIGTERM"), f"stop, {fate}")  # type: ignore[misc]  # mypy cannot infer it
 
-    # ------------------------------------------------------------------------------------------------- what happens
+    # --------------------------------------------------------------------------------- what happens
 
     def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
         """Start a driver."""
@@ -359,8 +387,12 @@ class Schedule:
         runner = ReadingRunner(self.store)
         runner.log, runner.dice, runner.read_from = self.log, self.dice, self.read_from
         observer = Observer(self.log, timedelta(0))
-        parts = DriverDeps(self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}")
-        of = self.of(self.generations if until_caught_up else self.dice.randint(1, self.generations))
+        parts = DriverDeps(
+            self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}"
+        )
+        of = self.of(
+            self.generations if until_caught_up else self.dice.randint(1, self.generations)
+        )
         turns = LaneContender(
             of,
             self.lane,
@@ -373,7 +405,9 @@ class Schedule:
             _inbox=Queue(),  # type: ignore[arg-type]  # its twin
         )
         process = Process(name, turns)
-        self.say(f"{name} starts, revision {turns.revision or 'none'}, generation {of.spec.generation}")
+        self.say(
+            f"{name} starts, revision {turns.revision or 'none'}, generation {of.spec.generation}"
+        )
         self.processes.append(process)
         process.task = self.stage.spawn(process, "driver", lambda: self._live(process))
         if self.luck.looks:
@@ -389,7 +423,9 @@ class Schedule:
     def _look(self, process: Process) -> None:
         """What ``StoreMonitor`` does, for as long as the driver is there."""
         while not process.ended:
-            self.stage.wait(lambda: process.ended or self.dice.random() < self.luck.looks, idle=True)
+            self.stage.wait(
+                lambda: process.ended or self.dice.random() < self.luck.looks, idle=True
+            )
             with suppress(LandfallError):
                 process.turns.look(self._read_late)
 
@@ -401,7 +437,10 @@ class Schedule:
 
     def _arrive(self) -> None:
         topic = self.dice.choice(("a", "b"))
-        more = [Watermarks(m.log_start, m.end + self.dice.randrange(20)) for m in self.log.partitions[topic]]
+        more = [
+            Watermarks(m.log_start, m.end + self.dice.randrange(20))
+            for m in self.log.partitions[topic]
+        ]
         self.log.partitions[topic] = more
         self.say(f"records arrive: {topic} {more}")
 
@@ -420,9 +459,13 @@ class Schedule:
         topic = self.dice.choice(("a", "b"))
         self.former += self._records(topic)
         self.log.ids[topic] += "'"
-        self.log.partitions[topic] = [Watermarks(0, self.dice.randrange(30)) for _ in self.log.partitions[topic]]
+        self.log.partitions[topic] = [
+            Watermarks(0, self.dice.randrange(30)) for _ in self.log.partitions[topic]
+        ]
         self.generations += self.dice.choice((0, 1, 1))
-        self.say(f"topic {self.log.ids[topic]} is created in place of the one before: {self.log.partitions[topic]}")
+        self.say(
+            f"topic {self.log.ids[topic]} is created in place of the one before: {self.log.partitions[topic]}"
+        )
 
     def _records(self, topic: str) -> Offsets:
         """What a topic was given, by its id."""
@@ -447,7 +490,7 @@ class Schedule:
         self.say(f"{process.name} is told to {what}")
         order()
 
-    # ------------------------------------------------------------------------------------------------ calls, struck
+    # -------------------------------------------------------------------------------- calls, struck
 
     def before(self, call: Call) -> Fault | None:
         """The store is asked."""
@@ -458,12 +501,18 @@ class Schedule:
         again = me is self._struck
         fault = self._strike(call, me, again=again) if self._is_struck(call, me) else None
         if self._tell:
-            self.say(f"{me.owner.name} {me.what}: {call.operation} {call.key}{f' ({fault})' if fault else ''}")
+            self.say(
+                f"{me.owner.name} {me.what}: {call.operation} {call.key}{f' ({fault})' if fault else ''}"
+            )
         return fault
 
     def _is_struck(self, call: Call, me: Task) -> bool:
         """Trouble goes for what decides, and seldom comes alone."""
-        often = BURST if me is self._struck else self.luck.strike * (3 if call.operation in DECIDES else 1)
+        often = (
+            BURST
+            if me is self._struck
+            else self.luck.strike * (3 if call.operation in DECIDES else 1)
+        )
         is_struck = not self.calm and self.dice.random() < often
         self._struck = me if is_struck else None
         return is_struck
@@ -507,7 +556,7 @@ class Schedule:
                 raise Killed
             raise Retry("the broker is away")
 
-    # ------------------------------------------------------------------------------------------------------ judging
+    # -------------------------------------------------------------------------------------- judging
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
@@ -526,7 +575,8 @@ class Schedule:
         """Hold what is there against a run without trouble.
 
         Raises:
-            Wrong: something is missing, twice, changed or contradicts the ledger, or a driver said what it must not say.
+            Wrong: something is missing, twice, changed or contradicts the ledger, or a driver said
+                what it must not say.
         """
         with self._aside():
             wrong = [*self._findings()]
@@ -548,7 +598,9 @@ class Schedule:
             yield "a snapshot gives another state than the whole chain"
         if (state.totals.landed, state.totals.skipped) != (landed.total(), skipped.total()):
             yield f"{landed.total()} landed, {skipped.total()} skipped; the ledger counts {state.totals}"
-        if self.luck.loss is not Loss.UPLOADS and any(isinstance(record, Repair) for record in records):
+        if self.luck.loss is not Loss.UPLOADS and any(
+            isinstance(record, Repair) for record in records
+        ):
             yield "a decided upload was lost, though nobody but drivers can have aborted it"
 
     def _unaccounted(self, landed: Offsets, skipped: Offsets) -> Iterator[str]:
@@ -567,9 +619,13 @@ class Schedule:
             with suppress(ValueError):
                 name = object_names.parse_key(stat.key)
                 visible = self.store.stat(stat.key)
-                topic_id = self.read_from.get((stat.key, visible.token if visible else ""), "nobody")
+                topic_id = self.read_from.get(
+                    (stat.key, visible.token if visible else ""), "nobody"
+                )
                 with self.store.open(stat.key) as stream:
-                    found.update((topic_id, name.partition, int(line)) for line in stream.read().split())
+                    found.update(
+                        (topic_id, name.partition, int(line)) for line in stream.read().split()
+                    )
         return found
 
     def _skipped(self, records: list[Record]) -> Offsets:
@@ -583,7 +639,9 @@ class Schedule:
 
 @contextmanager
 def machinery() -> Iterator[None]:
-    """What schedules need around them: pools and queues of the stage, no waiting between retries, no log."""
+    """What schedules need around them: pools and queues of the stage, no waiting between retries,
+    no log.
+    """
     hooks = stamina.instrumentation.get_on_retry_hooks()
     stamina.instrumentation.set_on_retry_hooks(())
     logging.disable(logging.CRITICAL)

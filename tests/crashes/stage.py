@@ -1,8 +1,9 @@
 """Threads of which only one goes at a time, so that a seed decides the order of everything.
 
-The driver's pools and queues are replaced by ones that live here (``staged``). Whoever comes to a call of the store or the
-log, waits for a queue or ends, hands the baton on: ``Stage.direct`` says to whom. Nothing else lets another thread go, so the
-same choices give the same run, and whatever can happen between two calls of one driver is a matter of choosing well.
+The driver's pools and queues are replaced by ones that live here (``staged``). Whoever comes to a
+call of the store or the log, waits for a queue or ends, hands the baton on: ``Stage.direct`` says
+to whom. Nothing else lets another thread go, so the same choices give the same run, and whatever
+can happen between two calls of one driver is a matter of choosing well.
 """
 
 import queue
@@ -20,7 +21,9 @@ from landfall.driver import completer, handover, housekeeping, in_flight, loop
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
+    effect.
+    """
 
 
 class Owner:
@@ -92,7 +95,9 @@ class Stage:
             raise self._broken
 
     def step(self) -> None:
-        """Called by a thread between two steps: others may go first. Raises Killed if it was killed meanwhile."""
+        """Called by a thread between two steps: others may go first. Raises Killed if it was killed
+        meanwhile.
+        """
         me = self.me
         if me.owner.dead:
             raise Killed
@@ -236,7 +241,9 @@ def staged() -> Iterator[None]:
     """Let the product's loop run on a stage: its pools and queues are those above."""
     pools = (lane, completer, housekeeping, in_flight, handover, group_store)
     queues = (loop, handover)
-    before: list[tuple[Any, str, Any]] = [(module, "ThreadPoolExecutor", module.ThreadPoolExecutor) for module in pools]
+    before: list[tuple[Any, str, Any]] = [
+        (module, "ThreadPoolExecutor", module.ThreadPoolExecutor) for module in pools
+    ]
     before += [(module, "queue", module.queue) for module in queues]
     for module in pools:
         module.ThreadPoolExecutor = Pool  # type: ignore[attr-defined]  # as above

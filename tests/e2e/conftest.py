@@ -1,4 +1,6 @@
-"""One cluster with the operator on it for the session; for each test a group in a namespace and over a bucket of its own."""
+"""One cluster with the operator on it for the session; for each test a group in a namespace and
+over a bucket of its own.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,7 +18,9 @@ from tests.support.stack import Stack
 
 @pytest.fixture(scope="session")
 def stack() -> Stack:
-    """Everything up and the operator installed; skipped, saying why, where this machine can run no node."""
+    """Everything up and the operator installed; skipped, saying why, where this machine can run no
+    node.
+    """
     place = Place(Path(os.environ[SESSION]) / STACK)
     try:
         place.check()

@@ -14,9 +14,16 @@ from tests.support.audit import events
 from tests.support.operated import NAME, SOUND, Operated, events_arriving
 from tests.support.stack import CHART, Stack
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(1800, func_only=True),
+    pytest.mark.xdist_group("node"),
+]
 
-UNREADABLE = {"format": "Json", "timestamp": {"field": "nowhere.to.be.found", "unit": "Milliseconds"}}
+UNREADABLE = {
+    "format": "Json",
+    "timestamp": {"field": "nowhere.to.be.found", "unit": "Milliseconds"},
+}
 """How no event can be decoded."""
 
 
@@ -29,7 +36,9 @@ def lands(group: Operated) -> None:
 def test_a_driver_that_needs_more_memory_says_so(group: Operated, topic: str) -> None:
     lands(group)
 
-    group.change(driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}})
+    group.change(
+        driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}}
+    )
     group.wait_for_condition("Ready", "False", "OutOfMemory")
     group.change(driver=None)
 
@@ -44,7 +53,9 @@ def test_a_node_is_drained_and_comes_back(group: Operated, topic: str) -> None:
 
     with events_arriving(group.scene, topic), cordoned(group, node):
         pods = f"--pod-selector=landfall.dev/group={NAME}"
-        group.cluster.kubectl("drain", node, pods, "--force", "--delete-emptydir-data", "--timeout=300s")
+        group.cluster.kubectl(
+            "drain", node, pods, "--force", "--delete-emptydir-data", "--timeout=300s"
+        )
         assert group.ledger().holding is LaneOwnership.YIELDED
         group.wait_for_condition("Ready", "False", "Unschedulable")
 
@@ -86,7 +97,9 @@ def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_th
     assert group.verdict() == SOUND
 
 
-def test_an_image_that_does_not_run_is_taken_back(stack: Stack, group: Operated, topic: str) -> None:
+def test_an_image_that_does_not_run_is_taken_back(
+    stack: Stack, group: Operated, topic: str
+) -> None:
     lands(group)
     driver = group.driver()
 

@@ -14,7 +14,11 @@ from tests.chaos.__main__ import check
 from tests.chaos.outcome import Outcome
 from tests.conftest import CHAOS, SESSION
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(2400, func_only=True), pytest.mark.xdist_group("node")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(2400, func_only=True),
+    pytest.mark.xdist_group("node"),
+]
 
 
 def test_two_minutes_of_chaos_lose_and_repeat_nothing() -> None:
@@ -24,8 +28,20 @@ def test_two_minutes_of_chaos_lose_and_repeat_nothing() -> None:
     except Missing as missing:
         pytest.skip(str(missing))
 
-    argv = [sys.executable, "-m", "tests.chaos", "--minutes", "2", "--seed", "1", "--state", str(place.folder)]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.chaos",
+        "--minutes",
+        "2",
+        "--seed",
+        "1",
+        "--state",
+        str(place.folder),
+    ]
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
 
     assert done.returncode == 0, done.stdout
     (told,) = place.folder.glob("runs/*/outcome.json")

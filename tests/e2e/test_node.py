@@ -1,4 +1,6 @@
-"""``dev/cluster up`` runs pods, and ``down`` leaves the machine as it was, whatever happened in between."""
+"""``dev/cluster up`` runs pods, and ``down`` leaves the machine as it was, whatever happened in
+between.
+"""
 
 import os
 import signal
@@ -81,7 +83,12 @@ def test_down_leaves_nothing_but_logs_and_images(new: NewCluster) -> None:
 
     assert _machine() == before
     assert _left(cluster) == []
-    assert {path.name for path in cluster.home.iterdir()} == {"containerd", "lock", "log", "ports.json"}
+    assert {path.name for path in cluster.home.iterdir()} == {
+        "containerd",
+        "lock",
+        "log",
+        "ports.json",
+    }
 
 
 @pytest.mark.parametrize("victim", ["node", "etcd", "containerd", "kubelet"])
@@ -112,7 +119,9 @@ def test_down_after_a_kill_of_everything_leaves_nothing(new: NewCluster) -> None
     assert (_left(cluster), cluster.home.exists()) == ([], False)
 
 
-def test_images_are_not_loaded_into_a_cluster_of_the_users(new: NewCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_not_loaded_into_a_cluster_of_the_users(
+    new: NewCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kubeconfig = Path(__file__)
     monkeypatch.setenv(EXISTING, str(kubeconfig))
 
@@ -129,7 +138,12 @@ def _up(cluster: Cluster) -> Callable[..., str]:
 def _run_a_pod(kubectl: Callable[..., str]) -> None:
     metadata = {"generateName": "pod-", "namespace": "default"}
     container = {"name": "c", "image": PAUSE_IMAGE}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container]},
+    }
     created = kubectl("create", "-f", "-", "-o", "name", manifest=pod).strip()
     kubectl("wait", "--for=condition=Ready", created, "--timeout=120s")
 
@@ -147,7 +161,11 @@ def _left(cluster: Cluster) -> list[object]:
 def _machine() -> dict[str, str]:
     """What a node could change of this machine's own."""
     settings = {name: Path("/proc/sys", name).read_text() for name in KERNEL}
-    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if "landfall" in line.split()[0]]
+    mounts = [
+        line
+        for line in Path("/proc/self/mounts").read_text().splitlines()
+        if "landfall" in line.split()[0]
+    ]
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False).stdout
     ours = "\n".join(line for line in rules.splitlines() if "KUBE" in line or "CNI" in line)
     return {**settings, "mounts": "\n".join(mounts), "rules": ours}

@@ -1,4 +1,6 @@
-"""The core: a group on a real node from ``kubectl apply`` to data in S3, through what happens to groups."""
+"""The core: a group on a real node from ``kubectl apply`` to data in S3, through what happens to
+groups.
+"""
 
 import pytest
 
@@ -20,15 +22,18 @@ def test_what_is_applied_lands_and_is_told(group: Operated, topic: str) -> None:
     told = ("NAME", "PHASE", "GENERATION", "REPLICAS", "LAG", "LAG-TIME")
     assert [columns[name] for name in told] == ["scene", "Running", "1", "1", "0", "0s"]
     assert columns.keys() - told == {"COMMIT-FAILURES", "LAST-COMMIT", "AGE"}
-    assert {role: group.root(role) for role in ("driver", "executor")} == {"driver": "ro", "executor": "ro"}
+    assert {role: group.root(role) for role in ("driver", "executor")} == {
+        "driver": "ro",
+        "executor": "ro",
+    }
 
 
-def test_nobody_joins_a_driver_as_an_executor_without_its_secret(group: Operated, topic: str) -> None:
+def test_nobody_joins_a_driver_as_an_executor_without_its_secret(
+    group: Operated, topic: str
+) -> None:
     group.apply()
     group.wait_for_commit()
-    stranger = (
-        "_SPARK_AUTH_SECRET=guessed SPARK_EXECUTOR_MEMORY=64m SPARK_EXECUTOR_ID=99 timeout 240 /opt/entrypoint executor"
-    )
+    stranger = "_SPARK_AUTH_SECRET=guessed SPARK_EXECUTOR_MEMORY=64m SPARK_EXECUTOR_ID=99 timeout 240 /opt/entrypoint executor"
 
     with pytest.raises(Refused, match=r"exit code 1$"):  # 124 would be one that has joined
         group.inside("executor", "bash", "-c", stranger)
@@ -77,7 +82,10 @@ def test_a_new_generation_takes_over_under_load(group: Operated, topic: str) -> 
 
     assert group.verdict() == SOUND
     assert group.status()["plan"]["change"] == "NewGeneration"
-    assert {key.rpartition("/")[2].partition("_")[0] for key in data_keys(group.scene.bucket)} == {"1", "2"}
+    assert {key.rpartition("/")[2].partition("_")[0] for key in data_keys(group.scene.bucket)} == {
+        "1",
+        "2",
+    }
 
 
 def test_executors_change_without_another_driver(group: Operated, topic: str) -> None:
@@ -87,7 +95,10 @@ def test_executors_change_without_another_driver(group: Operated, topic: str) ->
 
     for replicas in (3, 1):
         group.kubectl("scale", "consumergroup", "scene", f"--replicas={replicas}")
-        group.wait(lambda: group.status().get("replicas") == replicas, f"{replicas} executors are at work")  # noqa: B023
+        group.wait(
+            lambda: group.status().get("replicas") == replicas,  # noqa: B023
+            f"{replicas} executors are at work",
+        )
         group.wait(lambda: len(group.running("executor")) == replicas, f"{replicas} pods run")  # noqa: B023
 
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
@@ -101,7 +112,9 @@ def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: Operated, top
 
     group.kubectl("delete", "consumergroup", "scene", "--wait=false")
 
-    group.wait(lambda: group.kubectl("get", "consumergroups", "-o", "name") == "", "the group is gone")
+    group.wait(
+        lambda: group.kubectl("get", "consumergroups", "-o", "name") == "", "the group is gone"
+    )
     group.wait(lambda: group.kubectl("get", "pods", "-o", "name") == "", "its pods are gone")
     assert group.ledger().holding is LaneOwnership.YIELDED
     assert (group.audit(), group.scene.findings()) == SOUND

@@ -16,7 +16,11 @@ CASES = ROOT / "tests/alerts/rules.test.yaml"
 
 
 def alerts() -> list[str]:
-    return [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    return [
+        rule["alert"]
+        for group in yaml.safe_load(RULES.read_text())["groups"]
+        for rule in group["rules"]
+    ]
 
 
 def expectations() -> Iterator[dict[str, Any]]:
@@ -26,7 +30,11 @@ def expectations() -> Iterator[dict[str, Any]]:
 
 def test_every_alert_says_what_it_should_when_it_should() -> None:
     played = subprocess.run(
-        [promtool.program(), "test", "rules", CASES], capture_output=True, text=True, check=False, cwd=ROOT
+        [promtool.program(), "test", "rules", CASES],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
 
     assert played.returncode == 0, played.stdout + played.stderr

@@ -22,7 +22,10 @@ from tests.support.landing import Scene, land
 from tests.support.s3 import Bucket, S3Server
 
 RECORDS = 1200
-SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.1"}, "uploadPolicy": {"maxBytes": "150k", "maxAge": "1s"}}
+SPEC: dict[str, Any] = {
+    "badRecords": {"maxRatio": "0.1"},
+    "uploadPolicy": {"maxBytes": "150k", "maxAge": "1s"},
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,24 @@ def sound(request: pytest.FixtureRequest, kafka: Broker, s3: S3Server) -> Iterat
             patch.setenv(name, value)
         scene = Scene(kafka, s3.create_bucket())
         topic = scene.topic(partitions=2)
-        kafka.produce(topic, [*events(range(800), 0), Message(b"\xff\n"), Message(None), *events(range(800, 1000), 1)])
+        kafka.produce(
+            topic,
+            [
+                *events(range(800), 0),
+                Message(b"\xff\n"),
+                Message(None),
+                *events(range(800, 1000), 1),
+            ],
+        )
         kafka.produce_transaction(topic, events(range(900)), commit=False)
         kafka.produce(topic, events(range(1000, 1200), 0))
         assert land(scene.group(output={"format": request.param}, **SPEC), None).code is ExitCode.OK
-        yield Sound(request.param, scene, topic, {key: scene.bucket.read(key) for key in scene.bucket.keys("")})
+        yield Sound(
+            request.param,
+            scene,
+            topic,
+            {key: scene.bucket.read(key) for key in scene.bucket.keys("")},
+        )
 
 
 @dataclass
@@ -87,9 +103,16 @@ class Copy:
     @property
     def rows(self) -> int:
         """In the object that is damaged."""
-        slots = (json.loads(self.bucket.read(key)) for key in self.bucket.keys("_landfall/scene/0/"))
+        slots = (
+            json.loads(self.bucket.read(key)) for key in self.bucket.keys("_landfall/scene/0/")
+        )
         pieces = [piece for slot in slots if slot["type"] == "COMMIT" for piece in slot["slices"]]
-        return next(o["rows"] for piece in pieces for o in piece["objects"] if o["upload"]["key"] == self.key)
+        return next(
+            o["rows"]
+            for piece in pieces
+            for o in piece["objects"]
+            if o["upload"]["key"] == self.key
+        )
 
 
 @pytest.fixture
@@ -114,15 +137,26 @@ def wrong(report: dict[str, Any]) -> dict[str, int]:
 def test_what_is_sound_is_found_sound(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = copy.audit(capsys)
 
-    assert (code, wrong(report), report["expected"], report["found"]) == (ExitCode.OK, {}, RECORDS + 2, RECORDS + 2)
-    assert (report["unchecked"], report["waiting_commits"], report["objects"]) == (0, 0, len(data_and_letters(copy)))
+    assert (code, wrong(report), report["expected"], report["found"]) == (
+        ExitCode.OK,
+        {},
+        RECORDS + 2,
+        RECORDS + 2,
+    )
+    assert (report["unchecked"], report["waiting_commits"], report["objects"]) == (
+        0,
+        0,
+        len(data_and_letters(copy)),
+    )
 
 
 def data_and_letters(copy: Copy) -> list[str]:
     return data_keys(copy.bucket) + copy.bucket.keys("_landfall/scene/dead-letters/")
 
 
-def test_a_dropped_object_is_named_with_its_offsets(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dropped_object_is_named_with_its_offsets(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
     key, rows = copy.key, copy.rows
     copy.bucket.server.client.delete_object(Bucket=copy.bucket.name, Key=key)
 
@@ -157,7 +191,9 @@ def test_two_swapped_rows_are_named(copy: Copy, capsys: pytest.CaptureFixture[st
     assert wrong(copy.audit(capsys)[1]) == {"disordered": 1}
 
 
-def test_an_object_under_a_wrong_date_is_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_under_a_wrong_date_is_named(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
     key, rows = copy.key, copy.rows
     copy.bucket.write(key.replace("dt=2026-01-02", "dt=2026-01-03-"), copy.bucket.read(key))
     copy.bucket.server.client.delete_object(Bucket=copy.bucket.name, Key=key)
@@ -168,7 +204,9 @@ def test_an_object_under_a_wrong_date_is_named(copy: Copy, capsys: pytest.Captur
     assert report["faults"][0]["what"] == key
 
 
-def test_an_extra_object_of_a_dead_attempt_is_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_extra_object_of_a_dead_attempt_is_named(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
     extra = copy.key.replace("1_0_", "1_1_")
     copy.bucket.write(extra, copy.bucket.read(copy.key))
 
@@ -187,7 +225,9 @@ def test_an_edited_payload_is_named(copy: Copy, capsys: pytest.CaptureFixture[st
     assert wrong(copy.audit(capsys)[1]) == {"corrupted": 1}
 
 
-def test_a_forged_slot_is_named_by_fsck_and_by_audit(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forged_slot_is_named_by_fsck_and_by_audit(
+    copy: Copy, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A COMMIT that says one record more was invisible, and forgets an object."""
     slots = copy.bucket.keys("_landfall/scene/0/")
     forged = next(key for key in slots if json.loads(copy.bucket.read(key))["type"] == "COMMIT")

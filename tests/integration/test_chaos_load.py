@@ -1,4 +1,6 @@
-"""The load of ``make chaos``, and its book held against what landed: on a real broker and a real S3 server."""
+"""The load of ``make chaos``, and its book held against what landed: on a real broker and a real S3
+server.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,7 +53,9 @@ class Produced:
 
 
 @pytest.fixture(scope="module")
-def produced(kafka: Broker, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Produced]:
+def produced(
+    kafka: Broker, s3: S3Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Produced]:
     """With every end a transaction can come to."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in s3.env.items():
@@ -79,7 +83,10 @@ def has_had_its_day(progress: Progress) -> bool:
     [
         {},
         {"output": {"format": "Parquet"}},
-        {"decode": {"format": "Raw"}, "output": {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}},
+        {
+            "decode": {"format": "Raw"},
+            "output": {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}},
+        },
     ],
     ids=["Json", "Parquet", "SequenceFile"],
 )

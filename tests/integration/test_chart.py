@@ -1,4 +1,6 @@
-"""The chart renders what a real API server takes, refuses values it does not know, and upgrades what it installed."""
+"""The chart renders what a real API server takes, refuses values it does not know, and upgrades
+what it installed.
+"""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +25,12 @@ from tests.support.waiting import eventually
 REGISTRY = "registry.example:5000/mirror"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 EVERYTHING: Values = {
-    "image": {"registry": REGISTRY, "pullPolicy": "Always", "pullSecrets": ["pull"], "operator": {"digest": DIGEST}},
+    "image": {
+        "registry": REGISTRY,
+        "pullPolicy": "Always",
+        "pullSecrets": ["pull"],
+        "operator": {"digest": DIGEST},
+    },
     "operator": {
         "replicas": 2,
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
@@ -33,7 +40,11 @@ EVERYTHING: Values = {
         "tolerations": [{"key": "dedicated", "operator": "Exists"}],
         "affinity": {"podAntiAffinity": {}},
         "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
         ],
         "priorityClassName": "system-cluster-critical",
         "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
@@ -49,7 +60,10 @@ EVERYTHING: Values = {
 }
 SCENARIOS: dict[str, Values] = {
     "default": {},
-    "some namespaces": {"watch": {"namespaces": ["default", "kube-public"]}, "rbac": {"aggregate": False}},
+    "some namespaces": {
+        "watch": {"namespaces": ["default", "kube-public"]},
+        "rbac": {"aggregate": False},
+    },
     "air-gapped": {"image": {"registry": REGISTRY, "pullSecrets": ["pull"]}},
     "bare": {
         "crds": {"install": False},
@@ -59,7 +73,9 @@ SCENARIOS: dict[str, Values] = {
     },
     "everything": EVERYTHING,
 }
-scenarios = pytest.mark.parametrize("values", [pytest.param(v, id=name) for name, v in SCENARIOS.items()])
+scenarios = pytest.mark.parametrize(
+    "values", [pytest.param(v, id=name) for name, v in SCENARIOS.items()]
+)
 
 
 def of_kind(kind: str, manifests: list[Manifest]) -> list[Manifest]:
@@ -76,10 +92,14 @@ def operator_pod(manifests: list[Manifest]) -> Any:
 
 
 def environment(manifests: list[Manifest]) -> dict[str, str]:
-    return {e["name"]: e["value"] for e in operator_pod(manifests)["spec"]["containers"][0]["env"] if "value" in e}
+    return {
+        e["name"]: e["value"]
+        for e in operator_pod(manifests)["spec"]["containers"][0]["env"]
+        if "value" in e
+    }
 
 
-# ----------------------------------------------------------------------------------------------- what is rendered
+# --------------------------------------------------------------------------------- what is rendered
 
 
 @scenarios
@@ -91,7 +111,11 @@ def test_a_strict_linter_finds_nothing(values: Values) -> None:
 def test_the_api_server_takes_every_object_with_every_field(
     values: Values, control_plane: Cluster, namespace: str
 ) -> None:
-    known = [m for m in rendered(values, namespace) if not m["apiVersion"].startswith("monitoring.coreos.com/")]
+    known = [
+        m
+        for m in rendered(values, namespace)
+        if not m["apiVersion"].startswith("monitoring.coreos.com/")
+    ]
 
     taken = control_plane.kubectl(
         "apply",
@@ -109,26 +133,45 @@ def test_the_api_server_takes_every_object_with_every_field(
 
 
 @scenarios
-def test_pods_meet_the_restricted_standard(values: Values, control_plane: Cluster, namespace: str) -> None:
+def test_pods_meet_the_restricted_standard(
+    values: Values, control_plane: Cluster, namespace: str
+) -> None:
     restrict(control_plane, namespace)
     account = {"serviceAccountName": "default"}
     manifests = rendered(values, namespace)
     operator = {"apiVersion": "v1", "kind": "Pod", **operator_pod(manifests)}
-    operator = {**operator, "metadata": {"name": "operator"}, "spec": {**operator["spec"], **account}}
+    operator = {
+        **operator,
+        "metadata": {"name": "operator"},
+        "spec": {**operator["spec"], **account},
+    }
 
     for pod in (operator, the("Pod", manifests)):
-        control_plane.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", manifest=pod)
+        control_plane.kubectl(
+            "create", "--dry-run=server", "-n", namespace, "-f", "-", manifest=pod
+        )
 
 
 def restrict(cluster: Cluster, namespace: str) -> None:
-    """Have nothing in a namespace that does not meet the standard; the API server hears of the label a moment later."""
-    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    """Have nothing in a namespace that does not meet the standard; the API server hears of the
+    label a moment later.
+    """
+    cluster.kubectl(
+        "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"
+    )
     container = {"name": "any", "image": "any", "securityContext": {"privileged": True}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [container]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "any"},
+        "spec": {"containers": [container]},
+    }
 
     def refusal() -> str:
         try:
-            return cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", manifest=pod)
+            return cluster.kubectl(
+                "create", "--dry-run=server", "-n", namespace, "-f", "-", manifest=pod
+            )
         except KubectlRefused as refused:
             return str(refused)
 
@@ -140,7 +183,9 @@ def test_the_operator_understands_what_it_is_told(values: Values) -> None:
     manifests = rendered(values)
     pod = operator_pod(manifests)
 
-    told = settings.read([], {**environment(manifests), "POD_NAME": "pod", "POD_NAMESPACE": "landfall"})
+    told = settings.read(
+        [], {**environment(manifests), "POD_NAME": "pod", "POD_NAMESPACE": "landfall"}
+    )
 
     assert told.namespaces == tuple(sorted(values.get("watch", {}).get("namespaces", ())))
     assert told.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
@@ -163,7 +208,11 @@ def test_one_registry_holds_for_every_image() -> None:
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     operator = f"{REGISTRY}/landfall-operator@{DIGEST}"
     assert images == [operator, operator, f"{REGISTRY}/landfall-spark:{version}"]
-    assert operator_pod(manifests)["spec"]["imagePullSecrets"] == test_pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert (
+        operator_pod(manifests)["spec"]["imagePullSecrets"]
+        == test_pod["imagePullSecrets"]
+        == [{"name": "pull"}]
+    )
 
 
 def test_the_test_pod_is_not_taken_for_the_operator() -> None:
@@ -179,7 +228,7 @@ def test_a_budget_of_disruptions_comes_with_the_second_replica() -> None:
     assert the("PodDisruptionBudget", rendered(EVERYTHING))["spec"]["maxUnavailable"] == 1
 
 
-# --------------------------------------------------------------------------------------------------------- rights
+# ------------------------------------------------------------------------------------------- rights
 
 
 def test_by_default_the_operator_may_work_in_all_namespaces() -> None:
@@ -208,7 +257,9 @@ def test_every_role_is_bound_to_the_operators_account(values: Values) -> None:
     manifests = rendered(values)
     account = the("ServiceAccount", manifests)["metadata"]
     subject = {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    aggregated = {m["metadata"]["name"] for m in manifests if "aggregate" in str(m["metadata"].get("labels"))}
+    aggregated = {
+        m["metadata"]["name"] for m in manifests if "aggregate" in str(m["metadata"].get("labels"))
+    }
 
     bindings = [*of_kind("RoleBinding", manifests), *of_kind("ClusterRoleBinding", manifests)]
     roles = [*of_kind("Role", manifests), *of_kind("ClusterRole", manifests)]
@@ -220,7 +271,7 @@ def test_every_role_is_bound_to_the_operators_account(values: Values) -> None:
     assert operator_pod(manifests)["spec"]["serviceAccountName"] == account["name"]
 
 
-# ----------------------------------------------------------------------------------------------------- monitoring
+# --------------------------------------------------------------------------------------- monitoring
 
 
 def test_nothing_of_the_prometheus_operators_is_made_unless_asked_for() -> None:
@@ -229,18 +280,30 @@ def test_nothing_of_the_prometheus_operators_is_made_unless_asked_for() -> None:
 
 def test_monitors_find_the_ports_and_keep_the_groups_namespace() -> None:
     manifests = rendered(EVERYTHING)
-    of_operator, of_drivers = the("ServiceMonitor", manifests)["spec"], the("PodMonitor", manifests)["spec"]
+    of_operator, of_drivers = (
+        the("ServiceMonitor", manifests)["spec"],
+        the("PodMonitor", manifests)["spec"],
+    )
     scraped = [of_operator["endpoints"], of_drivers["podMetricsEndpoints"]]
 
-    assert [(e["port"], e["path"], e["honorLabels"]) for (e,) in scraped] == [("http", "/metrics", True)] * 2
-    assert of_operator["selector"]["matchLabels"].items() <= the("Service", manifests)["metadata"]["labels"].items()
+    assert [(e["port"], e["path"], e["honorLabels"]) for (e,) in scraped] == [
+        ("http", "/metrics", True)
+    ] * 2
+    assert (
+        of_operator["selector"]["matchLabels"].items()
+        <= the("Service", manifests)["metadata"]["labels"].items()
+    )
     assert of_drivers["namespaceSelector"] == {"any": True}
 
 
 def test_drivers_are_scraped_where_they_run() -> None:
-    manifests = rendered({**SCENARIOS["some namespaces"], "monitoring": {"podMonitor": {"enabled": True}}})
+    manifests = rendered(
+        {**SCENARIOS["some namespaces"], "monitoring": {"podMonitor": {"enabled": True}}}
+    )
 
-    assert the("PodMonitor", manifests)["spec"]["namespaceSelector"] == {"matchNames": ["default", "kube-public"]}
+    assert the("PodMonitor", manifests)["spec"]["namespaceSelector"] == {
+        "matchNames": ["default", "kube-public"]
+    }
 
 
 def alerts(**rules: Any) -> dict[str, Manifest]:
@@ -271,11 +334,13 @@ def test_alerts_are_changed_and_left_out_by_name() -> None:
 def test_the_dashboard_arrives_unharmed() -> None:
     config = the("ConfigMap", rendered(EVERYTHING))
 
-    assert orjson.loads(config["data"]["landfall.json"]) == orjson.loads((CHART / "files/dashboard.json").read_bytes())
+    assert orjson.loads(config["data"]["landfall.json"]) == orjson.loads(
+        (CHART / "files/dashboard.json").read_bytes()
+    )
     assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
-# -------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -288,7 +353,10 @@ def test_the_dashboard_arrives_unharmed() -> None:
         ({"watch": {"namespaces": "logs"}}, ["/watch/namespaces", "array"]),
         ({"watch": {"namespaces": ["Logs"]}}, ["/watch/namespaces/0", "Logs"]),
         ({"monitoring": {"interval": "often"}}, ["/monitoring/interval"]),
-        ({"monitoring": {"rules": {"overrides": {"LandfallStalled": {"expression": "1"}}}}}, ["expression"]),
+        (
+            {"monitoring": {"rules": {"overrides": {"LandfallStalled": {"expression": "1"}}}}},
+            ["expression"],
+        ),
         (
             {"monitoring": {"rules": {"enabled": True, "disabled": ["Stalled"]}}},
             ["no alert Stalled", "LandfallStalled"],
@@ -302,7 +370,7 @@ def test_a_wrong_value_is_refused_with_its_place(values: Values, words: list[str
     assert [word for word in words if word not in str(refused.value)] == []
 
 
-# --------------------------------------------------------------------------------------------------- on a cluster
+# ------------------------------------------------------------------------------------- on a cluster
 
 
 @pytest.fixture
@@ -324,7 +392,10 @@ def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without
 
     notes = helm.run(at, namespace, "install", str(CHART))
     (example,) = re.findall(r"<<'YAML'\n(.*?)\n  YAML\n", notes, re.DOTALL)
-    group = {**yaml.safe_load(example), "spec": {**yaml.safe_load(example)["spec"], "state": "Suspended"}}
+    group = {
+        **yaml.safe_load(example),
+        "spec": {**yaml.safe_load(example)["spec"], "state": "Suspended"},
+    }
     own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", *definition)
     own_cluster.kubectl("apply", "-n", namespace, "-f", "-", manifest=group)
     # as an older release had it
@@ -334,7 +405,12 @@ def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without
     upgraded = orjson.loads(own_cluster.kubectl("get", *definition, "-o", "json"))
     helm.run(at, namespace, "uninstall")
 
-    assert "state" in upgraded["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert (
+        "state"
+        in upgraded["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
+            "properties"
+        ]
+    )
     assert client.AppsV1Api(own_cluster.admin).list_namespaced_deployment(namespace).items == []
     assert "clickstream" in own_cluster.kubectl("get", "consumergroups", "-n", namespace)
     helm.run(at, namespace, "install", str(CHART))  # finds all as it was

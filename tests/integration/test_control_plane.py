@@ -25,11 +25,20 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlan
     made.down()
 
 
-def test_what_owned_objects_belong_to_takes_them_along(control_plane: Cluster, namespace: str) -> None:
+def test_what_owned_objects_belong_to_takes_them_along(
+    control_plane: Cluster, namespace: str
+) -> None:
     api = client.CoreV1Api(control_plane.admin)
     owner = api.create_namespaced_config_map(namespace, {"metadata": {"name": "owner"}})
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
-    api.create_namespaced_secret(namespace, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner.metadata.uid,
+    }
+    api.create_namespaced_secret(
+        namespace, {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+    )
 
     api.delete_namespaced_config_map("owner", namespace)
 
@@ -83,7 +92,9 @@ def test_down_leaves_no_process_and_no_object(own: ControlPlane) -> None:
 
     assert (_processes(own), own.status().running) == ({daemon: [] for daemon in DAEMONS}, False)
     again = Cluster(Path(own.up().kubeconfig or ""))
-    assert name not in [found.metadata.name for found in client.CoreV1Api(again.admin).list_namespace().items]
+    assert name not in [
+        found.metadata.name for found in client.CoreV1Api(again.admin).list_namespace().items
+    ]
 
 
 def test_a_cluster_of_the_users_is_used(
@@ -94,7 +105,9 @@ def test_a_cluster_of_the_users_is_used(
     assert (own.up().kubeconfig, _processes(own)["etcd"]) == (str(control_plane), [])
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(own: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kubeconfig_that_is_not_there_is_named(
+    own: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(EXISTING, "/nowhere/config")
 
     with pytest.raises(Missing, match="LANDFALL_CLUSTER=/nowhere/config: no such kubeconfig file"):

@@ -1,7 +1,10 @@
-"""Every panel of the dashboard shows something, given what operator and driver really expose: played by promtool.
+"""Every panel of the dashboard shows something, given what operator and driver really expose:
+played
+by promtool.
 
-What both expose is made into series that grow (counters) or stay (gauges). A panel whose query finds nothing among them, by a
-name, a label or a join that does not fit, makes ``absent(query)`` an alert, and no alert may fire.
+What both expose is made into series that grow (counters) or stay (gauges). A panel whose query
+finds nothing among them, by a name, a label or a join that does not fit, makes ``absent(query)`` an
+alert, and no alert may fire.
 """
 
 import json
@@ -43,7 +46,9 @@ def queries() -> Iterator[tuple[str, str]]:
 def operator(world: World) -> CollectorRegistry:
     """What an operator exposes that has done a bit of everything."""
     seen = world.observe()
-    status = report(seen, desired_state(seen)).model_copy(update={"rate": RateStatus(arriving=20, landing=30)})
+    status = report(seen, desired_state(seen)).model_copy(
+        update={"rate": RateStatus(arriving=20, landing=30)}
+    )
     picture = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
     made = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=1.5))
     made.pictures["logs", "clicks"] = picture
@@ -89,11 +94,16 @@ def _series(registry: CollectorRegistry, target: dict[str, str]) -> Iterator[dic
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         grows = family.type in {"counter", "histogram"}
         for sample in family.samples:
-            yield {"series": _selector(sample, target), "values": f"{sample.value}+{1 if grows else 0}x60"}
+            yield {
+                "series": _selector(sample, target),
+                "values": f"{sample.value}+{1 if grows else 0}x60",
+            }
 
 
 def _selector(sample: Sample, target: dict[str, str]) -> str:
-    labels = ", ".join(f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **target}.items())
+    labels = ", ".join(
+        f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **target}.items()
+    )
     return f"{sample.name}{{{labels}}}"
 
 
@@ -101,7 +111,9 @@ def test_no_panel_is_empty(series: list[dict[str, str]], tmp_path: Path) -> None
     assert played(queries(), series, tmp_path) == ""
 
 
-def test_a_panel_that_asks_for_what_is_not_there_is_found(series: list[dict[str, str]], tmp_path: Path) -> None:
+def test_a_panel_that_asks_for_what_is_not_there_is_found(
+    series: list[dict[str, str]], tmp_path: Path
+) -> None:
     misspelt = [
         ("misspelt", 'max by (group) (landfall_group_lag{namespace=~".*"})'),
         ("fine", "landfall_group_lag_records"),
@@ -125,7 +137,10 @@ def played(asked: Iterable[tuple[str, str]], series: list[dict[str, str]], folde
         }
     ]
     _write(folder / "rules.yaml", {"groups": [{"name": "panels", "rules": rules}]})
-    _write(folder / "tests.yaml", {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
+    _write(
+        folder / "tests.yaml",
+        {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests},
+    )
     argv = [promtool.program(), "test", "rules", folder / "tests.yaml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr

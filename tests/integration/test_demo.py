@@ -7,7 +7,11 @@ from pathlib import Path
 
 
 def test_the_demo_lands_every_flight_once_through_a_kill(tmp_path: Path) -> None:
-    env = {name: value for name, value in os.environ.items() if name not in {"LANDFALL_KAFKA", "LANDFALL_S3"}}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"LANDFALL_KAFKA", "LANDFALL_S3"}
+    }
     command = [sys.executable, "-m", "dev.demo", "--stop", "--state", str(tmp_path / "demo")]
 
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,6 @@
-"""Each fault of chaos' proxy in front of a real S3 server: what its client sees, and whether the server did what was asked."""
+"""Each fault of chaos' proxy in front of a real S3 server: what its client sees, and whether the
+server did what was asked.
+"""
 
 import http.client
 import json
@@ -45,7 +47,11 @@ class Through:
 
     def client(self, read_timeout: float = 60) -> Any:
         """One that tries once."""
-        patience = Config(retries={"total_max_attempts": 1}, read_timeout=read_timeout, s3={"addressing_style": "path"})
+        patience = Config(
+            retries={"total_max_attempts": 1},
+            read_timeout=read_timeout,
+            s3={"addressing_style": "path"},
+        )
         keys = self.bucket.server.env
         return boto3.client(
             "s3",
@@ -63,7 +69,10 @@ class Through:
         """Kind, operation, key and the server's status of every fault in this bucket, by the log."""
         lines = map(json.loads, self.proxy.log.read_text().splitlines())
         mine = (line for line in lines if line["key"].startswith(self.bucket.name))
-        return [(line["kind"], line["operation"], line["key"].partition("/")[2], line.get("status")) for line in mine]
+        return [
+            (line["kind"], line["operation"], line["key"].partition("/")[2], line.get("status"))
+            for line in mine
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +113,9 @@ def seen(call: Callable[[], object]) -> str:
     ],
 )
 def test_a_fault_of_a_put(through: Through, fault: Fault, sees: str, is_done: bool) -> None:
-    through.proxy.inject(Rule(fault=fault, operations=(Operation.PUT_OBJECT,), times=1, seconds=0.2, jitter=0.1))
+    through.proxy.inject(
+        Rule(fault=fault, operations=(Operation.PUT_OBJECT,), times=1, seconds=0.2, jitter=0.1)
+    )
 
     assert seen(through.put) == sees
 
@@ -115,19 +126,26 @@ def test_a_fault_of_a_put(through: Through, fault: Fault, sees: str, is_done: bo
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_done"), [(Fault.ERROR_200, False), (Fault.ERROR_200_AFTER, True), (Fault.ERROR_500_AFTER, True)]
+    ("fault", "is_done"),
+    [(Fault.ERROR_200, False), (Fault.ERROR_200_AFTER, True), (Fault.ERROR_500_AFTER, True)],
 )
-def test_a_completion_that_fails_with_status_200(through: Through, fault: Fault, is_done: bool) -> None:
+def test_a_completion_that_fails_with_status_200(
+    through: Through, fault: Fault, is_done: bool
+) -> None:
     client, place = through.client(), {"Bucket": through.bucket.name, "Key": "k"}
     upload = client.create_multipart_upload(**place)["UploadId"]
     etag = client.upload_part(**place, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
     parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
     through.proxy.inject(Rule(fault=fault, operations=(Operation.COMPLETE_UPLOAD,)))
 
-    code = seen(lambda: client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts))
+    code = seen(
+        lambda: client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts)
+    )
 
     assert code == "InternalError"
-    assert (through.bucket.keys(), through.bucket.open_uploads()) == ((["k"], []) if is_done else ([], ["k"]))
+    assert (through.bucket.keys(), through.bucket.open_uploads()) == (
+        (["k"], []) if is_done else ([], ["k"])
+    )
 
 
 def test_a_body_is_cut_in_the_middle_though_its_length_was_promised(through: Through) -> None:
@@ -146,7 +164,9 @@ def test_a_body_is_cut_in_the_middle_though_its_length_was_promised(through: Thr
     assert through.told() == [(Fault.TRUNCATE, "GetObject", "k", 200)]
 
 
-def test_an_answer_without_a_body_cannot_be_truncated_and_leaves_it_to_the_next(through: Through) -> None:
+def test_an_answer_without_a_body_cannot_be_truncated_and_leaves_it_to_the_next(
+    through: Through,
+) -> None:
     through.bucket.write("k", b"body")
     through.proxy.inject(Rule(fault=Fault.TRUNCATE, times=1))
     client, place = through.client(), {"Bucket": through.bucket.name, "Key": "k"}
@@ -172,7 +192,9 @@ def test_silence_lasts_until_it_is_lifted(through: Through) -> None:
 
 
 def test_a_delayed_request_is_done_when_its_client_has_given_up(through: Through) -> None:
-    through.proxy.inject(Rule(fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=3600))
+    through.proxy.inject(
+        Rule(fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=3600)
+    )
 
     assert seen(through.put) == "broken"
 
@@ -185,7 +207,11 @@ def test_a_delayed_request_is_done_when_its_client_has_given_up(through: Through
 
 
 def test_a_delayed_request_comes_by_itself_in_the_end(through: Through) -> None:
-    through.proxy.inject(Rule(fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=0.5, jitter=0.1))
+    through.proxy.inject(
+        Rule(
+            fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=0.5, jitter=0.1
+        )
+    )
 
     assert seen(through.put) == "broken"
 
@@ -193,7 +219,9 @@ def test_a_delayed_request_comes_by_itself_in_the_end(through: Through) -> None:
 
 
 def test_a_late_create_finds_its_slot_taken(through: Through) -> None:
-    through.proxy.inject(Rule(fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=3600))
+    through.proxy.inject(
+        Rule(fault=Fault.DELAY, operations=(Operation.PUT_OBJECT,), times=1, seconds=3600)
+    )
     zombie = {"Bucket": through.bucket.name, "Key": "slot", "Body": b"zombie", "IfNoneMatch": "*"}
 
     assert seen(lambda: through.client().put_object(**zombie)) == "broken"
@@ -234,8 +262,12 @@ def test_a_rule_that_makes_no_sense_is_refused_and_the_proxy_goes_on(through: Th
     assert seen(through.put) == "fine"
 
 
-def test_faults_and_requests_are_counted_by_operation(s3: S3Server, bucket: Bucket, tmp_path: Path) -> None:
-    through = Through(FaultProxy(s3.endpoint, "127.0.0.1:0", seed=1, folder=tmp_path), bucket, tmp_path)
+def test_faults_and_requests_are_counted_by_operation(
+    s3: S3Server, bucket: Bucket, tmp_path: Path
+) -> None:
+    through = Through(
+        FaultProxy(s3.endpoint, "127.0.0.1:0", seed=1, folder=tmp_path), bucket, tmp_path
+    )
     through.proxy.inject(Rule(fault=Fault.SLOW_DOWN, operations=(Operation.PUT_OBJECT,), times=3))
     through.proxy.inject(Rule(fault=Fault.RESET, key="/k4$"))
 
@@ -249,22 +281,32 @@ def test_faults_and_requests_are_counted_by_operation(s3: S3Server, bucket: Buck
     assert through.proxy.stop() == 0
 
 
-def test_the_store_completes_whatever_a_completion_answers(through: Through, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_completes_whatever_a_completion_answers(
+    through: Through, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in through.bucket.server.env.items():
         monkeypatch.setenv(name, value)
     reached = spec.S3(endpoint=through.proxy.endpoint, path_style=True)
     store = S3Store(through.bucket.name, "root", reached, pauses=(0.05, 0.1, 0.2, 0.4))
-    faults = (Fault.ERROR_200, Fault.ERROR_200_AFTER, Fault.RESET_AFTER, Fault.ERROR_500_AFTER, Fault.SLOW_DOWN)
+    faults = (
+        Fault.ERROR_200,
+        Fault.ERROR_200_AFTER,
+        Fault.RESET_AFTER,
+        Fault.ERROR_500_AFTER,
+        Fault.SLOW_DOWN,
+    )
     for number, fault in enumerate(faults):
         upload = uploaded(store, f"data/{number}")
         through.proxy.inject(Rule(fault=fault, operations=(Operation.COMPLETE_UPLOAD,), times=1))
         store.complete(upload)
 
-    assert [content(store, f"data/{number}") for number, _ in enumerate(faults)] == [b"body"] * len(faults)
+    assert [content(store, f"data/{number}") for number, _ in enumerate(faults)] == [b"body"] * len(
+        faults
+    )
     assert [kind for kind, *_ in through.told()] == list(faults)
 
 
-# ----------------------------------------------------------------------------------------------------- to the byte
+# -------------------------------------------------------------------------------------- to the byte
 
 
 class _Recorder(socketserver.StreamRequestHandler):
@@ -311,7 +353,9 @@ class Between:
     proxy: FaultProxy
     upstream: Upstream
 
-    def connect(self, answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") -> socket.socket:
+    def connect(
+        self, answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    ) -> socket.socket:
         """A connection to the proxy, and what the server will say to whatever is asked."""
         self.upstream.answer = answer
         self.upstream.heads.clear()
@@ -325,7 +369,9 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
     with Upstream() as upstream:
         threading.Thread(target=upstream.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{upstream.server_address[1]}"
-        proxy = FaultProxy(address, "127.0.0.1:0", seed=1, folder=tmp_path_factory.mktemp("between"))
+        proxy = FaultProxy(
+            address, "127.0.0.1:0", seed=1, folder=tmp_path_factory.mktemp("between")
+        )
         yield Between(proxy, upstream)
         proxy.stop()
         upstream.shutdown()
@@ -342,7 +388,12 @@ def until(connection: socket.socket, end: bytes) -> bytes:
 
 def test_path_query_host_and_headers_are_passed_on_to_the_byte(between: Between) -> None:
     target = b"/b/a%2Fb//c/./../d%20+%7e~'!*()?x-id=a+b&y=%2f&empty&z="
-    kept = [b"Host: s3.somewhere.example:1234", b"x-amz-meta-a: 1", b"x-amz-meta-a: 2", b"Range: bytes=1-2"]
+    kept = [
+        b"Host: s3.somewhere.example:1234",
+        b"x-amz-meta-a: 1",
+        b"x-amz-meta-a: 2",
+        b"Range: bytes=1-2",
+    ]
     with between.connect() as connection:
         connection.sendall(b"GET " + target + b" HTTP/1.1\r\n" + b"\r\n".join(kept) + b"\r\n\r\n")
         until(connection, b"\r\n\r\n")
@@ -353,9 +404,14 @@ def test_path_query_host_and_headers_are_passed_on_to_the_byte(between: Between)
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"aws-chunked"])
-def test_a_body_is_passed_on_to_the_byte_whatever_it_says_it_is(between: Between, encoding: bytes) -> None:
+def test_a_body_is_passed_on_to_the_byte_whatever_it_says_it_is(
+    between: Between, encoding: bytes
+) -> None:
     body = bytes(range(256)) * 4096
-    head = b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(body))
+    head = b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (
+        encoding,
+        len(body),
+    )
     with between.connect() as connection:
         connection.sendall(head + body)
         until(connection, b"\r\n\r\n")
@@ -375,7 +431,9 @@ def test_a_chunked_body_is_passed_on(between: Between) -> None:
 
 def test_a_client_that_asks_first_is_told_to_go_on(between: Between) -> None:
     with between.connect() as connection:
-        connection.sendall(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        connection.sendall(
+            b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+        )
         assert until(connection, b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"body")
         assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
@@ -389,14 +447,21 @@ def test_a_client_that_asks_first_is_told_to_go_on(between: Between) -> None:
         (b"HEAD", b'HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: "e"\r\n\r\n'),
         (b"DELETE", b"HTTP/1.1 204 No Content\r\nx-amz-a: b\r\n\r\n"),
         (b"GET", b'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n'),
-        (b"GET", b"HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc"),
+        (
+            b"GET",
+            b"HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc",
+        ),
     ],
 )
-def test_answers_are_passed_on_and_the_connection_is_kept(between: Between, method: bytes, answer: bytes) -> None:
+def test_answers_are_passed_on_and_the_connection_is_kept(
+    between: Between, method: bytes, answer: bytes
+) -> None:
     with between.connect(answer) as connection:
         for _ in range(2):
             connection.sendall(method + b" /b/k HTTP/1.1\r\nHost: h\r\n\r\n")
-            head, _, body = until(connection, b"abc" if answer.endswith(b"abc") else b"\r\n\r\n").partition(b"\r\n\r\n")
+            head, _, body = until(
+                connection, b"abc" if answer.endswith(b"abc") else b"\r\n\r\n"
+            ).partition(b"\r\n\r\n")
             told, _, expected = answer.partition(b"\r\n\r\n")
             assert set(told.lower().split(b"\r\n")) <= set(head.lower().split(b"\r\n"))
             assert body == expected

@@ -1,4 +1,6 @@
-"""Readers no one here wrote: Hadoop's SequenceFile.Reader, Spark, DuckDB, Java's GZIPInputStream, zcat."""
+"""Readers no one here wrote: Hadoop's SequenceFile.Reader, Spark, DuckDB, Java's GZIPInputStream,
+zcat.
+"""
 
 import gzip
 import os
@@ -26,9 +28,9 @@ from landfall.pipeline.records import Records, of_columns
 pytestmark = pytest.mark.xdist_group("spark")
 
 CLICKS = TopicPartition("clicks", 3)
-KINDS = [(compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")] + [
-    ("None", "None")
-]
+KINDS = [
+    (compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")
+] + [("None", "None")]
 LARGE = b"%d large " % 7 * 1_200_000  # over 10 MB
 VALUES = [b'{"n": %d, "text": "%s"}' % (n, b"w" * (n % 97)) for n in range(3000)]
 ODD = [LARGE, b"", None, b"\xff\x00", b"x" * (2**24 + 5)]
@@ -39,9 +41,17 @@ ODD_TIMES = [-1, 0, 1763683200000, -1, 255]
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("formats").config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("formats")
+        .config("spark.ui.enabled", "false")
+    )
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-    session = builder.config("spark.driver.memory", "2g").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    session = (
+        builder.config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
     yield session
     session.stop()
 
@@ -60,7 +70,9 @@ def plain_blocks() -> list[Records]:
 
 def write(path: Path, of: Format, *blocks: Records) -> Path:
     encoder = of.encoder()
-    path.write_bytes(b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish())))
+    path.write_bytes(
+        b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
+    )
     return path
 
 
@@ -87,12 +99,16 @@ def rows_of(query: str) -> list[Any]:
 
 
 def expected_key(offset: int, key: bytes | None, time: int) -> bytes:
-    return bytes(msgpack.packb({1: offset, **({3: time} if time != -1 else {}), **({2: key} if key else {})}))
+    return bytes(
+        msgpack.packb({1: offset, **({3: time} if time != -1 else {}), **({2: key} if key else {})})
+    )
 
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
-def test_hadoop_reads_odd_records(spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str) -> None:
+def test_hadoop_reads_odd_records(
+    spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
+) -> None:
     file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
 
     rows = hadoop_rows(spark, write(tmp_path / "a.seq", file, odd_records()))
@@ -113,7 +129,9 @@ def test_spark_reads_a_file_in_splits(
 
     found = spark.sparkContext.sequenceFile(path.as_uri(), minSplits=5).collect()
 
-    keys = [key if mode == "Legacy" else msgpack.unpackb(key, strict_map_key=False) for key, _ in found]
+    keys = [
+        key if mode == "Legacy" else msgpack.unpackb(key, strict_map_key=False) for key, _ in found
+    ]
     packed = [{1: n, 3: 1763683200000 + n, 2: b"%d" % (n % 5)} for n in range(3000)]
     assert keys == (list(range(3000)) if mode == "Legacy" else packed)
     assert [bytes(value) for _, value in found] == VALUES
@@ -139,7 +157,9 @@ def test_spark_reads_json_of_many_blocks(spark: SparkSession, tmp_path: Path, co
     assert [(row.n, len(row.text)) for row in rows] == [(n, n % 97) for n in range(3000)]
 
 
-def test_gzip_of_many_blocks_is_read_by_zcat_python_and_java(spark: SparkSession, tmp_path: Path) -> None:
+def test_gzip_of_many_blocks_is_read_by_zcat_python_and_java(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = write(tmp_path / "a.txt.gz", Text.of({}), *plain_blocks())
     jvm = spark._jvm
 
@@ -152,8 +172,12 @@ def test_gzip_of_many_blocks_is_read_by_zcat_python_and_java(spark: SparkSession
 
 
 @pytest.mark.parametrize("codec", ["Zstd", "Snappy", "Gzip", "None"])
-def test_spark_and_duckdb_read_parquet_of_many_row_groups(spark: SparkSession, tmp_path: Path, codec: str) -> None:
-    path = write(tmp_path / "a.parquet", Parquet.of({"codec": codec}), odd_records(), *plain_blocks())
+def test_spark_and_duckdb_read_parquet_of_many_row_groups(
+    spark: SparkSession, tmp_path: Path, codec: str
+) -> None:
+    path = write(
+        tmp_path / "a.parquet", Parquet.of({"codec": codec}), odd_records(), *plain_blocks()
+    )
 
     by_spark = [
         (row.topic, row.partition, row.offset, row.key, row.value, row.headers)
@@ -164,9 +188,14 @@ def test_spark_and_duckdb_read_parquet_of_many_row_groups(spark: SparkSession, t
     )
 
     keys, values = [*ODD_KEYS, *(b"%d" % (n % 5) for n in range(3000))], [*ODD, *VALUES]
-    times = [*(time if time != -1 else None for time in ODD_TIMES), *(1763683200000 + n for n in range(3000))]
+    times = [
+        *(time if time != -1 else None for time in ODD_TIMES),
+        *(1763683200000 + n for n in range(3000)),
+    ]
     offsets = [*range(5), *range(3000)]
     expected = list(zip(offsets, keys, values, strict=True))
     assert by_spark == [("clicks", 3, offset, key, value, []) for offset, key, value in expected]
     timed = zip(expected, times, strict=True)
-    assert by_duckdb == [("clicks", 3, offset, time, key, value, []) for (offset, key, value), time in timed]
+    assert by_duckdb == [
+        ("clicks", 3, offset, time, key, value, []) for (offset, key, value), time in timed
+    ]

@@ -1,4 +1,6 @@
-"""What a producer can put into a topic that no client of Kafka's would send: landed or dead-lettered, and nothing stops."""
+"""What a producer can put into a topic that no client of Kafka's would send: landed or
+dead-lettered, and nothing stops.
+"""
 
 from typing import Any
 
@@ -13,7 +15,9 @@ from tests.support.rawkafka import RawRecord, produce_raw
 YEAR_1, YEAR_9999, NEVER = -62_135_596_800_000, 253_402_300_799_999, 2**62
 HOSTILE = [
     RawRecord(b'{"n": 0}', timestamp=0, headers=[(b"fine", b"1")]),
-    RawRecord(b'{"n": 1}', timestamp=1, headers=[(b"before", b"1"), (b"\xff\xfe", b"2"), (b"after", None)]),
+    RawRecord(
+        b'{"n": 1}', timestamp=1, headers=[(b"before", b"1"), (b"\xff\xfe", b"2"), (b"after", None)]
+    ),
     RawRecord(b"no json", timestamp=2, headers=[(b"\xc3", None)]),
     RawRecord(b'{"n": 3}', timestamp=YEAR_1),
     RawRecord(b'{"n": 4}', timestamp=YEAR_9999),
@@ -29,7 +33,10 @@ UNREADABLE = {1, 2}
 
 
 def hostile(scene: Scene) -> str:
-    any_time = {"message_timestamp_before_max_ms": 2**63 - 1, "message_timestamp_after_max_ms": 2**63 - 1}
+    any_time = {
+        "message_timestamp_before_max_ms": 2**63 - 1,
+        "message_timestamp_after_max_ms": 2**63 - 1,
+    }
     topic = scene.topic(max_message_bytes=16_000_000, **any_time)
     produce_raw(scene.kafka, topic, HOSTILE)
     return topic
@@ -65,7 +72,9 @@ def test_a_driver_dates_what_was_there_before_it_whatever_the_producer_said(scen
     """Kafka's timestamps say how long records have waited; one of no year says nothing."""
     for number, record in enumerate(HOSTILE[3:9]):
         topic = scene.topic(
-            f"t{number}", message_timestamp_before_max_ms=2**63 - 1, message_timestamp_after_max_ms=2**63 - 1
+            f"t{number}",
+            message_timestamp_before_max_ms=2**63 - 1,
+            message_timestamp_after_max_ms=2**63 - 1,
         )
         produce_raw(scene.kafka, topic, [record])
     spec: dict[str, Any] = {"decode": {"format": "Json"}, "badRecords": {"maxRatio": "1"}}

@@ -100,7 +100,9 @@ def test_watermarks_end_at_the_last_stable_offset(kafka: Broker, log: KafkaLog) 
 
     assert found == {here: Watermarks(4, 10), empty: Watermarks(0, 0)}
     producer.abort_transaction(SECONDS)
-    eventually(lambda: log.watermarks([here]), {here: Watermarks(4, 14)}.__eq__)  # the marker comes after the answer
+    eventually(
+        lambda: log.watermarks([here]), {here: Watermarks(4, 14)}.__eq__
+    )  # the marker comes after the answer
 
 
 def test_offsets_by_time_end_where_the_log_ends(kafka: Broker, log: KafkaLog) -> None:

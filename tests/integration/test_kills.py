@@ -1,7 +1,9 @@
-"""``landfall run`` as a process, on real Kafka and S3: killed or frozen at each step of its loop, and what its successor makes of it.
+"""``landfall run`` as a process, on real Kafka and S3: killed or frozen at each step of its loop,
+and
+what its successor makes of it.
 
-The process lands six objects by one COMMIT. Its successor finds more records than it saw, so whatever it lands anew, it cuts
-differently.
+The process lands six objects by one COMMIT. Its successor finds more records than it saw, so
+whatever it lands anew, it cuts differently.
 """
 
 import os
@@ -51,7 +53,10 @@ def is_data(key: str) -> bool:
 
 def successor_lands_more(scene: Scene, context: SparkContext, topic: str) -> None:
     scene.kafka.produce(topic, [*events(range(2000, 2300), 0), *events(range(3000, 3500), 1)])
-    assert land(scene.group(uploadPolicy={"maxBytes": "100k", "maxAge": "1s"}), context).code is ExitCode.OK
+    assert (
+        land(scene.group(uploadPolicy={"maxBytes": "100k", "maxAge": "1s"}), context).code
+        is ExitCode.OK
+    )
     assert scene.audit() == EXACT
     assert scene.faults() == []
 
@@ -65,7 +70,12 @@ def next_one_finds_nothing_to_do(scene: Scene, context: SparkContext) -> None:
 
 @pytest.mark.parametrize(("step", "done"), STEPS)
 def test_a_kill_loses_and_repeats_nothing(
-    scene: Scene, topic: str, processes: Processes, context: SparkContext, step: str, done: tuple[int, int]
+    scene: Scene,
+    topic: str,
+    processes: Processes,
+    context: SparkContext,
+    step: str,
+    done: tuple[int, int],
 ) -> None:
     killed = processes.struck(scene.document(), f"KILL {step}")
 
@@ -76,7 +86,12 @@ def test_a_kill_loses_and_repeats_nothing(
 
 @pytest.mark.parametrize(("step", "done"), STEPS[:-1])
 def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
-    scene: Scene, topic: str, processes: Processes, context: SparkContext, step: str, done: tuple[int, int]
+    scene: Scene,
+    topic: str,
+    processes: Processes,
+    context: SparkContext,
+    step: str,
+    done: tuple[int, int],
 ) -> None:
     frozen = processes.struck(scene.document(), f"STOP {step}")
     frozen.wait_until_stopped()
@@ -111,7 +126,8 @@ def test_a_kill_while_tasks_upload_leaves_nothing(
     os.killpg(killed.popen.pid, signal.SIGKILL)
 
     assert killed.end() == -signal.SIGKILL
-    # a worker that outlives them for a moment might begin one more upload, which is swept by others, later
+    # a worker that outlives them for a moment might begin one more upload, which is swept by
+    # others, later
     wait_for(lambda: not killed.left(), "its workers end")
     assert commits_and_objects(scene) == (0, 0)
     successor_lands_more(scene, context, topic)
@@ -121,7 +137,9 @@ def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:
     """The driver discovered the topic just before, so only its id tells at COMMIT."""
-    driver = processes.struck(scene.document(kafka={"discoveryInterval": "1h"}), gate=tmp_path / "gate")
+    driver = processes.struck(
+        scene.document(kafka={"discoveryInterval": "1h"}), gate=tmp_path / "gate"
+    )
     wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
     scene.kafka.delete_topic(topic)
     wait_for(lambda: topic not in scene.topics, "the topic is deleted")
@@ -141,7 +159,9 @@ def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
 def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path, late: str
 ) -> None:
-    """Its tasks end while it is frozen, or put their parts only when the successor has given their uploads up."""
+    """Its tasks end while it is frozen, or put their parts only when the successor has given their
+    uploads up.
+    """
     gate = tmp_path / "gate"
     frozen = processes.struck(scene.document(), gate=gate)
     wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")

@@ -1,4 +1,6 @@
-"""Whole drivers on real Kafka, real S3 and local Spark: what comes in, however it comes in, is landed exactly once."""
+"""Whole drivers on real Kafka, real S3 and local Spark: what comes in, however it comes in, is
+landed exactly once.
+"""
 
 import json
 import time
@@ -43,7 +45,9 @@ def exact(scene: Scene) -> bool:
     return True
 
 
-def test_a_restart_goes_on_where_the_last_driver_stopped(scene: Scene, context: SparkContext) -> None:
+def test_a_restart_goes_on_where_the_last_driver_stopped(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = scene.topic(partitions=2)
     scene.kafka.produce(topic, [*events(range(1000), 0), *events(range(1000, 1700), 1)])
     assert land(scene.group(), context).code is ExitCode.OK
@@ -60,18 +64,25 @@ def test_a_restart_goes_on_where_the_last_driver_stopped(scene: Scene, context: 
 def test_aborted_transactions_are_invisible(scene: Scene, context: SparkContext) -> None:
     topic = scene.topic()
     for n in range(4):
-        scene.kafka.produce_transaction(topic, events(range(n * 100, n * 100 + 100)), commit=n % 2 == 0)
+        scene.kafka.produce_transaction(
+            topic, events(range(n * 100, n * 100 + 100)), commit=n % 2 == 0
+        )
     scene.kafka.produce(topic, events(range(900, 950)))
     scene.kafka.produce_transaction(topic, events(range(400, 500)), commit=False)
 
     assert land(scene.group(), context).code is ExitCode.OK
 
     totals = scene.state().totals
-    assert (totals.landed, totals.invisible) == (250, 305)  # aborted records, and a marker for each transaction
+    assert (totals.landed, totals.invisible) == (
+        250,
+        305,
+    )  # aborted records, and a marker for each transaction
     assert exact(scene)
 
 
-def test_an_open_transaction_holds_back_what_comes_after_it(scene: Scene, context: SparkContext) -> None:
+def test_an_open_transaction_holds_back_what_comes_after_it(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = scene.topic()
     scene.kafka.produce(topic, events(range(100)))
     transaction = scene.kafka.transaction()
@@ -89,12 +100,21 @@ def test_an_open_transaction_holds_back_what_comes_after_it(scene: Scene, contex
 
 def test_a_compacted_topic_is_landed_as_it_is_left(scene: Scene, context: SparkContext) -> None:
     topic = scene.topic(
-        cleanup_policy="compact", segment_bytes=1_048_576, min_cleanable_dirty_ratio=0.01, segment_ms=1000
+        cleanup_policy="compact",
+        segment_bytes=1_048_576,
+        min_cleanable_dirty_ratio=0.01,
+        segment_ms=1000,
     )
     padding = b" " * 200
-    keyed = [Message(m.value + padding, b"%d" % (n % 50)) for n, m in enumerate(events(range(10_000))) if m.value]
+    keyed = [
+        Message(m.value + padding, b"%d" % (n % 50))
+        for n, m in enumerate(events(range(10_000)))
+        if m.value
+    ]
     scene.kafka.produce(topic, keyed)
-    time.sleep(1.1)  # the active segment is never cleaned: it must be a second old when the next record rolls it
+    time.sleep(
+        1.1
+    )  # the active segment is never cleaned: it must be a second old when the next record rolls it
     scene.kafka.produce(topic, (Message(m.value, b"last") for m in events(range(10_000, 10_001))))
     wait_for(lambda: sum(in_kafka(scene.kafka, topic).values()) < 1000, "the log is compacted")
 
@@ -118,7 +138,10 @@ def test_topics_and_partitions_that_appear_are_landed_from_their_first_record(
         second = scene.topic("second", 2)
         scene.kafka.produce(second, [*events(range(300), 0), *events(range(300, 500), 1)])
         scene.kafka.add_partitions(first, 3)
-        wait_for(lambda: len(scene.kafka.admin.list_topics(first).topics[first].partitions) == 3, "3 partitions")
+        wait_for(
+            lambda: len(scene.kafka.admin.list_topics(first).topics[first].partitions) == 3,
+            "3 partitions",
+        )
         scene.kafka.produce(first, [*events(range(100), 2), *events(range(100, 200), 0)])
         driver.wait_until(lambda s: len(s.partitions) == 5, "new Kafka partitions are seen")
         driver.wait_until_landed()
@@ -143,7 +166,10 @@ def test_expired_offsets_stop_their_topic_partition_until_they_may_be_skipped(
 
     told = f"{lossy}/0: offsets [100, 160) expired before they were landed; onDataLoss: SkipAndRecord would skip them"
     assert (stalled.code, stalled.now.message) == (ExitCode.STALLED, f"DataLoss: {told}")
-    assert [(p.blocked, p.message) for p in stalled.now.partitions] == [(Reason.DATA_LOSS, told), (None, "")]
+    assert [(p.blocked, p.message) for p in stalled.now.partitions] == [
+        (Reason.DATA_LOSS, told),
+        (None, ""),
+    ]
     assert audit(in_kafka(scene.kafka, sound), in_bucket(scene.bucket)).missing == {}
 
     assert land(scene.group(kafka={"onDataLoss": "SkipAndRecord"}), context).code is ExitCode.OK
@@ -152,7 +178,9 @@ def test_expired_offsets_stop_their_topic_partition_until_they_may_be_skipped(
     assert scene.faults() == []
 
 
-def test_a_recreated_topic_is_landed_by_the_next_generation(scene: Scene, context: SparkContext) -> None:
+def test_a_recreated_topic_is_landed_by_the_next_generation(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = scene.topic()
     scene.kafka.produce(topic, events(range(100)))
     with landing(scene.group(), context) as driver:
@@ -162,7 +190,9 @@ def test_a_recreated_topic_is_landed_by_the_next_generation(scene: Scene, contex
         wait_for(lambda: topic not in scene.topics, "the topic is deleted")
         assert scene.topic() == topic
         scene.kafka.produce(topic, events(range(100, 250)))
-        status = driver.wait_until(lambda s: any(p.blocked for p in s.partitions), "the other topic is noticed")
+        status = driver.wait_until(
+            lambda s: any(p.blocked for p in s.partitions), "the other topic is noticed"
+        )
 
     assert [p.blocked for p in status.partitions] == [Reason.TOPIC_RECREATED]
     assert "raise spec.generation above 1 to land it from its start" in status.partitions[0].message
@@ -191,7 +221,9 @@ def test_a_little_poison_is_kept_apart(scene: Scene, context: SparkContext) -> N
     assert scene.faults() == []
 
 
-def test_much_poison_stops_its_topic_partition_and_no_other(scene: Scene, context: SparkContext) -> None:
+def test_much_poison_stops_its_topic_partition_and_no_other(
+    scene: Scene, context: SparkContext
+) -> None:
     poisoned, sound = scene.topic("poisoned", 2), scene.topic("sound")
     scene.kafka.produce(poisoned, events(range(100, 200), 1))
     scene.kafka.produce(sound, events(range(300)))
@@ -209,9 +241,13 @@ def test_much_poison_stops_its_topic_partition_and_no_other(scene: Scene, contex
     assert scene.faults() == []
 
 
-def test_late_records_of_400_dates_each_find_their_date(scene: Scene, context: SparkContext) -> None:
+def test_late_records_of_400_dates_each_find_their_date(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = scene.topic(partitions=2)
-    scene.kafka.produce(topic, [*events(range(3000), 0, days=400), *events(range(3000, 5000), 1, days=400)])
+    scene.kafka.produce(
+        topic, [*events(range(3000), 0, days=400), *events(range(3000, 5000), 1, days=400)]
+    )
 
     assert land(scene.group(), context).code is ExitCode.OK
 
@@ -232,12 +268,18 @@ def rows_by_ledger(scene: Scene) -> dict[str, int]:
     """How many rows the COMMITs say each object has."""
     slots = [json.loads(scene.bucket.read(key)) for key in scene.bucket.keys("_landfall/scene/0/")]
     pieces = [piece for slot in slots if slot["type"] == "COMMIT" for piece in slot["slices"]]
-    return {landed["upload"]["key"]: landed["rows"] for piece in pieces for landed in piece["objects"]}
+    return {
+        landed["upload"]["key"]: landed["rows"] for piece in pieces for landed in piece["objects"]
+    }
 
 
-def test_every_json_object_has_the_rows_the_ledger_counts(scene: Scene, context: SparkContext) -> None:
+def test_every_json_object_has_the_rows_the_ledger_counts(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = scene.topic(partitions=2)
-    scene.kafka.produce(topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)])
+    scene.kafka.produce(
+        topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)]
+    )
     assert land(scene.group(), context).code is ExitCode.OK
 
     assert Counter(key for key, _ in landed_lines(scene.bucket)) == rows_by_ledger(scene)
@@ -247,8 +289,13 @@ def test_every_sequence_file_has_the_rows_the_ledger_counts(
     scene: Scene, context: SparkContext, tmp_path: Path
 ) -> None:
     topic = scene.topic(partitions=2)
-    scene.kafka.produce(topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)])
-    route = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "output": {"format": "SequenceFile"}}
+    scene.kafka.produce(
+        topic, [*events(range(1500), 0, days=20), *events(range(1500, 2000), 1, days=20)]
+    )
+    route = {
+        "decode": {"format": "Json", "timestamp": {"field": "ts"}},
+        "output": {"format": "SequenceFile"},
+    }
     assert land(scene.group(**route), context).code is ExitCode.OK
 
     counted = {}
@@ -264,14 +311,19 @@ def test_every_sequence_file_has_the_rows_the_ledger_counts(
 def dead_letters(scene: Scene) -> list[tuple[object, ...]]:
     """Topic, Kafka partition, offset and value of each."""
     keys = scene.bucket.keys("_landfall/scene/dead-letters/")
-    return sorted(parquet_rows(scene.bucket, keys, 'topic, partition, "offset", value'), key=lambda row: row[:3])
+    return sorted(
+        parquet_rows(scene.bucket, keys, 'topic, partition, "offset", value'),
+        key=lambda row: row[:3],
+    )
 
 
-# ------------------------------------------------------------------------------------------- what the tests would see
+# ------------------------------------------------------------------------- what the tests would see
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
+    effect.
+    """
 
 
 class DiesAtCommit:
@@ -292,7 +344,9 @@ class DiesAtCommit:
         return self._store.create(key, body)
 
 
-def die_at_commit(group: ConsumerGroup, context: SparkContext, *, written: bool, kind: type[Driver] = Driver) -> None:
+def die_at_commit(
+    group: ConsumerGroup, context: SparkContext, *, written: bool, kind: type[Driver] = Driver
+) -> None:
     store = DiesAtCommit(group, written=written)
     killed = Landing(group, context, store, kind)  # type: ignore[arg-type]  # the rest is __getattr__'s
     with pytest.raises(Killed):
@@ -317,11 +371,13 @@ def test_a_driver_that_completes_first_would_be_found_out(
     assert (len(found.too_many) == 0, scene.faults() == []) == (holds, holds)
 
 
-# ------------------------------------------------------------------------------- decided uploads that somebody aborted
+# ------------------------------------------------------------ decided uploads that somebody aborted
 
 
 def lose_an_upload(scene: Scene, context: SparkContext) -> str:
-    """Die with 1,000 records decided and none visible; then a lifecycle rule takes one upload. Returns the topic."""
+    """Die with 1,000 records decided and none visible; then a lifecycle rule takes one upload.
+    Returns the topic.
+    """
     topic = scene.topic()
     scene.kafka.produce(topic, events(range(1000)))
     die_at_commit(scene.group(), context, written=True)
@@ -352,7 +408,9 @@ def test_a_decided_upload_that_is_lost_is_landed_again(scene: Scene, context: Sp
     assert exact(scene)
 
 
-def test_a_decided_upload_that_is_lost_and_expired_is_told(scene: Scene, context: SparkContext) -> None:
+def test_a_decided_upload_that_is_lost_and_expired_is_told(
+    scene: Scene, context: SparkContext
+) -> None:
     topic = lose_an_upload(scene, context)
     scene.kafka.expire_before(topic, 0, 10)
 
@@ -360,10 +418,13 @@ def test_a_decided_upload_that_is_lost_and_expired_is_told(scene: Scene, context
 
     assert stalled.code is ExitCode.STALLED
     assert stalled.now.message.startswith(f"ObjectLost: {topic}/0[0, 1000): ['{topic}/dt=2026-01-")
-    assert f"cannot be made again: {topic}/0: offsets [0, 1000) are not all there" in stalled.now.message
+    assert (
+        f"cannot be made again: {topic}/0: offsets [0, 1000) are not all there"
+        in stalled.now.message
+    )
 
 
-# ------------------------------------------------------------------------------------------------ what records hold
+# -------------------------------------------------------------------------------- what records hold
 
 TIME = 1_767_225_600_000
 WHOLE = [
@@ -374,15 +435,21 @@ WHOLE = [
     Message(b"line\nline\x00", b"\x00\n", timestamp=TIME + 4),
     *(Message(b"%d " % n * 2_500_000, b"large", timestamp=TIME + n) for n in (10, 11, 12)),
 ]
-"""Headers with a repeated name and a null, tombstone, empty key and value, no key, line breaks, 10 MB."""
+"""Headers with a repeated name and a null, tombstone, empty key and value, no key, line breaks, 10
+MB.
+"""
 
 
-def produced(scene: Scene) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+def produced(
+    scene: Scene,
+) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
     """Offset, timestamp, key, value and headers of each, as Kafka tells them."""
     topic = scene.topic(max_message_bytes=16_000_000, retention_ms=-1)
     scene.kafka.produce(topic, WHOLE, message_max_bytes=16_000_000)
     told = kafka_messages(scene.kafka, topic)
-    return [(m.offset(), m.timestamp()[1], m.key(), m.value(), list(m.headers() or [])) for m in told]
+    return [
+        (m.offset(), m.timestamp()[1], m.key(), m.value(), list(m.headers() or [])) for m in told
+    ]
 
 
 def test_parquet_keeps_all_of_a_record(scene: Scene, context: SparkContext) -> None:
@@ -394,7 +461,8 @@ def test_parquet_keeps_all_of_a_record(scene: Scene, context: SparkContext) -> N
     columns = '"offset", epoch_ms(timestamp), key, value, headers'
     rows = parquet_rows(scene.bucket, data_keys(scene.bucket), columns)
     landed = [
-        (*row[:4], [(header["key"], header["value"]) for header in row[4]]) for row in sorted(rows, key=itemgetter(0))
+        (*row[:4], [(header["key"], header["value"]) for header in row[4]])
+        for row in sorted(rows, key=itemgetter(0))
     ]
     assert landed == expected
     assert scene.faults(**parquet) == []
@@ -416,7 +484,10 @@ def test_a_sequence_file_keeps_what_its_keys_can_hold(
     if mode == "Legacy":
         assert sorted(rows) == [(offset, value or b"") for offset, _, _, value, _ in expected]
     else:
-        keys = [{1: offset, 3: time, 2: key} if key else {1: offset, 3: time} for offset, time, key, _, _ in expected]
+        keys = [
+            {1: offset, 3: time, 2: key} if key else {1: offset, 3: time}
+            for offset, time, key, _, _ in expected
+        ]
         landed = [(msgpack.unpackb(key, strict_map_key=False), bytes(value)) for key, value in rows]
         values = [value or b"" for _, _, _, value, _ in expected]
         assert sorted(landed, key=lambda row: row[0][1]) == list(zip(keys, values, strict=True))

@@ -1,4 +1,6 @@
-"""The operator as a process, with no more rights than it declares, at a real API server; kubelet and drivers are played."""
+"""The operator as a process, with no more rights than it declares, at a real API server; kubelet
+and drivers are played.
+"""
 
 import json
 import signal
@@ -54,24 +56,32 @@ class Stage:
     def owned(self) -> dict[str, str]:
         """Uids of what the group owns, by kind and name."""
         kinds = ",".join(kind.lower() for kind in sorted(KINDS))
-        listed = self.groups.kubectl("get", kinds, "-l", f"landfall.dev/group={self.name}", "-o", _OWNED)
+        listed = self.groups.kubectl(
+            "get", kinds, "-l", f"landfall.dev/group={self.name}", "-o", _OWNED
+        )
         return dict(line.split("=") for line in listed.split())
 
     def drivers(self) -> dict[str, PlayedDriver]:
         """Of this group, by revision."""
-        return {driver.revision: driver for driver in self.kubelet.drivers if driver.group == self.name}
+        return {
+            driver.revision: driver for driver in self.kubelet.drivers if driver.group == self.name
+        }
 
     def reasons(self) -> set[str]:
         """Of Events about the group."""
         about = f"involvedObject.name={self.name},involvedObject.kind=ConsumerGroup"
-        told = self.groups.kubectl("get", "events", "--field-selector", about, "-o", "jsonpath={.items[*].reason}")
+        told = self.groups.kubectl(
+            "get", "events", "--field-selector", about, "-o", "jsonpath={.items[*].reason}"
+        )
         return set(told.split())
 
 
 @pytest.fixture(scope="module")
 def shared(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One namespace and one operator for all tests that do nothing to it."""
-    yield from _staged(control_plane, control_plane.create_namespace(), tmp_path_factory.mktemp("operators"))
+    yield from _staged(
+        control_plane, control_plane.create_namespace(), tmp_path_factory.mktemp("operators")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +110,9 @@ def _staged(cluster: Cluster, namespace: str, folder: Path) -> Iterator[Stage]:
         yield Stage(Groups(cluster, namespace), kubelet, operators)
 
 
-def test_a_group_gets_its_objects_and_a_status_with_only_the_declared_rights(stage: Stage, operator: Running) -> None:
+def test_a_group_gets_its_objects_and_a_status_with_only_the_declared_rights(
+    stage: Stage, operator: Running
+) -> None:
     stage.create()
 
     seen = stage.wait_for("Running")
@@ -119,9 +131,15 @@ def test_nothing_is_written_again_when_all_is_as_it_should_be(own: Stage) -> Non
     own.wait_for("Running")
     eventually(lambda: own.status["rollout"]["stage"], lambda seen: seen == "Settled")
     eventually(own.reasons, lambda said: "Settled" in said)
-    written, passes = operator.written(), operator.metric("landfall_operator_passes_total", outcome="done")
+    written, passes = (
+        operator.written(),
+        operator.metric("landfall_operator_passes_total", outcome="done"),
+    )
 
-    eventually(lambda: operator.metric("landfall_operator_passes_total", outcome="done"), lambda n: n > passes + 3)
+    eventually(
+        lambda: operator.metric("landfall_operator_passes_total", outcome="done"),
+        lambda n: n > passes + 3,
+    )
 
     assert operator.written() == written
 
@@ -131,7 +149,9 @@ def test_what_somebody_deletes_is_there_again(stage: Stage) -> None:
     stage.wait_for("Running")
     before = stage.owned()
 
-    stage.groups.kubectl("delete", "service,role,poddisruptionbudget", "-l", f"landfall.dev/group={stage.name}")
+    stage.groups.kubectl(
+        "delete", "service,role,poddisruptionbudget", "-l", f"landfall.dev/group={stage.name}"
+    )
 
     eventually(stage.owned, lambda seen: seen.keys() == before.keys())
 
@@ -144,9 +164,14 @@ def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) ->
 
     stage.patch(image="landfall:2")
 
-    rollout = eventually(lambda: stage.status["rollout"], lambda seen: seen["active"] != first, PATIENCE)
+    rollout = eventually(
+        lambda: stage.status["rollout"], lambda seen: seen["active"] != first, PATIENCE
+    )
     eventually(stage.drivers, lambda seen: seen.keys() == {rollout["active"]}, PATIENCE)
-    assert ({*old.told}, stage.drivers()[rollout["active"]].phase) == ({"/control/yield"}, Phase.RUNNING)
+    assert ({*old.told}, stage.drivers()[rollout["active"]].phase) == (
+        {"/control/yield"},
+        Phase.RUNNING,
+    )
     eventually(stage.reasons, {"Opening", "Warming", "Yielding"}.issubset)
 
 
@@ -200,7 +225,9 @@ def test_a_deleted_group_is_drained_before_it_goes(stage: Stage) -> None:
     eventually(stage.owned, lambda left: not left)
 
 
-def test_what_the_api_server_finds_invalid_is_said_and_the_running_driver_stays(stage: Stage) -> None:
+def test_what_the_api_server_finds_invalid_is_said_and_the_running_driver_stays(
+    stage: Stage,
+) -> None:
     stage.create()
     first = stage.wait_for("Running")["rollout"]["active"]
 
@@ -228,11 +255,18 @@ def test_two_groups_that_would_mix_their_output_are_told_so(stage: Stage) -> Non
 
 def test_an_operator_goes_on_where_one_was_killed_in_the_middle_of_a_pass(own: Stage) -> None:
     others = [rule for rule in rbac.GROUPS if "deployments" not in rule["resources"]]
-    looking = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}
+    looking = {
+        "apiGroups": ["apps"],
+        "resources": ["deployments"],
+        "verbs": ["get", "list", "watch"],
+    }
     own.operators.allow([*others, looking])
     dying = own.operators.lead()
     own.create()
-    eventually(lambda: dying.metric("landfall_operator_api_requests_total", kind="Deployment", code="403"), bool)
+    eventually(
+        lambda: dying.metric("landfall_operator_api_requests_total", kind="Deployment", code="403"),
+        bool,
+    )
     dying.kill()
     left = own.owned()
     own.operators.allow()
@@ -250,7 +284,10 @@ def test_of_two_operators_one_stands_by_until_the_other_ends(own: Stage) -> None
     first = own.operators.lead()
     second = own.operators.start()
     eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "standing by\n"), PATIENCE)
-    assert (first.metric("landfall_operator_leader"), second.metric("landfall_operator_leader")) == (1, 0)
+    assert (
+        first.metric("landfall_operator_leader"),
+        second.metric("landfall_operator_leader"),
+    ) == (1, 0)
 
     assert first.end() == ExitCode.OK
 
@@ -274,7 +311,9 @@ def test_an_operator_that_wakes_after_another_took_over_ends_and_writes_nothing(
     frozen.popen.send_signal(signal.SIGSTOP)
     own.operators.lead()
     own.patch(image="landfall:2")
-    after = eventually(own.drivers, lambda seen: [driver.image for driver in seen.values()] == ["landfall:2"])
+    after = eventually(
+        own.drivers, lambda seen: [driver.image for driver in seen.values()] == ["landfall:2"]
+    )
 
     frozen.popen.send_signal(signal.SIGCONT)
 

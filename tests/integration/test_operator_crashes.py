@@ -43,7 +43,9 @@ class Story:
             return bool(enough(status))
 
         while not seen():
-            self.deaths += asyncio.run(live(self.groups.cluster, self.groups.namespace, "clicks", self.writes, seen))
+            self.deaths += asyncio.run(
+                live(self.groups.cluster, self.groups.namespace, "clicks", self.writes, seen)
+            )
         return status
 
     def opened(self) -> list[str]:
@@ -52,7 +54,10 @@ class Story:
 
     def begun(self) -> dict[str, int]:
         """Pods that were started, by generation."""
-        return {revision.partition("-")[0]: number for revision, number in sorted(self.kubelet.begun.items())}
+        return {
+            revision.partition("-")[0]: number
+            for revision, number in sorted(self.kubelet.begun.items())
+        }
 
     def owned(self) -> list[str]:
         """What there is of the group, without the digests in names."""
@@ -65,7 +70,9 @@ class Story:
         return {"phase": None, "rollout": {}, **status}
 
 
-@pytest.fixture(params=[None, 1, 2], ids=["lives on", "dies in each write", "dies in each second write"])
+@pytest.fixture(
+    params=[None, 1, 2], ids=["lives on", "dies in each write", "dies in each second write"]
+)
 def story(request: pytest.FixtureRequest, groups: Groups) -> Iterator[Story]:
     with Kubelet(groups.cluster, groups.namespace).running() as kubelet:
         yield Story(groups, kubelet, request.param)
@@ -76,7 +83,11 @@ def landed(generation: int) -> Callable[[Json], bool]:
 
     def enough(status: Json) -> bool:
         settled = status["rollout"].get("stage") in {"Settled", "Watching"}
-        return (status["phase"], status.get("activeGeneration"), settled) == ("Running", generation, True)
+        return (status["phase"], status.get("activeGeneration"), settled) == (
+            "Running",
+            generation,
+            True,
+        )
 
     return enough
 
@@ -86,7 +97,11 @@ def given_up(generation: int) -> Callable[[Json], bool]:
 
     def enough(status: Json) -> bool:
         rejected = status["rollout"].get("rejected", {}).get("generation")
-        return (rejected, status["rollout"]["stage"], status["phase"]) == (generation, "Settled", "Stalled")
+        return (rejected, status["rollout"]["stage"], status["phase"]) == (
+            generation,
+            "Settled",
+            "Stalled",
+        )
 
     return enough
 

@@ -1,4 +1,6 @@
-"""Many groups at once all come to their end, and people who write at the same time as the operator are not overrun."""
+"""Many groups at once all come to their end, and people who write at the same time as the operator
+are not overrun.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +29,11 @@ def operators(groups: Groups, tmp_path: Path) -> Iterator[Operators]:
 def gist(group: Json) -> tuple[Any, ...]:
     """Whether it is where it should be."""
     status = group.get("status", {})
-    return status.get("phase"), status.get("rollout", {}).get("stage"), status.get("observedGeneration")
+    return (
+        status.get("phase"),
+        status.get("rollout", {}).get("stage"),
+        status.get("observedGeneration"),
+    )
 
 
 def test_many_groups_at_once_all_come_to_their_end_whatever_becomes_of_the_operator(
@@ -41,7 +47,9 @@ def test_many_groups_at_once_all_come_to_their_end_whatever_becomes_of_the_opera
     operators.begun[-1].kill()
 
     eventually(
-        lambda: list(map(gist, groups.list())), lambda seen: seen == [("Running", "Settled", 1)] * MANY, PATIENCE
+        lambda: list(map(gist, groups.list())),
+        lambda seen: seen == [("Running", "Settled", 1)] * MANY,
+        PATIENCE,
     )
     assert sorted(kubelet.begun.values()) == [1] * MANY
     groups.kubectl("delete", "cg", "--all", "--wait=false")
@@ -66,9 +74,15 @@ def test_edits_made_while_the_operator_writes_are_all_seen(
         groups.patch_status("clicks", {"status": {"phase": "Pending"}})
 
     seen = eventually(
-        lambda: groups.read("clicks"), lambda group: gist(group) == ("Running", "Settled", generation(group)), PATIENCE
+        lambda: groups.read("clicks"),
+        lambda group: gist(group) == ("Running", "Settled", generation(group)),
+        PATIENCE,
     )
-    eventually(lambda: [driver.wanted for driver in kubelet.drivers], lambda wanted: wanted == [21], PATIENCE)
+    eventually(
+        lambda: [driver.wanted for driver in kubelet.drivers],
+        lambda wanted: wanted == [21],
+        PATIENCE,
+    )
     assert (seen["metadata"]["labels"]["edit"], list(kubelet.begun.values())) == ("21", [1])
 
 
@@ -86,12 +100,16 @@ def test_an_edit_that_is_not_valid_leaves_the_last_valid_one_in_force(
 
     told = eventually(lambda: spec_valid(groups), lambda seen: seen["status"] == "False", PATIENCE)
     assert told["message"].startswith("spec.source.kafka.exclude: not a regular expression: 'a('")
-    assert [(driver.image, driver.phase) for driver in kubelet.drivers] == [("landfall:1", "Running")]
+    assert [(driver.image, driver.phase) for driver in kubelet.drivers] == [
+        ("landfall:1", "Running")
+    ]
 
     groups.patch("clicks", {"spec": {"source": {"kafka": {"exclude": "a"}}}})
 
     eventually(lambda: spec_valid(groups), lambda seen: seen["status"] == "True", PATIENCE)
-    eventually(lambda: [d.image for d in kubelet.drivers], lambda images: images == ["other:1"], PATIENCE)
+    eventually(
+        lambda: [d.image for d in kubelet.drivers], lambda images: images == ["other:1"], PATIENCE
+    )
 
 
 def spec_valid(groups: Groups) -> Json:
@@ -108,8 +126,12 @@ def test_a_driver_that_does_not_hand_over_in_time_is_fenced(
 
     groups.patch("clicks", {"spec": {"image": "good:2"}})
 
-    opened = eventually(lambda: kubelet.lane("clicks").opened, lambda opened: len(opened) == 2, PATIENCE)
+    opened = eventually(
+        lambda: kubelet.lane("clicks").opened, lambda opened: len(opened) == 2, PATIENCE
+    )
     eventually(
-        lambda: groups.read("clicks")["status"]["rollout"]["active"], lambda active: active == opened[1], PATIENCE
+        lambda: groups.read("clicks")["status"]["rollout"]["active"],
+        lambda active: active == opened[1],
+        PATIENCE,
     )
     assert kubelet.landing("clicks") == [opened[1]]

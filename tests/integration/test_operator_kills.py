@@ -1,4 +1,6 @@
-"""``kill -9`` of the operator's process, again and again, just when the API server has done what it was asked to."""
+"""``kill -9`` of the operator's process, again and again, just when the API server has done what it
+was asked to.
+"""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -26,8 +28,16 @@ def gate(groups: Groups) -> Iterator[Gate]:
 
 @pytest.fixture
 def operators(groups: Groups, gate: Gate, tmp_path: Path) -> Iterator[Operators]:
-    """All of one pod, so the next one has the lease at once; they know no other way than by the gate."""
-    made = Operators(groups.cluster, groups.namespace, tmp_path, host=f"http://127.0.0.1:{gate.port}", pod="operator-0")
+    """All of one pod, so the next one has the lease at once; they know no other way than by the
+    gate.
+    """
+    made = Operators(
+        groups.cluster,
+        groups.namespace,
+        tmp_path,
+        host=f"http://127.0.0.1:{gate.port}",
+        pod="operator-0",
+    )
     made.allow()
     with made.clearing():
         yield made
@@ -64,6 +74,9 @@ def test_an_operator_that_is_killed_again_and_again_gets_there(
     groups.kubectl("delete", "cg", "clicks", "--wait=false")
     until("gone")
 
-    assert [revision.partition("-")[0] for revision in kubelet.lane("clicks").opened] == ["g1", "g2"]
+    assert [revision.partition("-")[0] for revision in kubelet.lane("clicks").opened] == [
+        "g1",
+        "g2",
+    ]
     assert sorted(kubelet.begun.values()) == [1, 1]
     assert (len(operators.begun) > 5, kubelet.drivers) == (True, [])

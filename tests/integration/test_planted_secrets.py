@@ -1,4 +1,6 @@
-"""Secrets planted wherever one can be given, and then looked for in everything a driver says, serves, writes and starts."""
+"""Secrets planted wherever one can be given, and then looked for in everything a driver says,
+serves, writes and starts.
+"""
 
 import json
 import random
@@ -32,10 +34,15 @@ def secrets(tmp_path: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A folder as Kubernetes mounts secrets; the plain environment holds a wrong key only."""
     keys = scene.bucket.server.env
     folder = tmp_path / "secrets"
-    plant(folder / "kafka", {"properties": f"sasl.username=somebody\nssl.key.password={IN_A_LINE}\n"})
+    plant(
+        folder / "kafka", {"properties": f"sasl.username=somebody\nssl.key.password={IN_A_LINE}\n"}
+    )
     plant(folder / "kafka", {"sasl.password": PASSWORD})
     for name, secret in (("s3", keys["AWS_SECRET_ACCESS_KEY"]), ("wrong", WRONG_KEY)):
-        plant(folder / name, {"AWS_ACCESS_KEY_ID": keys["AWS_ACCESS_KEY_ID"], "AWS_SECRET_ACCESS_KEY": secret})
+        plant(
+            folder / name,
+            {"AWS_ACCESS_KEY_ID": keys["AWS_ACCESS_KEY_ID"], "AWS_SECRET_ACCESS_KEY": secret},
+        )
     monkeypatch.setenv("LANDFALL_SECRETS", str(folder))
     monkeypatch.setenv("KAFKA_PASSWORD", IN_ENV)
     return folder
@@ -56,7 +63,13 @@ def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
             "properties": {"sasl.oauthbearer.client.secret": "${KAFKA_PASSWORD}", **kafka},
         },
         badRecords={"maxRatio": "0.5"},
-        tuning={"sparkConf": {"spark.ui.enabled": "true", "spark.ui.port": str(ui), "spark.eventLog.enabled": "false"}},
+        tuning={
+            "sparkConf": {
+                "spark.ui.enabled": "true",
+                "spark.ui.port": str(ui),
+                "spark.eventLog.enabled": "false",
+            }
+        },
     )
     found["spec"]["output"]["s3"]["credentialsSecretRef"] = {"name": s3}
     return found
@@ -65,7 +78,11 @@ def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
 def given_away(scene: Scene, pod: Pod, folder: Path) -> set[str]:
     """Where one of the planted secrets, or a real one, is seen."""
     secrets = (PLANTED, pod.token, scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
-    return {where for where, text in everything(scene, pod, folder) if any(secret in text for secret in secrets)}
+    return {
+        where
+        for where, text in everything(scene, pod, folder)
+        if any(secret in text for secret in secrets)
+    }
 
 
 def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]]:
@@ -94,7 +111,9 @@ def served(pod: Pod) -> Iterator[str]:
     if pod.popen.poll() is not None:
         return
     driver = pod._url("serving")
-    yield from (f"{driver}{path}" for path in ("/", "/status", "/metrics", "/healthcheck", "/version"))
+    yield from (
+        f"{driver}{path}" for path in ("/", "/status", "/metrics", "/healthcheck", "/version")
+    )
     ui = ui_of(pod)
     (application,) = json.loads(fetched(f"{ui}/api/v1/applications"))
     api = f"{ui}/api/v1/applications/{application['id']}"
@@ -106,7 +125,9 @@ def ui_of(pod: Pod) -> str:
     """Where Spark's UI listens: on the port that it was told, or on one of the sixteen after it."""
     group = json.loads((pod.termination.parent / "group.json").read_text())
     told = int(group["spec"]["tuning"]["sparkConf"]["spark.ui.port"])
-    listening = {c.laddr.port for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    listening = {
+        c.laddr.port for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN
+    }
     (port,) = listening & {*range(told, told + 17)}
     return f"http://127.0.0.1:{port}"
 
@@ -117,7 +138,10 @@ def test_no_secret_is_given_away_by_a_driver_at_work(
     topic = scene.topic()
     scene.kafka.produce(topic, [*events(range(200)), Message(b"no json"), Message(None)])
     pod = processes.pod(document(scene), "secretive")
-    pod.until(lambda s: s["commits"]["total"] and not s["lag_records"] and not s["commits"]["unapplied"], "all landed")
+    pod.until(
+        lambda s: s["commits"]["total"] and not s["lag_records"] and not s["commits"]["unapplied"],
+        "all landed",
+    )
     scene.kafka.delete_topic(topic)  # from now on something fails
     assert pod.tell(EXECUTORS_PATH, wanted=2) == 202
     other = Pod(pod.popen, pod.log, pod.mark, pod.revision, "another token", pod.termination)
@@ -142,7 +166,12 @@ def test_no_secret_is_given_away_by_a_driver_at_work(
     ids=["wrong key", "no such secret", "wrong value", "unknown property"],
 )
 def test_no_secret_is_given_away_by_a_driver_that_cannot_start(
-    scene: Scene, secrets: Path, processes: Processes, tmp_path: Path, spec: dict[str, str], code: ExitCode
+    scene: Scene,
+    secrets: Path,
+    processes: Processes,
+    tmp_path: Path,
+    spec: dict[str, str],
+    code: ExitCode,
 ) -> None:
     scene.topic()
 
@@ -153,8 +182,12 @@ def test_no_secret_is_given_away_by_a_driver_that_cannot_start(
     assert given_away(scene, pod, tmp_path) == set()
 
 
-def test_what_is_looked_for_would_be_found(scene: Scene, secrets: Path, processes: Processes, tmp_path: Path) -> None:
-    """A user who writes a secret into ``sparkConf`` has it on the JVM's command line and in Spark's UI."""
+def test_what_is_looked_for_would_be_found(
+    scene: Scene, secrets: Path, processes: Processes, tmp_path: Path
+) -> None:
+    """A user who writes a secret into ``sparkConf`` has it on the JVM's command line and in Spark's
+    UI.
+    """
     scene.kafka.produce(scene.topic(), events(range(10)))
     careless = document(scene)
     careless["spec"]["tuning"]["sparkConf"]["spark.careless"] = WRONG_KEY

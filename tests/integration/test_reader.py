@@ -1,4 +1,6 @@
-"""Exact ranges of a real Kafka: whatever the log holds, every visible record of the range, once, and an end to it."""
+"""Exact ranges of a real Kafka: whatever the log holds, every visible record of the range, once,
+and an end to it.
+"""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +18,9 @@ from tests.support.waiting import eventually
 
 LARGE = 10_000_000
 PATIENCE, RETRY_INTERVAL = timedelta(seconds=120), timedelta(seconds=8)
-"""How long a reader waits for what is there, and for what never comes: a busy broker takes seconds, too."""
+"""How long a reader waits for what is there, and for what never comes: a busy broker takes seconds,
+too.
+"""
 
 
 @pytest.fixture
@@ -36,7 +40,9 @@ def hasty(kafka: Broker) -> Iterator[KafkaReader]:
 
 def reader_of(kafka: Broker, patience: timedelta = PATIENCE, **properties: str) -> KafkaReader:
     named = {name.replace("_", "."): value for name, value in properties.items()}
-    return KafkaReader({"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, patience)
+    return KafkaReader(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, patience
+    )
 
 
 def piece(topic: str, start: int, end: int, partition: int = 0) -> Slice:
@@ -51,7 +57,7 @@ def shape(chunks: Iterator[Records]) -> list[tuple[int, int, int]]:
     return [(int(r.offsets[0]), int(r.offsets[-1]), len(r)) for r in chunks]
 
 
-# --------------------------------------------------------------------------------------------------------- what is there
+# ------------------------------------------------------------------------------------ what is there
 
 
 def test_a_range_inside_the_log_is_read_exactly(kafka: Broker, reader: KafkaReader) -> None:
@@ -60,7 +66,9 @@ def test_a_range_inside_the_log_is_read_exactly(kafka: Broker, reader: KafkaRead
 
     chunks = list(reader.read(piece(topic, 400, 777)))
 
-    assert [value for r in chunks for value in r.values.to_pylist()] == [b"%d" % n for n in range(400, 777)]
+    assert [value for r in chunks for value in r.values.to_pylist()] == [
+        b"%d" % n for n in range(400, 777)
+    ]
     assert offsets(iter(chunks)) == list(range(400, 777))
 
 
@@ -72,7 +80,12 @@ def test_keys_timestamps_headers_and_tombstones_arrive(kafka: Broker, reader: Ka
     topic = kafka.create_topic()
     twice = [("trace", b"\xff\x00"), ("trace", None), ("", b"")]
     kafka.produce(
-        topic, [Message(None, b"k", 0, 1_000), Message(b"", b"", 0, 2_000, twice), Message(b"v", None, 0, 3_000)]
+        topic,
+        [
+            Message(None, b"k", 0, 1_000),
+            Message(b"", b"", 0, 2_000, twice),
+            Message(b"v", None, 0, 3_000),
+        ],
     )
 
     (records,) = reader.read(piece(topic, 0, 3))
@@ -80,7 +93,11 @@ def test_keys_timestamps_headers_and_tombstones_arrive(kafka: Broker, reader: Ka
     assert records.values.to_pylist() == [None, b"", b"v"]
     assert records.keys.to_pylist() == [b"k", b"", None]
     assert records.timestamps.tolist() == [1_000, 2_000, 3_000]
-    assert records.headers.to_pylist() == [[], [{"key": name, "value": value} for name, value in twice], []]
+    assert records.headers.to_pylist() == [
+        [],
+        [{"key": name, "value": value} for name, value in twice],
+        [],
+    ]
 
 
 def test_a_message_of_10_mb_is_read_among_small_ones(kafka: Broker, reader: KafkaReader) -> None:
@@ -96,11 +113,13 @@ def test_a_message_of_10_mb_is_read_among_small_ones(kafka: Broker, reader: Kafk
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------- gaps
+# --------------------------------------------------------------------------------------------- gaps
 
 
 def transactions(kafka: Broker) -> str:
-    """Committed 0..9, marker 10, aborted 11..20, marker 21, committed 22..31, marker 32, aborted 33..42, marker 43."""
+    """Committed 0..9, marker 10, aborted 11..20, marker 21, committed 22..31, marker 32, aborted
+    33..42, marker 43.
+    """
     topic = kafka.create_topic()
     for commit in (True, False, True, False):
         kafka.produce_transaction(topic, [b"x"] * 10, commit=commit)
@@ -125,7 +144,9 @@ def test_aborted_records_and_markers_are_invisible(
     assert offsets(reader.read(piece(transactions(kafka), start, end))) == visible
 
 
-def test_what_an_open_transaction_holds_back_never_ends_a_range(kafka: Broker, hasty: KafkaReader) -> None:
+def test_what_an_open_transaction_holds_back_never_ends_a_range(
+    kafka: Broker, hasty: KafkaReader
+) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, [b"a"] * 5)
     producer = kafka.transaction()
@@ -146,7 +167,9 @@ def test_a_compacted_topic_is_read_to_its_end(kafka: Broker, reader: KafkaReader
     topic = compacted(kafka)
     end = kafka.end_offset(topic)
 
-    left = eventually(lambda: offsets(reader.read(piece(topic, 0, end))), lambda found: len(found) == 52)
+    left = eventually(
+        lambda: offsets(reader.read(piece(topic, 0, end))), lambda found: len(found) == 52
+    )
 
     assert (left[0], left[-1]) == (0, end - 1)
     assert left[1] > 10_000
@@ -156,15 +179,23 @@ def test_a_compacted_topic_is_read_to_its_end(kafka: Broker, reader: KafkaReader
 
 
 def compacted(kafka: Broker) -> str:
-    config = {"cleanup_policy": "compact", "segment_bytes": 1_048_576, "min_cleanable_dirty_ratio": 0.01}
+    config = {
+        "cleanup_policy": "compact",
+        "segment_bytes": 1_048_576,
+        "min_cleanable_dirty_ratio": 0.01,
+    }
     topic = kafka.create_topic(**config, max_compaction_lag_ms=1, segment_ms=1000)
-    kafka.produce(topic, (Message(b"x" * 200, b"%d" % (n % 50 if n else 99)) for n in range(20_000)))
-    time.sleep(1.1)  # the active segment is never cleaned: it must be a second old when the next record rolls it
+    kafka.produce(
+        topic, (Message(b"x" * 200, b"%d" % (n % 50 if n else 99)) for n in range(20_000))
+    )
+    time.sleep(
+        1.1
+    )  # the active segment is never cleaned: it must be a second old when the next record rolls it
     kafka.produce(topic, [Message(b"y", b"last")])
     return topic
 
 
-# ------------------------------------------------------------------------------------------------- what is not there
+# -------------------------------------------------------------------------------- what is not there
 
 
 def test_expired_offsets_are_data_loss(kafka: Broker, reader: KafkaReader) -> None:
@@ -204,13 +235,15 @@ def test_a_range_beyond_the_log_is_retried(kafka: Broker, hasty: KafkaReader) ->
 
 
 def test_no_broker_is_a_retry() -> None:
-    nobody = KafkaReader({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1))
+    nobody = KafkaReader(
+        {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1)
+    )
 
     with pytest.raises(Retry, match=r"clicks/0\[0, 1\)"):
         list(nobody.read(piece("clicks", 0, 1)))
 
 
-# ----------------------------------------------------------------------------------------------------- the same each time
+# ------------------------------------------------------------------------------- the same each time
 
 
 def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
@@ -230,16 +263,32 @@ def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
 
     n = CHUNK_ROWS
     assert read_in == 4 * [
-        [(3, n + 2, n), (n + 3, n + 7, 5), (n + 8, n + 10, 3), (n + 11, n + 12, 2), (n + 13, n + 32, 20)]
+        [
+            (3, n + 2, n),
+            (n + 3, n + 7, 5),
+            (n + 8, n + 10, 3),
+            (n + 11, n + 12, 2),
+            (n + 13, n + 32, 20),
+        ]
     ]
 
 
 def test_one_reader_serves_slice_after_slice(kafka: Broker, reader: KafkaReader) -> None:
-    """Back and forth over one topic partition and others: nothing fetched for one slice shows up in another."""
+    """Back and forth over one topic partition and others: nothing fetched for one slice shows up in
+    another.
+    """
     topic = kafka.create_topic(partitions=3)
     for partition in range(3):
         kafka.produce(topic, [Message(b"%d" % partition, partition=partition)] * 1000)
-    wanted = [(900, 1000, 0), (0, 900, 0), (990, 1000, 1), (0, 10, 1), (500, 501, 2), (999, 1000, 0), (0, 1000, 0)]
+    wanted = [
+        (900, 1000, 0),
+        (0, 900, 0),
+        (990, 1000, 1),
+        (0, 10, 1),
+        (500, 501, 2),
+        (999, 1000, 0),
+        (0, 1000, 0),
+    ]
 
     for start, end, partition in wanted * 5:
         chunks = list(reader.read(piece(topic, start, end, partition)))

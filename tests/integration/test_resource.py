@@ -1,4 +1,6 @@
-"""The resource at a real API server: accepted, defaulted, refused with the documented words, merged, scaled."""
+"""The resource at a real API server: accepted, defaulted, refused with the documented words,
+merged, scaled.
+"""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +29,10 @@ PAGE = (ROOT / "docs" / "resource.md").read_text()
 def table(heading: str) -> list[tuple[str, ...]]:
     """The code in the rows of the table with this first cell in its head."""
     rows = PAGE.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
-    return [tuple(cell.replace("\\|", "|") for cell in re.findall(r"`((?:[^`\\]|\\.)+)`", row)) for row in rows]
+    return [
+        tuple(cell.replace("\\|", "|") for cell in re.findall(r"`((?:[^`\\]|\\.)+)`", row))
+        for row in rows
+    ]
 
 
 def printed(command: str) -> str:
@@ -57,7 +62,9 @@ def asked(resource: Cluster) -> Groups:
 
 
 def test_the_api_server_has_nothing_to_say_about_the_schema(resource: Cluster) -> None:
-    definition = client.ApiextensionsV1Api(resource.admin).read_custom_resource_definition(f"{PLURAL}.{GROUP}")
+    definition = client.ApiextensionsV1Api(resource.admin).read_custom_resource_definition(
+        f"{PLURAL}.{GROUP}"
+    )
 
     conditions = {condition.type: condition.status for condition in definition.status.conditions}
 
@@ -79,7 +86,9 @@ def test_the_api_server_writes_every_default_into_the_object(groups: Groups) -> 
 
 
 @pytest.mark.parametrize(("cell", "answer", "_right"), WRONG, ids=[cell for cell, _, _ in WRONG])
-def test_a_wrong_value_gets_the_documented_answer(asked: Groups, cell: str, answer: str, _right: object) -> None:
+def test_a_wrong_value_gets_the_documented_answer(
+    asked: Groups, cell: str, answer: str, _right: object
+) -> None:
     with pytest.raises(ApiException) as refused:
         asked.try_out(written(document(), cell))
 
@@ -117,7 +126,9 @@ def messages(node: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(("before", "after", "answer"), FOR_EVER)
-def test_what_is_for_ever_cannot_be_changed(groups: Groups, before: str, after: str, answer: str) -> None:
+def test_what_is_for_ever_cannot_be_changed(
+    groups: Groups, before: str, after: str, answer: str
+) -> None:
     path = before.partition(": ")[0]
     groups.create(written(document(), before))
     change = changed({}, f"spec.{path}", yaml.safe_load(after))
@@ -142,7 +153,7 @@ def test_kubectl_tells_what_is_wrong_as_documented(groups: Groups) -> None:
     assert str(refused.value) == printed("kubectl apply -f clicks.yaml")
 
 
-# ------------------------------------------------------------------------------------------ all YAML that users see
+# -------------------------------------------------------------------------- all YAML that users see
 
 FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
 
@@ -152,7 +163,10 @@ def examples() -> list[tuple[str, Json]]:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     found = [(page.name, block) for page in pages for block in yaml_blocks(page.read_text())]
     for file in sorted((ROOT / "examples").rglob("*.yaml")):
-        found += [(file.name, each) for each in yaml.safe_load_all(Template(file.read_text()).safe_substitute(FILLED))]
+        found += [
+            (file.name, each)
+            for each in yaml.safe_load_all(Template(file.read_text()).safe_substitute(FILLED))
+        ]
     return [(name, whole(block)) for name, block in found if is_ours(block)]
 
 
@@ -171,13 +185,16 @@ def whole(block: Json) -> Json:
 
 def laid_over(base: Json, more: Json) -> Json:
     merged = {
-        key: laid_over(base[key], value) if isinstance(base.get(key), dict) else value for key, value in more.items()
+        key: laid_over(base[key], value) if isinstance(base.get(key), dict) else value
+        for key, value in more.items()
     }
     return {**base, **merged}
 
 
 def test_there_are_examples() -> None:
-    assert {"README.md", "resource.md", "backup.yaml", "partition.yaml"} <= {name for name, _ in examples()}
+    assert {"README.md", "resource.md", "backup.yaml", "partition.yaml"} <= {
+        name for name, _ in examples()
+    }
 
 
 @pytest.mark.parametrize(("_name", "example"), examples(), ids=[name for name, _ in examples()])
@@ -193,7 +210,7 @@ def test_every_example_is_accepted(asked: Groups, _name: str, example: Json) -> 
     assert parsed(stored)[1] == ""
 
 
-# --------------------------------------------------------------------------------------- several who write, status
+# ------------------------------------------------------------------------ several who write, status
 
 
 def test_two_who_apply_share_one_group(groups: Groups) -> None:
@@ -207,7 +224,9 @@ def test_two_who_apply_share_one_group(groups: Groups) -> None:
         },
     }
     for manager, manifest in (("gitops", ours), ("team", theirs), ("gitops", ours)):
-        groups.kubectl("apply", "--server-side", "--field-manager", manager, "-f", "-", manifest=manifest)
+        groups.kubectl(
+            "apply", "--server-side", "--field-manager", manager, "-f", "-", manifest=manifest
+        )
 
     spec = groups.read("clicks")["spec"]
     assert spec["driver"]["env"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
@@ -215,10 +234,26 @@ def test_two_who_apply_share_one_group(groups: Groups) -> None:
 
 
 def test_who_applies_what_is_anothers_is_told_whose_it_is(groups: Groups) -> None:
-    groups.kubectl("apply", "--server-side", "--field-manager", "gitops", "-f", "-", manifest=document(replicas=1))
+    groups.kubectl(
+        "apply",
+        "--server-side",
+        "--field-manager",
+        "gitops",
+        "-f",
+        "-",
+        manifest=document(replicas=1),
+    )
 
     with pytest.raises(Refused, match=r'conflict with "gitops"[^\n]*: \.spec\.replicas'):
-        groups.kubectl("apply", "--server-side", "--field-manager", "team", "-f", "-", manifest=document(replicas=2))
+        groups.kubectl(
+            "apply",
+            "--server-side",
+            "--field-manager",
+            "team",
+            "-f",
+            "-",
+            manifest=document(replicas=2),
+        )
 
 
 def test_scaling_survives_who_applies_without_replicas(groups: Groups) -> None:
@@ -241,14 +276,27 @@ def test_the_spec_and_the_status_are_written_apart(groups: Groups) -> None:
     after = groups.read("clicks")
 
     assert "status" not in before
-    assert (seen["spec"], seen["status"], seen["metadata"]["generation"]) == (before["spec"], both["status"], 1)
-    assert (after["spec"]["replicas"], after["status"], after["metadata"]["generation"]) == (2, both["status"], 2)
+    assert (seen["spec"], seen["status"], seen["metadata"]["generation"]) == (
+        before["spec"],
+        both["status"],
+        1,
+    )
+    assert (after["spec"]["replicas"], after["status"], after["metadata"]["generation"]) == (
+        2,
+        both["status"],
+        2,
+    )
 
 
 def test_conditions_are_merged_by_their_type(groups: Groups) -> None:
     groups.create(document())
     for kind in ("Ready", "Stalled"):
-        condition = {"type": kind, "status": "True", "reason": "AsExpected", "observedGeneration": 1}
+        condition = {
+            "type": kind,
+            "status": "True",
+            "reason": "AsExpected",
+            "observedGeneration": 1,
+        }
         applied = {
             **{key: document()[key] for key in ("apiVersion", "kind", "metadata")},
             "status": {"conditions": [{**condition, "lastTransitionTime": "2026-11-21T00:00:00Z"}]},
@@ -256,7 +304,10 @@ def test_conditions_are_merged_by_their_type(groups: Groups) -> None:
         options = ("--server-side", "--subresource=status", "--field-manager", kind)
         groups.kubectl("apply", *options, "-f", "-", manifest=applied)
 
-    assert [c["type"] for c in groups.read("clicks")["status"]["conditions"]] == ["Ready", "Stalled"]
+    assert [c["type"] for c in groups.read("clicks")["status"]["conditions"]] == [
+        "Ready",
+        "Stalled",
+    ]
 
 
 def test_a_status_of_an_unknown_phase_is_refused(groups: Groups) -> None:
@@ -265,12 +316,16 @@ def test_a_status_of_an_unknown_phase_is_refused(groups: Groups) -> None:
     with pytest.raises(ApiException) as refused:
         groups.patch_status("clicks", {"status": {"phase": "Dancing"}})
 
-    assert refusal(refused.value).startswith('status.phase: Unsupported value: "Dancing": supported values: "Pending"')
+    assert refusal(refused.value).startswith(
+        'status.phase: Unsupported value: "Dancing": supported values: "Pending"'
+    )
 
 
 def test_scale_reads_and_writes_the_executors(groups: Groups) -> None:
     groups.create(document())
-    groups.patch_status("clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}})
+    groups.patch_status(
+        "clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}}
+    )
 
     groups.patch_scale("clicks", 4)
 
@@ -294,14 +349,16 @@ def test_scale_is_bound_as_the_spec_is(groups: Groups) -> None:
 def test_a_horizontal_pod_autoscaler_scales_a_group(groups: Groups) -> None:
     """Below its least it scales without asking metrics, which are not there."""
     groups.create(document())
-    groups.patch_status("clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}})
+    groups.patch_status(
+        "clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}}
+    )
 
     groups.kubectl("autoscale", "cg/clicks", "--min=2", "--max=5", "--cpu=50%")
 
     eventually(lambda: groups.read("clicks")["spec"]["replicas"], lambda replicas: replicas == 2)
 
 
-# --------------------------------------------------------------------------------------------- what kubectl shows
+# ------------------------------------------------------------------------------- what kubectl shows
 
 
 @pytest.fixture(scope="module")
@@ -340,18 +397,26 @@ def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command:
 
 
 def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
-    said = examples_shown.kubectl("describe", "cg", "billing").partition("\nStatus:\n")[2].partition("\nEvents:")[0]
+    said = (
+        examples_shown.kubectl("describe", "cg", "billing")
+        .partition("\nStatus:\n")[2]
+        .partition("\nEvents:")[0]
+    )
     condition = r"    Last Transition Time:.*\n    Message:.*\n    Observed.*\n    Reason: +AsExpected\n    Status:.*\n    Type:.*\n"
 
     assert timeless(re.sub(condition, "", said)) == timeless(printed("kubectl describe cg billing"))
 
 
 def timeless(text: str) -> str:
-    lines = [line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text).splitlines()]
+    lines = [
+        line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text).splitlines()
+    ]
     return "\n".join(lines).strip()
 
 
-@pytest.mark.parametrize("command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"])
+@pytest.mark.parametrize(
+    "command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"]
+)
 def test_kubectl_explains_what_the_page_shows(resource: Cluster, command: str) -> None:
     seen = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
 
@@ -363,11 +428,15 @@ def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:
 
     for word in ("cg", "consumergroup", "landfall"):
         assert examples_shown.kubectl("get", word, "-o", "name").split() == names
-    assert [line for line in examples_shown.kubectl("get", "all", "-o", "name").split() if GROUP in line] == names
+    assert [
+        line for line in examples_shown.kubectl("get", "all", "-o", "name").split() if GROUP in line
+    ] == names
 
 
 def test_kubectl_waits_for_a_condition(examples_shown: Groups) -> None:
     assert "condition met" in examples_shown.kubectl(
         "wait", "--for=condition=Ready", "cg/clickstream", "--timeout=240s"
     )
-    assert "condition met" in examples_shown.kubectl("wait", "--for=condition=Stalled", "cg/billing", "--timeout=240s")
+    assert "condition met" in examples_shown.kubectl(
+        "wait", "--for=condition=Stalled", "cg/billing", "--timeout=240s"
+    )

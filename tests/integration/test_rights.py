@@ -1,4 +1,6 @@
-"""The rights of operator and drivers are the least: none goes unused (``make rights`` takes away one after the other)."""
+"""The rights of operator and drivers are the least: none goes unused (``make rights`` takes away
+one after the other).
+"""
 
 import pytest
 
@@ -40,4 +42,6 @@ def test_a_right_that_lacks_is_told(ours: Cluster) -> None:
 def test_one_right_is_taken_away_and_no_other() -> None:
     every = set(single(OPERATORS))
 
-    assert {right for right in every if set(single(without(OPERATORS, right))) != every - {right}} == set()
+    assert {
+        right for right in every if set(single(without(OPERATORS, right))) != every - {right}
+    } == set()

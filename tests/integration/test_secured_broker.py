@@ -1,4 +1,6 @@
-"""A Kafka behind SASL and TLS, reached by plain Kafka properties and secret files, and what is said when it refuses."""
+"""A Kafka behind SASL and TLS, reached by plain Kafka properties and secret files, and what is said
+when it refuses.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -50,8 +52,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def group(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ConsumerGroup]:
-    """Makes a group of plain properties and of secret files: ``group({"client.id": "x"}, {"sasl.password": "y"})``."""
+def group(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., ConsumerGroup]:
+    """Makes a group of plain properties and of secret files: ``group({"client.id": "x"},
+    {"sasl.password": "y"})``.
+    """
     monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
     (tmp_path / "kafka-auth").mkdir()
 
@@ -105,7 +111,9 @@ def mirrored(broker: Broker, group: ConsumerGroup) -> int:
     log = KafkaLog(group)
     log.mirror({TP: 42})
     log.close()
-    anybody = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group.kafka_group_id, **broker.client})
+    anybody = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": group.kafka_group_id, **broker.client}
+    )
     (committed,) = anybody.committed([Position(TOPIC, 0)], SECONDS)
     anybody.close()
     return int(committed.offset)
@@ -125,14 +133,18 @@ def test_a_file_per_secret_property_opens_the_broker(
 def test_lines_of_a_properties_file_open_the_broker(
     broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
 ) -> None:
-    ours = group({}, {"properties": lines({**PLAIN, "ssl.ca.location": ca, **credentials(PASSWORD)})})
+    ours = group(
+        {}, {"properties": lines({**PLAIN, "ssl.ca.location": ca, **credentials(PASSWORD)})}
+    )
 
     assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})
     assert read(ours) == [b"%d" % n for n in range(10, 90)]
     assert mirrored(broker, ours) == 42
 
 
-def test_the_certificate_itself_may_be_a_secret_file(ca: str, group: Callable[..., ConsumerGroup]) -> None:
+def test_the_certificate_itself_may_be_a_secret_file(
+    ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
     ours = group(PLAIN, {"ssl.ca.pem": Path(ca).read_text(), **credentials(PASSWORD)})
 
     assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})

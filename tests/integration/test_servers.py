@@ -20,9 +20,14 @@ OwnServer = Callable[[Kind], Server]
 
 def test_a_record_comes_back_whole(kafka: Broker) -> None:
     topic = kafka.create_topic(partitions=2)
-    kafka.produce(topic, [Message(b"v", b"k", partition=1, timestamp=1_000, headers=[("h", None), ("h", b"2")])])
+    kafka.produce(
+        topic,
+        [Message(b"v", b"k", partition=1, timestamp=1_000, headers=[("h", None), ("h", b"2")])],
+    )
 
-    consumer = Consumer({"bootstrap.servers": str(kafka), "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": str(kafka), "group.id": "none", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(topic, 1, 0)])
     (message,) = consumer.consume(1, SECONDS)
     consumer.close()
@@ -54,7 +59,11 @@ def test_a_bucket_is_fresh_and_lists_what_is_written(bucket: Bucket) -> None:
 
     bucket.write("a/b=c/d", b"1")
 
-    assert (bucket.keys("a/"), bucket.read("a/b=c/d"), bucket.open_uploads()) == (["a/b=c/d"], b"1", [])
+    assert (bucket.keys("a/"), bucket.read("a/b=c/d"), bucket.open_uploads()) == (
+        ["a/b=c/d"],
+        b"1",
+        [],
+    )
 
 
 @pytest.mark.parametrize("kind", [KAFKA, S3], ids=lambda kind: kind.name)
@@ -88,7 +97,9 @@ def test_another_process_with_the_remembered_pid_does_not_count(own_server: OwnS
     assert not server.status().running
 
 
-def test_an_existing_server_is_used_and_none_is_started(own_server: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_server_is_used_and_none_is_started(
+    own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = own_server(S3).up()
     assert running.address
     monkeypatch.setenv("LANDFALL_S3", running.address)
@@ -98,7 +109,9 @@ def test_an_existing_server_is_used_and_none_is_started(own_server: OwnServer, m
     assert (found.address, found.pid) == (running.address, None)
 
 
-def test_an_existing_server_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_server_that_does_not_answer_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LANDFALL_S3", "http://127.0.0.1:9")
 
     with pytest.raises(Missing, match=r"LANDFALL_S3=http://127\.0\.0\.1:9 does not answer"):

@@ -1,4 +1,6 @@
-"""``landfall run`` as a service: what its operator sees when it is told to stop, when its store is away, when it may not start."""
+"""``landfall run`` as a service: what its operator sees when it is told to stop, when its store is
+away, when it may not start.
+"""
 
 import json
 import os
@@ -67,15 +69,23 @@ def wait_until(driver: Process, condition: Callable[[Any], object], what: str) -
 
 
 def landed(records: int) -> Callable[[Any], bool]:
-    return lambda status: status["rates"]["landed_records"] == records and not status["commits"]["unapplied"]
+    return lambda status: (
+        status["rates"]["landed_records"] == records and not status["commits"]["unapplied"]
+    )
 
 
-def test_sigterm_drains_and_hands_over(scene: Scene, processes: Processes, context: SparkContext) -> None:
+def test_sigterm_drains_and_hands_over(
+    scene: Scene, processes: Processes, context: SparkContext
+) -> None:
     topic = scene.topic(partitions=2)
     scene.kafka.produce(topic, [*events(range(800), 0), *events(range(800, 1000), 1)])
     driver = processes.run(scene.document(), *SERVICE)
     status = wait_until(driver, landed(1000), "all is landed")
-    assert (status["phase"], status["lag_records"], status["commits"]["consecutive_failures"]) == ("Running", 0, 0)
+    assert (status["phase"], status["lag_records"], status["commits"]["consecutive_failures"]) == (
+        "Running",
+        0,
+        0,
+    )
     scene.kafka.produce(topic, events(range(1000, 1500)))
 
     driver.send(signal.SIGTERM)
@@ -100,7 +110,9 @@ def test_two_groups_on_one_output_root_are_refused(
     assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, told)
 
 
-def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(scene: Scene, context: SparkContext) -> None:
+def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
+    scene: Scene, context: SparkContext
+) -> None:
     scene.bucket.write("clicks/dt=2026-01-01/1_0_00000000000000000000.json.gz", b"")
 
     with pytest.raises(Stalled, match=r"raise spec\.generation above 1") as refused:
@@ -109,7 +121,7 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(scene: Scene,
     assert refused.value.reason is Reason.OUTPUT_OCCUPIED
 
 
-# ------------------------------------------------------------------------------------ a source, a store that is away
+# ------------------------------------------------------------------- a source, a store that is away
 
 
 def test_a_broker_that_is_away_is_shown_and_waited_for(
@@ -131,7 +143,9 @@ def test_a_broker_that_is_away_is_shown_and_waited_for(
         assert away.commits.last_failure.reason == "SourceUnavailable"
         server.up()
         scene.kafka.produce(topic, events(range(300, 500)))
-        driver.wait_until(lambda s: s.rates.landed_records == 500 and not s.commits.unapplied, "landed on")
+        driver.wait_until(
+            lambda s: s.rates.landed_records == 500 and not s.commits.unapplied, "landed on"
+        )
 
     assert scene.audit() == EXACT
     assert scene.faults() == []
@@ -166,19 +180,27 @@ class TestAnOutage:
         scene.kafka.produce(topic, events(range(500, 900)))
 
         away = wait_until(
-            driver, lambda s: s["commits"]["failures"] >= 2 and s["lag_seconds"] > 20, "failures are shown"
+            driver,
+            lambda s: s["commits"]["failures"] >= 2 and s["lag_seconds"] > 20,
+            "failures are shown",
         )
         assert (away["phase"], away["lag_records"], away["commits"]["total"]) == ("Running", 400, 1)
         assert away["lag_seconds"] - 1 < away["overdue_seconds"] < away["lag_seconds"]
         failure = away["commits"]["last_failure"]
         assert failure["reason"] == "StoreUnavailable"
         assert away["commits"]["consecutive_failures"] >= away["commits"]["failures"]
-        assert re.match(rf"(begin|put part|no answer: open) {scene.bucket.url}/\S+: ", failure["message"])
+        assert re.match(
+            rf"(begin|put part|no answer: open) {scene.bucket.url}/\S+: ", failure["message"]
+        )
         assert ask(driver, "/healthcheck")[0] == HTTPStatus.OK
 
         server.up()
         back = wait_until(driver, landed(900), "what came meanwhile is landed")
-        assert (back["lag_records"], back["overdue_seconds"], back["commits"]["consecutive_failures"]) == (0, 0, 0)
+        assert (
+            back["lag_records"],
+            back["overdue_seconds"],
+            back["commits"]["consecutive_failures"],
+        ) == (0, 0, 0)
         driver.send(signal.SIGTERM)
         assert driver.end() == ExitCode.OK, driver.said
         assert scene.audit() == EXACT
@@ -198,10 +220,13 @@ class TestAnOutage:
         # a look without it comes between: each failure is told before what is waited for
         create = f"store: create {scene.bucket.url}/_landfall/"
         code, health = eventually(
-            lambda: ask(driver, "/healthcheck"), lambda told: told[1].get("waiting_for", "").startswith(create)
+            lambda: ask(driver, "/healthcheck"),
+            lambda told: told[1].get("waiting_for", "").startswith(create),
         )
         assert (code, health["alive"]) == (HTTPStatus.OK, True)
-        commits = wait_until(driver, lambda s: s["commits"]["failures"] > 1, "status goes on")["commits"]
+        commits = wait_until(driver, lambda s: s["commits"]["failures"] > 1, "status goes on")[
+            "commits"
+        ]
         assert (commits["total"], commits["last_failure"]["reason"]) == (0, "StoreUnavailable")
 
         server.up()

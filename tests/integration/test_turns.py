@@ -1,4 +1,6 @@
-"""Two driver processes that take turns on real Kafka and S3, as the operator has them do it, and what a crash makes of it."""
+"""Two driver processes that take turns on real Kafka and S3, as the operator has them do it, and
+what a crash makes of it.
+"""
 
 import signal
 from typing import Any
@@ -25,7 +27,8 @@ def topic(scene: Scene) -> str:
 def landed(records: int) -> Any:
     """Of the whole ledger, and visible."""
     return lambda status: (
-        sum(p["checkpoint"] for p in status["partitions"]) == records and not status["commits"]["unapplied"]
+        sum(p["checkpoint"] for p in status["partitions"]) == records
+        and not status["commits"]["unapplied"]
     )
 
 
@@ -38,7 +41,9 @@ def opened_by(scene: Scene) -> list[str]:
     return [record.revision for record in records if isinstance(record, Open)]
 
 
-def both(scene: Scene, processes: Processes, old_strike: str = "", new_strike: str = "") -> tuple[Pod, Pod]:
+def both(
+    scene: Scene, processes: Processes, old_strike: str = "", new_strike: str = ""
+) -> tuple[Pod, Pod]:
     """One that landed what there is, and one that stands by."""
     old = processes.pod(document(scene), "old", old_strike)
     old.until(landed(1700), "old has landed")
@@ -47,7 +52,9 @@ def both(scene: Scene, processes: Processes, old_strike: str = "", new_strike: s
     return old, new
 
 
-def test_a_hand_over_and_back_lands_all_once(scene: Scene, topic: str, processes: Processes) -> None:
+def test_a_hand_over_and_back_lands_all_once(
+    scene: Scene, topic: str, processes: Processes
+) -> None:
     old, new = both(scene, processes)
     assert old.tell(EXECUTORS_PATH, wanted=3) == 202
     assert new.get("/healthcheck")[0] == 200

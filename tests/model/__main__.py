@@ -1,4 +1,6 @@
-"""``python -m tests.model``: check the protocol, then show for each of its rules what happens without it."""
+"""``python -m tests.model``: check the protocol, then show for each of its rules what happens
+without it.
+"""
 
 import argparse
 import sys
@@ -20,7 +22,8 @@ def check(worlds: Mapping[str, Scope]) -> bool:
         result = search(Rules(), scope)
         total += result.states
         print(
-            f"  {name:24}{_verdict(result):24}{result.states:>9,} states {time.monotonic() - began:6.1f} s", flush=True
+            f"  {name:24}{_verdict(result):24}{result.states:>9,} states {time.monotonic() - began:6.1f} s",
+            flush=True,
         )
         for line in tell(result):
             wrong = True
@@ -46,7 +49,9 @@ def _verdict(result: Result) -> str:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
-    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only this one; may be given again")
+    parser.add_argument(
+        "--variant", action="append", choices=VARIANTS, help="only this one; may be given again"
+    )
     parser.add_argument("--large", action="store_true", help="larger worlds: some minutes")
     arguments = parser.parse_args()
     if arguments.variant:

@@ -91,7 +91,11 @@ def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
         rest = w._replace(late=tuple(c for c in w.late if c != call))
         if call.what == CREATE:
             _, after = store.create(rest, store.chains.slots[call.about])
-            yield Told(WORLD, "has its effect at last:", slot=call.about), without_idle_calls(after), None
+            yield (
+                Told(WORLD, "has its effect at last:", slot=call.about),
+                without_idle_calls(after),
+                None,
+            )
         else:
             after, harm = store.completed(rest, call.about)
             yield Told(WORLD, "is completed at last:", call.about), after, harm

@@ -1,8 +1,11 @@
-"""The ledger as the checker sees it: every chain that can arise, built and folded by the product's own ``landfall.ledger``.
+"""The ledger as the checker sees it: every chain that can arise, built and folded by the product's
+own
+``landfall.ledger``.
 
-A chain is a ``View`` with a small number, so that a state of the search holds a number and not a ledger. Each record is made,
-encoded and folded once, however many states share it. What a driver has folded is a view, and so is what the store holds.
-Uploads are numbered too, and a set of uploads is an ``int`` with a bit for each.
+A chain is a ``View`` with a small number, so that a state of the search holds a number and not a
+ledger. Each record is made, encoded and folded once, however many states share it. What a driver
+has folded is a view, and so is what the store holds. Uploads are numbered too, and a set of uploads
+is an ``int`` with a bit for each.
 """
 
 from collections.abc import Iterable
@@ -124,7 +127,8 @@ class Chains:
 
         Args:
             revision: of that driver.
-            remembers_names: of topic partitions that left, as the product does; without it they are forgotten.
+            remembers_names: of topic partitions that left, as the product does; without it they are
+                forgotten.
         """
         self._remembers_names = remembers_names
         self.uploads: list[Made] = []
@@ -143,11 +147,17 @@ class Chains:
         number = self._numbers.get(made)
         if number is None:
             number = self._numbers[made] = len(self.uploads)
-            key = object_names.object_key(TP.topic, "all", made.generation, TP.partition, made.start, ".txt")
+            key = object_names.object_key(
+                TP.topic, "all", made.generation, TP.partition, made.start, ".txt"
+            )
             rows = made.end - made.start
-            upload = Upload(key, str(number), (Part(f"part of {number}", rows),), f"batch of {number}")
+            upload = Upload(
+                key, str(number), (Part(f"part of {number}", rows),), f"batch of {number}"
+            )
             self.uploads.append(made)
-            self.objects.append(LandedObject(upload, ObjectKind.DATA, rows, made.start, made.end - 1, 0))
+            self.objects.append(
+                LandedObject(upload, ObjectKind.DATA, rows, made.start, made.end - 1, 0)
+            )
             same = union(1 << i for i, o in enumerate(self.objects) if o.upload.key == key)
             self.keys.append(0)
             for i in bits(same):
@@ -186,7 +196,14 @@ class Chains:
         header = ledger.next_header(view.state, entry.writer, TIME, entry.applied_through)
         match entry.kind:
             case "OPEN":
-                header = Header(header.seq, header.prev, header.epoch + 1, entry.writer, TIME, header.applied_through)
+                header = Header(
+                    header.seq,
+                    header.prev,
+                    header.epoch + 1,
+                    entry.writer,
+                    TIME,
+                    header.applied_through,
+                )
                 return ledger.Open(
                     header=header,
                     group=GROUP,
@@ -196,7 +213,9 @@ class Chains:
                     revision=entry.revision,
                 )
             case "ADD":
-                return ledger.Add(header=header, entries=(ledger.Entry(TP, f"life-{entry.about}", 0),))
+                return ledger.Add(
+                    header=header, entries=(ledger.Entry(TP, f"life-{entry.about}", 0),)
+                )
             case "DROP":
                 return ledger.Drop(header=header, topic_partitions=(TP,), reason="topic recreated")
             case "COMMIT":
@@ -207,7 +226,9 @@ class Chains:
             case "REPAIR":
                 lost = self.uploads[entry.about].instead
                 return ledger.Repair(
-                    header=header, commit=self.commit_of(view, lost), objects=(self.objects[entry.about],)
+                    header=header,
+                    commit=self.commit_of(view, lost),
+                    objects=(self.objects[entry.about],),
                 )
             case "YIELD":
                 return ledger.Yield(header=header, reason="handed over")
@@ -223,6 +244,16 @@ class Chains:
             lost = self.uploads[about].instead
             commits[self.commit_of(before, lost)] ^= 1 << lost | 1 << about
             named |= 1 << about
-        open_again = union(1 << int(o.upload.upload_id) for lost in state.unapplied.values() for o in lost)
+        open_again = union(
+            1 << int(o.upload.upload_id) for lost in state.unapplied.values() for o in lost
+        )
         applied = union(uploads for seq, uploads in commits.items() if seq <= state.applied_through)
-        return View(state, (*before.slots, slot.number), commits, open_again, union(commits.values()), named, applied)
+        return View(
+            state,
+            (*before.slots, slot.number),
+            commits,
+            open_again,
+            union(commits.values()),
+            named,
+            applied,
+        )

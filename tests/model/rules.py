@@ -1,11 +1,15 @@
-"""The protocol's rules, each of which a variant can leave out, and how much may go wrong while it is looked at."""
+"""The protocol's rules, each of which a variant can leave out, and how much may go wrong while it
+is looked at.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Harm(StrEnum):
-    """What must never be. The first three are what a user would see; the others are invariants on the way there."""
+    """What must never be. The first three are what a user would see; the others are invariants on
+    the way there.
+    """
 
     TWICE = "a record is visible twice"
     CHANGED = "a visible object changed"
@@ -58,11 +62,13 @@ class Rules:
 class Scope:
     """A small world: how many drivers, how many records, and how often what may go wrong.
 
-    Any driver may stop for any time at any step, for ever too, and others may start meanwhile: that costs nothing here.
+    Any driver may stop for any time at any step, for ever too, and others may start meanwhile: that
+    costs nothing here.
 
     Attributes:
         generations: of the drivers, which start in this order and perhaps all at once.
-        revisions: of the drivers, where standing by counts; else each takes the lane as soon as it is there.
+        revisions: of the drivers, where standing by counts; else each takes the lane as soon as it
+            is there.
         records: in the log, offsets from 0.
         rounds: COMMITs that may be unapplied before a driver plans no more.
         unanswered: calls that have their effect and no answer.

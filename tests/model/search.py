@@ -64,7 +64,12 @@ def search(rules: Rules, scope: Scope, harms: Collection[Harm] = tuple(Harm)) ->
             found = harm if harm in harms else judge.harm(after, harms)
             if found:
                 way = (*_way(came_from, world), told)
-                return Result(len(came_from), len(steps.chains.views), Counterexample(found, way, world, after), steps)
+                return Result(
+                    len(came_from),
+                    len(steps.chains.views),
+                    Counterexample(found, way, world, after),
+                    steps,
+                )
             if after is not world:
                 ahead.append(after)
     return Result(len(came_from), len(steps.chains.views), None, steps)
@@ -107,7 +112,8 @@ class Judge:
                 Harm.TWICE: self._twice(w.visible),
                 Harm.UNDECIDED: w.visible & ~view.named,
                 Harm.UNAPPLIED: view.applied & ~w.visible,
-                Harm.REFUSED: view.state.totals.landed + view.state.totals.skipped != self._landed(w.tip),
+                Harm.REFUSED: view.state.totals.landed + view.state.totals.skipped
+                != self._landed(w.tip),
             }
             found = self._seen[w.tip, w.visible] = [harm for harm, wrong in checks.items() if wrong]
         return found
@@ -131,7 +137,9 @@ class Judge:
         return At.OPENING < me.at < At.OUT and w.tip == me.view and not is_yielding
 
     def alone(self, w: World, d: int) -> bool:
-        """Whether something stays unlanded if this driver goes on alone, with nothing going wrong any more."""
+        """Whether something stays unlanded if this driver goes on alone, with nothing going wrong
+        any more.
+        """
         here = self.apart(w, d)
         way = [here]
         while here not in self._ends:
@@ -157,12 +165,26 @@ class Judge:
     def apart(self, w: World, d: int) -> World:
         """This driver, or a new one, and nobody else, with no call under way."""
         me = w.drivers[d] if d < len(w.drivers) else ABSENT
-        return World(w.tip, w.torn, w.open, w.visible, (), (*(ABSENT,) * d, me), NOTHING_LEFT, w.log_start, w.life)
+        return World(
+            w.tip,
+            w.torn,
+            w.open,
+            w.visible,
+            (),
+            (*(ABSENT,) * d, me),
+            NOTHING_LEFT,
+            w.log_start,
+            w.life,
+        )
 
     def missing(self, w: World, d: int) -> Harm | None:
-        """Whether a record of the topic as it is now is in no visible object, though this driver may land it."""
+        """Whether a record of the topic as it is now is in no visible object, though this driver
+        may land it.
+        """
         made = [self._chains.uploads[u] for u in bits(w.visible)]
         landed = {offset for m in made if m.life == w.life for offset in range(m.start, m.end)}
-        if landed >= set(range(self._steps.scope.records)) or self._steps.must_wait(w.drivers[d], w.life):
+        if landed >= set(range(self._steps.scope.records)) or self._steps.must_wait(
+            w.drivers[d], w.life
+        ):
             return None
         return Harm.LOST

@@ -1,9 +1,10 @@
 """Every step that leads from one state of the checker to the next.
 
-A step is one call of one driver with its answer, or one thing that the world does to them. All orders of all steps are
-looked at, so a driver that is killed needs no step: it just never steps again; a zombie is one that does so later. What is
-decided comes from the product's pure functions: what may follow what, checkpoints and counters (``ledger.fold``), names
-(``layout``), what is applied (``ledger.applied_through``), what a completion came to (``store.ensure.settle``), and which
+A step is one call of one driver with its answer, or one thing that the world does to them. All
+orders of all steps are looked at, so a driver that is killed needs no step: it just never steps
+again; a zombie is one that does so later. What is decided comes from the product's pure functions:
+what may follow what, checkpoints and counters (``ledger.fold``), names (``layout``), what is
+applied (``ledger.applied_through``), what a completion came to (``store.ensure.settle``), and which
 topic partitions enter and leave (``app.membership``).
 """
 
@@ -15,9 +16,34 @@ from landfall.errors import Stalled
 from landfall.ledger import LaneOwnership
 from landfall.source import Topic
 from tests.model.bucket import Bucket, fates
-from tests.model.chain import ADD, COMMIT, DROP, OPEN, REPAIR, TP, YIELD, Chains, Entry, Made, Slot, bits
+from tests.model.chain import (
+    ADD,
+    COMMIT,
+    DROP,
+    OPEN,
+    REPAIR,
+    TP,
+    YIELD,
+    Chains,
+    Entry,
+    Made,
+    Slot,
+    bits,
+)
 from tests.model.rules import Gone, Harm, Rules, Scope, Taken
-from tests.model.world import ABSENT, COMPLETE, CREATE, OUT, At, Call, Driver, Left, Step, Told, World
+from tests.model.world import (
+    ABSENT,
+    COMPLETE,
+    CREATE,
+    OUT,
+    At,
+    Call,
+    Driver,
+    Left,
+    Step,
+    Told,
+    World,
+)
 
 NEVER = -1
 
@@ -27,7 +53,9 @@ class Steps:
 
     def __init__(self, rules: Rules, scope: Scope) -> None:
         self.rules, self.scope = rules, scope
-        self.chains = Chains(scope.revisions[:1], remembers_names=rules.leaves_names_to_former_lives)
+        self.chains = Chains(
+            scope.revisions[:1], remembers_names=rules.leaves_names_to_former_lives
+        )
         self.store = Bucket(self.chains, rules)
         self._applied: dict[tuple[int, int, int], int] = {}
 
@@ -37,7 +65,16 @@ class Steps:
         s = self.scope
         deleted = 0 if self.rules.keeps_slots else 1
         left = Left(
-            s.unanswered, s.late, s.killed, s.expired, s.sweeps, s.yields, s.orders, s.ends, s.recreated, deleted
+            s.unanswered,
+            s.late,
+            s.killed,
+            s.expired,
+            s.sweeps,
+            s.yields,
+            s.orders,
+            s.ends,
+            s.recreated,
+            deleted,
         )
         return World(self.chains.founded, 0, 0, 0, (), (ABSENT,) * len(s.generations), left)
 
@@ -48,7 +85,9 @@ class Steps:
         yield from fates(w, self.store)
 
     def of(self, w: World, d: int, *, calm: bool = False) -> Iterator[Step]:
-        """A driver's steps; ``calm`` ones are those where nothing goes wrong and nobody asks for anything."""
+        """A driver's steps; ``calm`` ones are those where nothing goes wrong and nobody asks for
+        anything.
+        """
         me = w.drivers[d]
         if me.at == At.OUT:
             return
@@ -64,7 +103,7 @@ class Steps:
         if not calm and w.left.ends:
             yield self._end(w, d, me)
 
-    # ------------------------------------------------------------------------------------------------ taking the lane
+    # ------------------------------------------------------------------------------ taking the lane
 
     def _start(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
         in_order = self.scope.revisions or not d or w.drivers[d - 1].at != At.ABSENT
@@ -86,9 +125,13 @@ class Steps:
 
     def _generation(self, d: int) -> int:
         generations = self.scope.generations
-        return generations[d] if d < len(generations) else max(generations) + bool(self.scope.recreated)
+        return (
+            generations[d]
+            if d < len(generations)
+            else max(generations) + bool(self.scope.recreated)
+        )
 
-    # ------------------------------------------------------------------------------------------------ what comes next
+    # ------------------------------------------------------------------------------ what comes next
 
     def _next(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
         if me.at == At.OPENING:
@@ -147,7 +190,9 @@ class Steps:
             yield Told(d, "uploads", flight), uploaded._replace(open=w.open | 1 << flight), None
 
     def must_wait(self, me: Driver, life: int) -> bool:
-        """Whether the topic was recreated and only a higher generation than this driver's may land it."""
+        """Whether the topic was recreated and only a higher generation than this driver's may land
+        it.
+        """
         state = self.chains.views[me.view].state
         changes = membership.changes(state, [Topic(TP.topic, f"life-{life}", 1)])
         recreated = bool(changes.recreated) or state.generation <= state.retired.get(TP, -1)
@@ -168,9 +213,11 @@ class Steps:
                 return
         yield from self._append(w, d, me, COMMIT, me.flight, calm)
 
-    # ---------------------------------------------------------------------------------------------------- appending
+    # ------------------------------------------------------------------------------------ appending
 
-    def _append(self, w: World, d: int, me: Driver, kind: str, about: int, calm: bool) -> Iterator[Step]:
+    def _append(
+        self, w: World, d: int, me: Driver, kind: str, about: int, calm: bool
+    ) -> Iterator[Step]:
         view = self.chains.views[me.view]
         writer = f"D{d + 1}"
         if kind != OPEN and not self.rules.heeds_the_fence:
@@ -182,7 +229,11 @@ class Steps:
         try:
             slot = self.chains.slot(me.view, entry)
         except Stalled:
-            yield Told(d, f"makes a {kind} that cannot follow and stops"), _with(w, d, OUT), Harm.REFUSED
+            yield (
+                Told(d, f"makes a {kind} that cannot follow and stops"),
+                _with(w, d, OUT),
+                Harm.REFUSED,
+            )
             return
         yield from self._send(w, d, me, slot, calm)
 
@@ -191,7 +242,9 @@ class Steps:
         if known is None:
             view, rules = self.chains.views[me.view], self.rules
             waiting = (
-                {self.chains.commit_of(view, u) for u in bits(me.waiting)} if rules.counts_what_is_verified else set()
+                {self.chains.commit_of(view, u) for u in bits(me.waiting)}
+                if rules.counts_what_is_verified
+                else set()
             )
             handed_in = [
                 seq
@@ -206,7 +259,9 @@ class Steps:
     def _send(self, w: World, d: int, me: Driver, slot: Slot, calm: bool) -> Iterator[Step]:
         won, after = self.store.create(w, slot)
         is_mine = won or slot.number in self.chains.views[w.tip].slots
-        believes = {Taken.COMPARES: is_mine, Taken.IS_FENCED: won, Taken.HAS_WON: True}[self.rules.on_taken]
+        believes = {Taken.COMPARES: is_mine, Taken.IS_FENCED: won, Taken.HAS_WON: True}[
+            self.rules.on_taken
+        ]
         yield self._won(after, d, me, slot, won) if believes else self._beaten(w, d, me, slot)
         if calm or not won:
             return
@@ -232,10 +287,16 @@ class Steps:
         me = me._replace(view=slot.after, doubt=-1)
         match kind:
             case "OPEN":
-                waiting = self.chains.views[slot.after].unapplied if self.rules.recovers_before_planning else 0
+                waiting = (
+                    self.chains.views[slot.after].unapplied
+                    if self.rules.recovers_before_planning
+                    else 0
+                )
                 me = me._replace(at=At.RECOVERING, waiting=waiting)
             case "COMMIT":
-                me = me._replace(flight=-1, waiting=me.waiting | (1 << about if self.rules.commits_first else 0))
+                me = me._replace(
+                    flight=-1, waiting=me.waiting | (1 << about if self.rules.commits_first else 0)
+                )
             case "REPAIR":
                 me = self._repaired(me, about)
             case "YIELD":
@@ -244,23 +305,41 @@ class Steps:
 
     def _beaten(self, w: World, d: int, me: Driver, slot: Slot) -> Step:
         if slot.entry.kind == OPEN:
-            me = me._replace(doubt=-1, view=w.tip, at=At.OPENING if self._may_open(w, d) else At.WAITING)
-            return Told(d, "is too late, and reads again, for", slot=slot.number), _with(w, d, me), None
-        if self.rules.heeds_the_fence or self.chains.views[w.tip].state.holding is LaneOwnership.YIELDED:
+            me = me._replace(
+                doubt=-1, view=w.tip, at=At.OPENING if self._may_open(w, d) else At.WAITING
+            )
+            return (
+                Told(d, "is too late, and reads again, for", slot=slot.number),
+                _with(w, d, me),
+                None,
+            )
+        if (
+            self.rules.heeds_the_fence
+            or self.chains.views[w.tip].state.holding is LaneOwnership.YIELDED
+        ):
             gone, harm = self.store.abort(_with(w, d, OUT), 1 << me.flight if me.flight >= 0 else 0)
-            return Told(d, "is fenced, gives its round up and stops, trying", slot=slot.number), gone, harm
+            return (
+                Told(d, "is fenced, gives its round up and stops, trying", slot=slot.number),
+                gone,
+                harm,
+            )
         me = me._replace(doubt=-1, view=w.tip)
         checkpoint = self.chains.views[w.tip].state.checkpoint
         if me.flight >= 0 and self.chains.uploads[me.flight].start != checkpoint[TP]:
             me = me._replace(flight=-1)
-        return Told(d, "is fenced, reads on and stays, trying", slot=slot.number), _with(w, d, me), None
+        return (
+            Told(d, "is fenced, reads on and stays, trying", slot=slot.number),
+            _with(w, d, me),
+            None,
+        )
 
-    # --------------------------------------------------------------------------------------- completing and repairing
+    # --------------------------------------------------------------------- completing and repairing
 
     def _complete(self, w: World, d: int, me: Driver, u: int, calm: bool) -> Iterator[Step]:
         is_open = bool(w.open >> u & 1)
         if is_open and not self.rules.completes_whatever_is_there and Call(COMPLETE, u) in w.late:
-            # What AWS says of two that complete with a condition: 409, and the upload must be made again.
+            # What AWS says of two that complete with a condition: 409, and the upload must be made
+            # again.
             told = Told(d, "completes at the same time, both get 409, and gone is", u)
             yield told, w._replace(open=w.open & ~(1 << u), late=()), None
         after, harm = self.store.completed(w, u)
@@ -282,7 +361,9 @@ class Steps:
                 None,
             )
 
-    def _learned(self, w: World, d: int, me: Driver, u: int, outcome: str, harm: Harm | None) -> Step:
+    def _learned(
+        self, w: World, d: int, me: Driver, u: int, outcome: str, harm: Harm | None
+    ) -> Step:
         if outcome == "completes":
             me = me._replace(waiting=me.waiting & ~(1 << u))
         elif outcome == "finds lost":
@@ -297,7 +378,11 @@ class Steps:
         lost = bits(me.lost)[0]
         was = self.chains.uploads[lost]
         if was.start < w.log_start or was.life != w.life:
-            return Told(d, "cannot make again, for the log has it no more, and stalls:", lost), _with(w, d, OUT), None
+            return (
+                Told(d, "cannot make again, for the log has it no more, and stalls:", lost),
+                _with(w, d, OUT),
+                None,
+            )
         fresh = self.chains.upload(Made(d, was.start, was.end, was.generation, was.life, lost))
         made = _with(w, d, me._replace(fresh=fresh))
         return Told(d, "uploads", fresh), made._replace(open=w.open | 1 << fresh), None
@@ -306,27 +391,45 @@ class Steps:
         if self.rules.records_repairs:
             yield from self._append(w, d, me, REPAIR, me.fresh, calm)
         else:
-            yield Told(d, "takes, and tells nobody,", me.fresh), _with(w, d, self._repaired(me, me.fresh)), None
+            yield (
+                Told(d, "takes, and tells nobody,", me.fresh),
+                _with(w, d, self._repaired(me, me.fresh)),
+                None,
+            )
 
     def _repaired(self, me: Driver, fresh: int) -> Driver:
         lost = 1 << self.chains.uploads[fresh].instead
         return me._replace(fresh=-1, lost=me.lost & ~lost, waiting=me.waiting & ~lost | 1 << fresh)
 
-    # ------------------------------------------------------------------------------------------------------ sweeping
+    # ------------------------------------------------------------------------------------- sweeping
 
     def _list(self, w: World, d: int, me: Driver) -> Step:
-        own = union_of(me.flight, me.fresh) | (me.waiting if self.rules.spares_decided_uploads else 0)
+        own = union_of(me.flight, me.fresh) | (
+            me.waiting if self.rules.spares_decided_uploads else 0
+        )
         listed = w.open & ~own
         me = me._replace(at=At.SWEEPING if listed else At.LANDING, listed=listed)
-        told = Told(d, "lists to sweep", uploads=listed) if listed else Told(d, "finds nothing to sweep")
+        told = (
+            Told(d, "lists to sweep", uploads=listed)
+            if listed
+            else Told(d, "finds nothing to sweep")
+        )
         return told, _with(w, d, me), None
 
     def _sweep(self, w: World, d: int, me: Driver) -> Step:
         if not self.rules.sweeps_as_owner_only:
             return self._abort_listed(w, d, me)
         if w.tip == me.view:
-            return Told(d, "sees that it still has the lane"), _with(w, d, me._replace(at=At.ABORTING)), None
-        return Told(d, "sees that it is fenced: no sweep"), _with(w, d, me._replace(at=At.LANDING, listed=0)), None
+            return (
+                Told(d, "sees that it still has the lane"),
+                _with(w, d, me._replace(at=At.ABORTING)),
+                None,
+            )
+        return (
+            Told(d, "sees that it is fenced: no sweep"),
+            _with(w, d, me._replace(at=At.LANDING, listed=0)),
+            None,
+        )
 
     def _abort_listed(self, w: World, d: int, me: Driver) -> Step:
         swept = _with(w, d, me._replace(at=At.LANDING, listed=0))
@@ -338,7 +441,9 @@ class Steps:
         gone, harm = self.store.abort(_with(w, d, OUT), 0 if spared else union_of(me.flight))
         given_up = -1 if spared else me.flight
         told = Told(
-            d, "is refused by the store for another reason and ends" + ", giving up" * (given_up >= 0), given_up
+            d,
+            "is refused by the store for another reason and ends" + ", giving up" * (given_up >= 0),
+            given_up,
         )
         return told, gone._replace(left=left), harm
 
@@ -357,4 +462,6 @@ def _with(w: World, d: int, me: Driver) -> World:
 
 
 def _late(w: World, call: Call) -> World:
-    return w._replace(late=tuple(sorted({*w.late, call})), left=w.left._replace(late=w.left.late - 1))
+    return w._replace(
+        late=tuple(sorted({*w.late, call})), left=w.left._replace(late=w.left.late - 1)
+    )

@@ -1,4 +1,6 @@
-"""The worlds in which the protocol must hold, and for each of its rules a world in which it does not without it."""
+"""The worlds in which the protocol must hold, and for each of its rules a world in which it does
+not without it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

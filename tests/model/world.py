@@ -1,7 +1,7 @@
 """The states of the checker.
 
-A state is all that outlasts a step: the ledger in the store, open uploads, visible objects, calls that are still under way, and
-what each driver knows. Steps are in ``tests.model.steps``.
+A state is all that outlasts a step: the ledger in the store, open uploads, visible objects, calls
+that are still under way, and what each driver knows. Steps are in ``tests.model.steps``.
 """
 
 from enum import IntEnum
@@ -37,7 +37,8 @@ class Driver(NamedTuple):
         fresh: what it uploaded in place of a lost upload, before the REPAIR; -1 for nothing.
         waiting: decided uploads it has to complete.
         lost: those of them that are gone.
-        doubt: the record it sent and has no answer about; -1 for none. It sends nothing else before it knows.
+        doubt: the record it sent and has no answer about; -1 for none. It sends nothing else before
+            it knows.
         listed: uploads it is going to abort.
         seen: the life of the topic that it saw last.
     """
@@ -106,7 +107,9 @@ class World(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What happened in a step: who did it (-1: the world), what, with which upload or record or set of uploads."""
+    """What happened in a step: who did it (-1: the world), what, with which upload or record or set
+    of uploads.
+    """
 
     who: int
     what: str

@@ -1,4 +1,6 @@
-"""Writer and auditor, which share no code, agree: on where a record belongs, and on what an object holds."""
+"""Writer and auditor, which share no code, agree: on where a record belongs, and on what an object
+holds.
+"""
 
 import io
 import json
@@ -26,9 +28,11 @@ def spec(**fields: Any) -> GroupSpec:
     return GroupSpec.model_validate({"source": source, "output": output, **fields})
 
 
-# ------------------------------------------------------------------------------------------------------------- objects
+# ------------------------------------------------------------------------------------------ objects
 
-PAYLOADS = st.one_of(st.none(), st.binary(max_size=300), st.text("a|\r\n\t", max_size=6).map(str.encode))
+PAYLOADS = st.one_of(
+    st.none(), st.binary(max_size=300), st.text("a|\r\n\t", max_size=6).map(str.encode)
+)
 MESSAGES = st.lists(
     st.builds(
         lambda held, named, stamp, tagged: Message(0, held, named, stamp, tagged),
@@ -41,12 +45,20 @@ MESSAGES = st.lists(
 )
 OUTPUTS = st.one_of(
     st.builds(
-        lambda codec, delimiter: {"format": "Text", "codec": codec, "options": {"delimiter": delimiter}},
+        lambda codec, delimiter: {
+            "format": "Text",
+            "codec": codec,
+            "options": {"delimiter": delimiter},
+        },
         st.sampled_from(["Gzip", "Zstd", "None"]),
         st.sampled_from(["\\n", "\\r\\n", "||", "\\0", "\\x01", "é"]),
     ),
     st.builds(
-        lambda kind, mode: {"format": "SequenceFile", **kind, "options": {"keyMode": mode, **kind.get("options", {})}},
+        lambda kind, mode: {
+            "format": "SequenceFile",
+            **kind,
+            "options": {"keyMode": mode, **kind.get("options", {})},
+        },
         st.sampled_from(
             [
                 {},
@@ -62,7 +74,9 @@ OUTPUTS = st.one_of(
 
 
 @given(output=OUTPUTS, messages=MESSAGES, cut=st.integers(1, 20))
-def test_what_was_written_is_read_as_what_kafka_held(output: Any, messages: list[Message], cut: int) -> None:
+def test_what_was_written_is_read_as_what_kafka_held(
+    output: Any, messages: list[Message], cut: int
+) -> None:
     group = spec(output=output)
     format_ = registry.output_format(group.output)
     messages = [Message(7 * i, m.held, m.named, m.stamp, m.tagged) for i, m in enumerate(messages)]
@@ -82,7 +96,7 @@ def test_what_was_written_is_read_as_what_kafka_held(output: Any, messages: list
         assert found.offsets.tolist() == [m.at for m in messages]
 
 
-# -------------------------------------------------------------------------------------------------------------- places
+# ------------------------------------------------------------------------------------------- places
 
 ZONES = ["UTC", "America/St_Johns", "Europe/Berlin", "Pacific/Apia", "Australia/Lord_Howe"]
 ISO = st.builds(
@@ -107,7 +121,9 @@ TIMES = st.one_of(
 )
 VALUES = st.one_of(
     st.text(max_size=20),
-    st.sampled_from(["..", "../..", "a/b", "%2F", "\n", "\x00", "", "a" * 300, "é" * 121, "ﾀ", "\u2024\u2024"]),
+    st.sampled_from(
+        ["..", "../..", "a/b", "%2F", "\n", "\x00", "", "a" * 300, "é" * 121, "ﾀ", "\u2024\u2024"]
+    ),
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
@@ -124,7 +140,12 @@ PATTERNS = [
 ]
 DOCUMENTS = st.lists(
     st.fixed_dictionaries(
-        {}, optional={"t": TIMES, "c": VALUES, "n": st.one_of(st.integers(), st.fixed_dictionaries({"d": VALUES}))}
+        {},
+        optional={
+            "t": TIMES,
+            "c": VALUES,
+            "n": st.one_of(st.integers(), st.fixed_dictionaries({"d": VALUES})),
+        },
     ),
     min_size=1,
     max_size=8,
@@ -147,8 +168,14 @@ def test_a_record_belongs_where_it_is_put(
     unit: TimeUnit | None,
     missing: MissingTimestamp,
 ) -> None:
-    timestamp = {"timestamp": {"field": "t", "unit": unit, "timezone": zone, "missing": missing}} if unit else {}
-    group = spec(decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone})
+    timestamp = (
+        {"timestamp": {"field": "t", "unit": unit, "timezone": zone, "missing": missing}}
+        if unit
+        else {}
+    )
+    group = spec(
+        decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone}
+    )
     messages = [
         Message(i, json.dumps(document).encode(), stamp=stamp)
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
@@ -161,12 +188,21 @@ def test_a_record_belongs_where_it_is_put(
     told = {m.at: places.of_record("clicks", m.held, m.stamp) for m in messages}
 
     # of a record that the writer refused there is nothing to compare
-    assert {at: place for at, place in told.items() if put[at]} == {at: place for at, place in put.items() if place}
+    assert {at: place for at, place in told.items() if put[at]} == {
+        at: place for at, place in put.items() if place
+    }
 
 
 def test_dates_by_a_layout_are_read_the_same() -> None:
-    timestamp = {"field": "t", "unit": "Custom", "format": "%d/%b/%Y %H:%M", "timezone": "Europe/Berlin"}
-    group = spec(decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"})
+    timestamp = {
+        "field": "t",
+        "unit": "Custom",
+        "format": "%d/%b/%Y %H:%M",
+        "timezone": "Europe/Berlin",
+    }
+    group = spec(
+        decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"}
+    )
 
     told = RouteEvaluator.of(group).of_record("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
 

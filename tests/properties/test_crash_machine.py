@@ -1,4 +1,6 @@
-"""The real loop under kills, zombies, lost and late answers, hand-overs and retention, in an order that a seed decides."""
+"""The real loop under kills, zombies, lost and late answers, hand-overs and retention, in an order
+that a seed decides.
+"""
 
 from collections.abc import Iterable, Iterator
 

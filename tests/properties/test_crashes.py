@@ -1,4 +1,6 @@
-"""The real loop over the in-memory store, killed at every call it makes; then its successor, and every offset counted."""
+"""The real loop over the in-memory store, killed at every call it makes; then its successor, and
+every offset counted.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,12 +27,16 @@ def _impatient() -> Iterator[None]:
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
+    effect.
+    """
 
 
 @dataclass
 class KillAt:
-    """Kills the driver at its n-th call of the store: before the effect, after it, or with the effect delivered later."""
+    """Kills the driver at its n-th call of the store: before the effect, after it, or with the
+    effect delivered later.
+    """
 
     number: int
     how: str
@@ -40,7 +46,11 @@ class KillAt:
         if self.dead or (call.number >= self.number and self.how == "before"):
             self.dead = True
             raise Killed
-        return Fault.LATE if call.number == self.number and self.how == "late" and changes(call) else None
+        return (
+            Fault.LATE
+            if call.number == self.number and self.how == "late" and changes(call)
+            else None
+        )
 
     def after(self, call: Call) -> None:
         if self.dead or call.number >= self.number:
@@ -49,7 +59,12 @@ class KillAt:
 
 
 def changes(call: Call) -> bool:
-    return call.operation in {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
+    return call.operation in {
+        Operation.CREATE,
+        Operation.COMPLETE,
+        Operation.PUT_PART,
+        Operation.ABORT,
+    }
 
 
 class Peace:

@@ -1,4 +1,6 @@
-"""Whatever the bytes: decoders never raise, count every row once, and judge a row by itself, not by its neighbours."""
+"""Whatever the bytes: decoders never raise, count every row once, and judge a row by itself, not by
+its neighbours.
+"""
 
 import json
 
@@ -25,7 +27,9 @@ scalars = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(),
 )
-documents = st.dictionaries(names, st.recursive(scalars, lambda inner: st.dictionaries(names, inner), max_leaves=6))
+documents = st.dictionaries(
+    names, st.recursive(scalars, lambda inner: st.dictionaries(names, inner), max_leaves=6)
+)
 texts = documents.map(lambda document: json.dumps(document, ensure_ascii=False))
 broken = st.builds(
     lambda text, at, bit: text.encode()[:at] + bit + text.encode()[at + 1 :],
@@ -39,14 +43,29 @@ payloads = st.one_of(
     st.binary(max_size=20),
     st.none(),
     st.sampled_from(
-        [b"", b"{}", b"{}{}", b'{"a":1}', b'{"a":', b"1}", b"}", b'"', b' {"a":1}', b'{"a":"\xff"}', b'{"b":"\xff"}']
+        [
+            b"",
+            b"{}",
+            b"{}{}",
+            b'{"a":1}',
+            b'{"a":',
+            b"1}",
+            b"}",
+            b'"',
+            b' {"a":1}',
+            b'{"a":"\xff"}',
+            b'{"b":"\xff"}',
+        ]
     ),
     st.text(alphabet='ab,"\n\\é1', max_size=12).map(str.encode),
 )
 batches = st.lists(payloads, min_size=1, max_size=12)
 
 SCHEMA = schema_of(
-    [Column(name=kind, type=kind, field=field) for kind, field in zip(ColumnType, "abmabmabm", strict=True)]
+    [
+        Column(name=kind, type=kind, field=field)
+        for kind, field in zip(ColumnType, "abmabmabm", strict=True)
+    ]
 )
 FIELDS = (("a",), ("m", "a"), ("b",))
 DECODERS: list[Decoder] = [
@@ -90,11 +109,15 @@ def verdicts(decoded: Decoded) -> dict[int, object]:
 
 
 @given(decoders, batches)
-def test_every_row_is_judged_once_and_by_itself(decoder: Decoder, values: list[bytes | None]) -> None:
+def test_every_row_is_judged_once_and_by_itself(
+    decoder: Decoder, values: list[bytes | None]
+) -> None:
     together = decode(decoder, values)
 
     assert len(together.records) + len(together.bad) == len(values)
-    assert verdicts(together) == {row: verdicts(decode(decoder, [value]))[0] for row, value in enumerate(values)}
+    assert verdicts(together) == {
+        row: verdicts(decode(decoder, [value]))[0] for row, value in enumerate(values)
+    }
 
 
 @given(batches)
@@ -107,7 +130,9 @@ def test_json_is_good_when_another_parser_reads_an_object(values: list[bytes | N
 
     got = decode(DECODERS[1], values)
 
-    assert got.records.offsets.tolist() == [row for row, value in enumerate(values) if is_object(value)]
+    assert got.records.offsets.tolist() == [
+        row for row, value in enumerate(values) if is_object(value)
+    ]
 
 
 @given(st.lists(documents, min_size=1, max_size=10))
@@ -124,10 +149,17 @@ def test_fields_are_what_another_parser_finds(rows: list[dict[str, object]]) -> 
     ]
 
 
-@given(st.lists(st.tuples(st.text(), st.text()).filter(lambda row: not any("|" in value for value in row)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.text(), st.text()).filter(lambda row: not any("|" in value for value in row)),
+        min_size=1,
+    )
+)
 def test_delimited_rows_as_json_are_what_another_parser_reads(rows: list[tuple[str, str]]) -> None:
     decoder = Delimited.of({"columns": ["x", "é"], "separator": "|"}, Wanted(json=True))
 
     got = decode(decoder, ["|".join(row).encode() for row in rows])
 
-    assert [orjson.loads(value) for value in got.records.values.to_pylist()] == [{"x": x, "é": y} for x, y in rows]
+    assert [orjson.loads(value) for value in got.records.values.to_pylist()] == [
+        {"x": x, "é": y} for x, y in rows
+    ]

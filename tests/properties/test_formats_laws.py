@@ -1,4 +1,6 @@
-"""Laws of every format: what goes in comes out, whatever the cut; the same blocks give the same bytes."""
+"""Laws of every format: what goes in comes out, whatever the cut; the same blocks give the same
+bytes.
+"""
 
 import io
 from collections.abc import Sequence
@@ -17,8 +19,12 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
-PAYLOADS = st.one_of(st.none(), st.binary(max_size=300), st.text("ab|\r\n\t", max_size=6).map(str.encode))
-ROWS = st.lists(st.tuples(PAYLOADS, PAYLOADS, st.integers(-1, 2**62), st.integers(1, 2**40)), max_size=20)
+PAYLOADS = st.one_of(
+    st.none(), st.binary(max_size=300), st.text("ab|\r\n\t", max_size=6).map(str.encode)
+)
+ROWS = st.lists(
+    st.tuples(PAYLOADS, PAYLOADS, st.integers(-1, 2**62), st.integers(1, 2**40)), max_size=20
+)
 TEXTS = st.builds(
     lambda delimiter, codec: Text.of({"delimiter": delimiter, "codec": codec}),
     st.sampled_from(["\\n", "\\r\\n", "||", "aba", "\\0"]),
@@ -29,7 +35,9 @@ SEQUENCE_FILES = st.builds(
     st.sampled_from(["Legacy", "MessagePack"]),
     st.sampled_from([{}, {"codec": "Gzip"}, {"codec": "None"}, {"compression": "Record"}]),
 )
-PARQUETS = st.builds(lambda codec: Parquet.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"]))
+PARQUETS = st.builds(
+    lambda codec: Parquet.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"])
+)
 FORMATS = st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, st.just(Json.of({"tombstones": "Null"})))
 Rows = Sequence[tuple[bytes | None, bytes | None, int, int]]
 
@@ -37,7 +45,9 @@ Rows = Sequence[tuple[bytes | None, bytes | None, int, int]]
 def records(rows: Rows) -> Records:
     values, keys, times, steps = zip(*rows, strict=True) if rows else ((), (), (), ())
     columns = {"keys": pa.array(keys, pa.binary()), "timestamps": np.array(times, np.int64)}
-    return of_columns(CLICKS, np.cumsum(np.array(steps, np.int64)), pa.array(values, pa.binary()), **columns)
+    return of_columns(
+        CLICKS, np.cumsum(np.array(steps, np.int64)), pa.array(values, pa.binary()), **columns
+    )
 
 
 def held(of: Format, rows: Rows) -> Records:
@@ -48,12 +58,17 @@ def held(of: Format, rows: Rows) -> Records:
 
 def written(of: Format, whole: Records, cut: int) -> bytes:
     encoder = of.encoder()
-    pieces = [whole.take(np.arange(start, min(start + cut, len(whole)))) for start in range(0, len(whole), cut)]
+    pieces = [
+        whole.take(np.arange(start, min(start + cut, len(whole))))
+        for start in range(0, len(whole), cut)
+    ]
     return b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
 
 
 @given(of=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
-def test_what_is_not_refused_comes_back_however_it_was_cut(of: Format, rows: Rows, cut: int) -> None:
+def test_what_is_not_refused_comes_back_however_it_was_cut(
+    of: Format, rows: Rows, cut: int
+) -> None:
     whole = held(of, rows)
 
     found = list(of.rows(io.BytesIO(written(of, whole, cut))))
@@ -65,7 +80,9 @@ def test_what_is_not_refused_comes_back_however_it_was_cut(of: Format, rows: Row
         assert [row.offset for row in found] == whole.offsets.tolist()
 
 
-@given(mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS)
+@given(
+    mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS
+)
 def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
     found = list(mode.rows(io.BytesIO(written(mode, records(rows), 7))))
 

@@ -1,4 +1,6 @@
-"""Whatever is sent to a driver's two ports, both go on answering, and nobody without the token is heard."""
+"""Whatever is sent to a driver's two ports, both go on answering, and nobody without the token is
+heard.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -18,28 +20,58 @@ from landfall.driver.http.server import StatusBoard, serve
 NEVER_MIND = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"
 PATHS = st.one_of(
-    st.sampled_from(["/", "/status", "/metrics", "/healthcheck", EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]),
-    st.sampled_from(["//status", "/../etc/passwd", "/%2e%2e/", "*", "http://x/status", "", "/" + "a" * 70_000]),
+    st.sampled_from(
+        ["/", "/status", "/metrics", "/healthcheck", EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]
+    ),
+    st.sampled_from(
+        ["//status", "/../etc/passwd", "/%2e%2e/", "*", "http://x/status", "", "/" + "a" * 70_000]
+    ),
     st.text(max_size=10),
 )
 BODIES = st.one_of(
     st.binary(max_size=40),
-    st.sampled_from([b"{}", b'{"wanted": -1}', b'{"wanted": 1e99}', b'{"wanted": "1"}', b'{"to": 5}', b"[" * 4000]),
+    st.sampled_from(
+        [
+            b"{}",
+            b'{"wanted": -1}',
+            b'{"wanted": 1e99}',
+            b'{"wanted": "1"}',
+            b'{"to": 5}',
+            b"[" * 4000,
+        ]
+    ),
 )
 VALUES = st.one_of(
     st.sampled_from(
-        ["", "-1", "0", "99999999999999999999", "9" * 5000, "1_0", "٣", "x", "Bearer", "Bearer ", "Basic x"]
+        [
+            "",
+            "-1",
+            "0",
+            "99999999999999999999",
+            "9" * 5000,
+            "1_0",
+            "٣",
+            "x",
+            "Bearer",
+            "Bearer ",
+            "Basic x",
+        ]
     ),
     st.text(st.characters(max_codepoint=255), max_size=12),
 )
-NAMES = st.sampled_from(["Authorization", "Content-Length", "Transfer-Encoding", "Host", "Expect", "X", " ", "é"])
+NAMES = st.sampled_from(
+    ["Authorization", "Content-Length", "Transfer-Encoding", "Host", "Expect", "X", " ", "é"]
+)
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
     method = draw(st.sampled_from(["GET", "POST", "HEAD", "PUT", "OPTIONS", "get", "", "\x00"]))
     version = draw(st.sampled_from(["HTTP/1.1", "HTTP/1.0", "HTTP/0.9", "HTTP/9.9", "", "HTTP/x"]))
-    headers = "".join(f"{name}: {value}\r\n" for name, value in draw(st.lists(st.tuples(NAMES, VALUES), max_size=4)))
+    headers = "".join(
+        f"{name}: {value}\r\n"
+        for name, value in draw(st.lists(st.tuples(NAMES, VALUES), max_size=4))
+    )
     head = f"{method} {draw(PATHS)} {version}\r\n{headers}\r\n"
     return head.encode("utf-8", "surrogatepass") + draw(BODIES)
 
@@ -47,7 +79,10 @@ def requests(draw: st.DrawFn) -> bytes:
 def sent(server: ThreadingHTTPServer, request: bytes) -> bytes:
     """The answer, after we have said that nothing more will come."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", server.server_port), 30) as connection, suppress(OSError):
+    with (
+        socket.create_connection(("127.0.0.1", server.server_port), 30) as connection,
+        suppress(OSError),
+    ):
         # it may hang up on us at any time, with or without an answer
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
@@ -69,11 +104,14 @@ def heard() -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def control(heard: list[object], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadingHTTPServer]:
+def control(
+    heard: list[object], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ThreadingHTTPServer]:
     token: Path = tmp_path_factory.mktemp("token") / "token"
     token.write_text(TOKEN)
     server = serve_control(
-        Control(token, "127.0.0.1", 0), ControlHandler(heard.append, heard.append, lambda: heard.append("open"))
+        Control(token, "127.0.0.1", 0),
+        ControlHandler(heard.append, heard.append, lambda: heard.append("open")),
     )
     yield server
     server.shutdown()
@@ -95,7 +133,10 @@ def test_the_status_port_goes_on_answering(
 @settings(max_examples=150, suppress_health_check=NEVER_MIND)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 def test_the_control_port_hears_nobody_without_the_token(
-    control: ThreadingHTTPServer, heard: list[object], capfd: pytest.CaptureFixture[str], request: bytes
+    control: ThreadingHTTPServer,
+    heard: list[object],
+    capfd: pytest.CaptureFixture[str],
+    request: bytes,
 ) -> None:
     answer = sent(control, request)
 
@@ -108,7 +149,11 @@ def test_the_control_port_hears_nobody_without_the_token(
 @settings(max_examples=100, suppress_health_check=NEVER_MIND)
 @given(path=st.sampled_from([EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]), body=BODIES)
 def test_the_control_port_hears_nothing_but_its_words(
-    control: ThreadingHTTPServer, heard: list[object], capfd: pytest.CaptureFixture[str], path: str, body: bytes
+    control: ThreadingHTTPServer,
+    heard: list[object],
+    capfd: pytest.CaptureFixture[str],
+    path: str,
+    body: bytes,
 ) -> None:
     heard.clear()
     head = f"POST {path} HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -1,4 +1,6 @@
-"""Anything in, by any spec: a slice always lands, its counters add up, its names parse, and the auditor finds no fault."""
+"""Anything in, by any spec: a slice always lands, its counters add up, its names parse, and the
+auditor finds no fault.
+"""
 
 import io
 import json
@@ -27,10 +29,25 @@ from tests.support.stores import content
 
 GROUP = "fuzz"
 
-# ---------------------------------------------------------------------------------------------------------------- records
+# ------------------------------------------------------------------------------------------ records
 
 TRICKS = [
-    *("../../etc", "..", ".", "%2F..%2f", "/", "a/b", "\\", "a\nb", "\x00", "", " ", "~", "_landfall", "x" * 5000),
+    *(
+        "../../etc",
+        "..",
+        ".",
+        "%2F..%2f",
+        "/",
+        "a/b",
+        "\\",
+        "a\nb",
+        "\x00",
+        "",
+        " ",
+        "~",
+        "_landfall",
+        "x" * 5000,
+    ),
     *(
         "\u2024\u2024",
         "\uff0e\uff0e\uff0f",
@@ -43,16 +60,33 @@ TRICKS = [
         "__HIVE_DEFAULT_PARTITION__",
     ),
 ]
-TEXTS = st.one_of(st.sampled_from(TRICKS), st.text(max_size=12), st.text(st.characters(), max_size=6))
+TEXTS = st.one_of(
+    st.sampled_from(TRICKS), st.text(max_size=12), st.text(st.characters(), max_size=6)
+)
 NUMBERS = st.one_of(
     st.integers(),
     st.floats(),
     st.sampled_from(
-        [0, -1, 10**12, 10**15, 10**18, 2**63, -(2**63) - 1, 10**400, -62_135_596_800, 253_402_300_800, 1e308]
+        [
+            0,
+            -1,
+            10**12,
+            10**15,
+            10**18,
+            2**63,
+            -(2**63) - 1,
+            10**400,
+            -62_135_596_800,
+            253_402_300_800,
+            1e308,
+        ]
     ),
 )
 TIMES = st.one_of(
-    NUMBERS, st.sampled_from(["0001-01-01T00:00:00", "9999-12-31T23:59:59.999Z", "0000-00-00", "now", "1e5", "٣"])
+    NUMBERS,
+    st.sampled_from(
+        ["0001-01-01T00:00:00", "9999-12-31T23:59:59.999Z", "0000-00-00", "now", "1e5", "٣"]
+    ),
 )
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), TEXTS, TIMES),
@@ -61,7 +95,12 @@ VALUES = st.recursive(
 )
 DOCUMENTS = st.fixed_dictionaries(
     {},
-    optional={"ts": VALUES, "meta": st.one_of(VALUES, st.fixed_dictionaries({"c": VALUES})), "c": VALUES, "x": VALUES},
+    optional={
+        "ts": VALUES,
+        "meta": st.one_of(VALUES, st.fixed_dictionaries({"c": VALUES})),
+        "c": VALUES,
+        "x": VALUES,
+    },
 )
 
 
@@ -102,7 +141,15 @@ ODD_JSON = [
         b'{"ts": 1}\n',
         b"\r\n{}\r",
     ),
-    *("{}".encode("utf-16"), b"\x00", b"a,b,c", b'"a","b', b",,,,,,,,", b"a|b\nc|d", b'1767225600000,"x,y",z'),
+    *(
+        "{}".encode("utf-16"),
+        b"\x00",
+        b"a,b,c",
+        b'"a","b',
+        b",,,,,,,,",
+        b"a|b\nc|d",
+        b'1767225600000,"x,y",z',
+    ),
 ]
 SOUND = st.builds(
     lambda ts, c: dumped({"ts": ts, "meta": {"c": ts // 1000}, "c": c}, indent=None),
@@ -120,11 +167,28 @@ PAYLOADS = st.one_of(
 )
 STAMPS = st.one_of(
     st.integers(1_767_225_600_000, 1_767_225_600_000 + 10**9),
-    st.sampled_from([-1, -2, 0, 1, 2**62, -(2**62), 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_000]),
+    st.sampled_from(
+        [
+            -1,
+            -2,
+            0,
+            1,
+            2**62,
+            -(2**62),
+            253_402_300_799_999,
+            253_402_300_800_000,
+            -62_135_596_800_000,
+        ]
+    ),
 )
-HEADERS = st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=3)
+HEADERS = st.lists(
+    st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=3
+)
 MESSAGES = st.lists(
-    st.tuples(st.integers(1, 4), PAYLOADS, st.one_of(st.none(), st.binary(max_size=5)), STAMPS, HEADERS), max_size=12
+    st.tuples(
+        st.integers(1, 4), PAYLOADS, st.one_of(st.none(), st.binary(max_size=5)), STAMPS, HEADERS
+    ),
+    max_size=12,
 )
 
 
@@ -134,25 +198,47 @@ def messages(drawn: Sequence[Any]) -> list[Message]:
     return [Message(int(offset), *rest) for offset, (_, *rest) in zip(offsets, drawn, strict=True)]
 
 
-# ------------------------------------------------------------------------------------------------------------------ specs
+# -------------------------------------------------------------------------------------------- specs
 
-TOPICS = st.sampled_from(["clicks", "A-z_0.9", "-", "_", "...", "a" * 249, "0", "CON", "_landfall_", "a..b"])
+TOPICS = st.sampled_from(
+    ["clicks", "A-z_0.9", "-", "_", "...", "a" * 249, "0", "CON", "_landfall_", "a..b"]
+)
 DECODES = st.sampled_from(
     [
         {"format": "Raw"},
         {"format": "Json"},
         {"format": "Json", "timestamp": {"field": "ts"}},
         {"format": "Json", "timestamp": {"field": "meta.c", "unit": "Seconds", "missing": "Epoch"}},
-        {"format": "Json", "timestamp": {"field": "ts", "unit": "Iso8601", "missing": "KafkaTimestamp"}},
-        {"format": "Json", "timestamp": {"field": "ts", "unit": "Custom", "format": "%Y", "timezone": "Asia/Gaza"}},
-        {"format": "Json", "columns": [{"name": "c", "type": "String"}, {"name": "ts", "type": "Timestamp"}]},
         {
             "format": "Json",
-            "columns": [{"name": "x", "type": "Json"}, {"name": "c", "type": "Date", "nullable": False}],
+            "timestamp": {"field": "ts", "unit": "Iso8601", "missing": "KafkaTimestamp"},
         },
-        {"format": "Delimited", "options": {"columns": ["ts", "c", "x"]}, "timestamp": {"field": "ts"}},
+        {
+            "format": "Json",
+            "timestamp": {"field": "ts", "unit": "Custom", "format": "%Y", "timezone": "Asia/Gaza"},
+        },
+        {
+            "format": "Json",
+            "columns": [{"name": "c", "type": "String"}, {"name": "ts", "type": "Timestamp"}],
+        },
+        {
+            "format": "Json",
+            "columns": [
+                {"name": "x", "type": "Json"},
+                {"name": "c", "type": "Date", "nullable": False},
+            ],
+        },
+        {
+            "format": "Delimited",
+            "options": {"columns": ["ts", "c", "x"]},
+            "timestamp": {"field": "ts"},
+        },
         {"format": "Delimited", "options": {"columns": ["c"], "quote": '"', "separator": "|"}},
-        {"format": "Regex", "options": {"pattern": "(?P<ts>[0-9]+)?(?P<c>.*)"}, "timestamp": {"field": "ts"}},
+        {
+            "format": "Regex",
+            "options": {"pattern": "(?P<ts>[0-9]+)?(?P<c>.*)"},
+            "timestamp": {"field": "ts"},
+        },
     ]
 )
 OUTPUTS = st.sampled_from(
@@ -215,7 +301,14 @@ class Scripted:
 
 
 @settings(max_examples=300)
-@given(drawn=MESSAGES, topic=TOPICS, decode=DECODES, route=ROUTES, output=OUTPUTS, cut=st.integers(1, 12))
+@given(
+    drawn=MESSAGES,
+    topic=TOPICS,
+    decode=DECODES,
+    route=ROUTES,
+    output=OUTPUTS,
+    cut=st.integers(1, 12),
+)
 def test_whatever_comes_is_landed_or_dead_lettered(
     drawn: Any, topic: str, decode: Any, route: Any, output: Any, cut: int
 ) -> None:
@@ -225,7 +318,9 @@ def test_whatever_comes_is_landed_or_dead_lettered(
     tp, found, store = TopicPartition(topic, 0), messages(drawn), MemoryStore()
     end = found[-1].at + 3 if found else 5
 
-    (landed,) = land(Batch(made, "token"), [Slice(tp, OffsetRange(0, end))], Scripted(tp, found, cut), store)
+    (landed,) = land(
+        Batch(made, "token"), [Slice(tp, OffsetRange(0, end))], Scripted(tp, found, cut), store
+    )
 
     assert isinstance(landed, LandedSlice), landed.error
     assert landed.landed + landed.filtered + landed.dead_lettered == len(found)
@@ -239,7 +334,11 @@ def test_whatever_comes_is_landed_or_dead_lettered(
 
 
 def _audited(
-    made: ConsumerGroup, tp: TopicPartition, found: Sequence[Message], landed: LandedSlice, store: MemoryStore
+    made: ConsumerGroup,
+    tp: TopicPartition,
+    found: Sequence[Message],
+    landed: LandedSlice,
+    store: MemoryStore,
 ) -> dict[str, object]:
     """What the auditor finds fault with."""
     way, codes = rows.rows_of(made.spec), dict[str, int]()
@@ -252,7 +351,9 @@ def _audited(
         if is_letter and read.offsets is not None:
             letters |= set(read.offsets.tolist())
         place = (
-            LETTERS if is_letter else codes.setdefault(o.upload.key.partition("/")[2].rpartition("/")[0], len(codes))
+            LETTERS
+            if is_letter
+            else codes.setdefault(o.upload.key.partition("/")[2].rpartition("/")[0], len(codes))
         )
         objects.append(Landed(place, read.offsets, read.hashes))
     logged = _logged(made, tp, list(found), letters, codes)
@@ -266,7 +367,11 @@ def _audited(
 
 
 def _logged(
-    made: ConsumerGroup, tp: TopicPartition, found: Sequence[Message], letters: set[int], codes: dict[str, int]
+    made: ConsumerGroup,
+    tp: TopicPartition,
+    found: Sequence[Message],
+    letters: set[int],
+    codes: dict[str, int],
 ) -> Logged:
     way = rows.rows_of(made.spec)
     try:
@@ -275,7 +380,15 @@ def _logged(
         places = None
     hashes, at = [], []
     for m in found:
-        place = places.of_record(tp.topic, m.held, m.stamp) if places and m.at not in letters else None
+        place = (
+            places.of_record(tp.topic, m.held, m.stamp) if places and m.at not in letters else None
+        )
         at.append(UNKNOWN if place is None else codes.setdefault(place, len(codes)))
-        hashes.append(rows.whole_hash(m) if m.at in letters else way.hash_of(m) if way.hash_of else 0)
-    return Logged(np.array([m.at for m in found], np.int64), np.array(hashes, np.int64), np.array(at, np.int64))
+        hashes.append(
+            rows.whole_hash(m) if m.at in letters else way.hash_of(m) if way.hash_of else 0
+        )
+    return Logged(
+        np.array([m.at for m in found], np.int64),
+        np.array(hashes, np.int64),
+        np.array(at, np.int64),
+    )

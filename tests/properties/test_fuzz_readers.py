@@ -1,4 +1,6 @@
-"""Bytes that are not what they should be: ledgers, snapshots, specs and objects are refused in words, never by a crash."""
+"""Bytes that are not what they should be: ledgers, snapshots, specs and objects are refused in
+words, never by a crash.
+"""
 
 import io
 import json
@@ -53,7 +55,9 @@ ANYTHING = st.recursive(
             ]
         ),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -86,7 +90,7 @@ def changed(document: Any, path: list[int], value: object) -> Any:
 
 PLACES = st.lists(st.integers(0, 10**6), min_size=4, max_size=10)
 
-# ----------------------------------------------------------------------------------------------------------- the spec
+# ----------------------------------------------------------------------------------------- the spec
 
 FULL: dict[str, Any] = {
     "apiVersion": "landfall.dev/v1alpha1",
@@ -107,7 +111,12 @@ FULL: dict[str, Any] = {
         },
         "decode": {
             "format": "Json",
-            "timestamp": {"field": "meta.ts", "unit": "Custom", "format": "%Y", "timezone": "Asia/Gaza"},
+            "timestamp": {
+                "field": "meta.ts",
+                "unit": "Custom",
+                "format": "%Y",
+                "timezone": "Asia/Gaza",
+            },
             "columns": [{"name": "c", "type": "Date", "field": "x.y", "nullable": False}],
             "options": {},
         },
@@ -118,9 +127,17 @@ FULL: dict[str, Any] = {
             "format": "Parquet",
             "codec": "Zstd",
             "options": {"rowGroupBytes": "8Mi"},
-            "s3": {"endpoint": "http://s3:9000", "partBytes": "5Mi", "sse": {"type": "aws:kms", "kmsKeyId": "k"}},
+            "s3": {
+                "endpoint": "http://s3:9000",
+                "partBytes": "5Mi",
+                "sse": {"type": "aws:kms", "kmsKeyId": "k"},
+            },
         },
-        "uploadPolicy": {"maxBytes": "256Mi", "maxAge": "5m", "overrides": [{"topics": "a.*", "maxAge": "1m"}]},
+        "uploadPolicy": {
+            "maxBytes": "256Mi",
+            "maxAge": "5m",
+            "overrides": [{"topics": "a.*", "maxAge": "1m"}],
+        },
         "badRecords": {"policy": "DeadLetter", "maxRatio": "0.001"},
         "autoscaling": {"minReplicas": 1, "maxReplicas": 20, "targetLag": "2m"},
         "upgrade": {"strategy": "HandOver", "drainTimeout": "10m", "rollback": {"window": "2h"}},
@@ -146,7 +163,7 @@ def test_any_document_is_a_group_or_refused_in_words(document: object) -> None:
         parse_group(document)
 
 
-# --------------------------------------------------------------------------------------------------------- the ledger
+# --------------------------------------------------------------------------------------- the ledger
 
 
 def chain() -> list[bytes]:
@@ -162,11 +179,22 @@ CHAIN = chain()
 
 @settings(max_examples=300)
 @given(
-    slot=st.integers(0, len(CHAIN) - 1), path=PLACES, value=ANYTHING, noise=st.one_of(st.none(), st.binary(max_size=30))
+    slot=st.integers(0, len(CHAIN) - 1),
+    path=PLACES,
+    value=ANYTHING,
+    noise=st.one_of(st.none(), st.binary(max_size=30)),
 )
-def test_a_slot_is_folded_or_refused_in_words(slot: int, path: list[int], value: object, noise: bytes | None) -> None:
-    """By those who write, those who read and those who check; what only one of the checks lets through is a hole in it."""
-    body = noise if noise is not None else json.dumps(changed(json.loads(CHAIN[slot]), path, value)).encode()
+def test_a_slot_is_folded_or_refused_in_words(
+    slot: int, path: list[int], value: object, noise: bytes | None
+) -> None:
+    """By those who write, those who read and those who check; what only one of the checks lets
+    through is a hole in it.
+    """
+    body = (
+        noise
+        if noise is not None
+        else json.dumps(changed(json.loads(CHAIN[slot]), path, value)).encode()
+    )
     store = MemoryStore()
     for seq, sound in enumerate(CHAIN[: slot + 1]):
         store.create(f"_landfall/{GROUP}/{LANE}/{seq:020d}.json", body if seq == slot else sound)
@@ -185,7 +213,9 @@ def test_a_slot_is_folded_or_refused_in_words(slot: int, path: list[int], value:
 SNAPSHOT = encode_state(reduce(ledger.fold, CHAIN, State()))
 
 
-@given(hint=st.one_of(st.binary(max_size=30), ANYTHING.map(lambda v: json.dumps({"seq": v}).encode())))
+@given(
+    hint=st.one_of(st.binary(max_size=30), ANYTHING.map(lambda v: json.dumps({"seq": v}).encode()))
+)
 def test_a_hint_decides_nothing(hint: bytes) -> None:
     store = MemoryStore()
     for seq, body in enumerate(CHAIN):
@@ -197,21 +227,30 @@ def test_a_hint_decides_nothing(hint: bytes) -> None:
 
 
 @given(path=PLACES, value=ANYTHING, noise=st.one_of(st.none(), st.binary(max_size=30)))
-def test_a_snapshot_is_read_or_refused_in_words(path: list[int], value: object, noise: bytes | None) -> None:
-    body = noise if noise is not None else json.dumps(changed(json.loads(SNAPSHOT), path, value)).encode()
+def test_a_snapshot_is_read_or_refused_in_words(
+    path: list[int], value: object, noise: bytes | None
+) -> None:
+    body = (
+        noise
+        if noise is not None
+        else json.dumps(changed(json.loads(SNAPSHOT), path, value)).encode()
+    )
 
     refused = refusal(lambda: decode_state(body), Stalled, ValueError)
 
     assert refused is None or str(refused)
 
 
-# -------------------------------------------------------------------------------------------------------------- objects
+# ------------------------------------------------------------------------------------------ objects
 
 OUTPUTS: dict[str, dict[str, Any]] = {
     "json": {"format": "Json"},
     "zstd": {"format": "Text", "codec": "Zstd"},
     "sequence": {"format": "SequenceFile"},
-    "records": {"format": "SequenceFile", "options": {"compression": "Record", "keyMode": "MessagePack"}},
+    "records": {
+        "format": "SequenceFile",
+        "options": {"compression": "Record", "keyMode": "MessagePack"},
+    },
     "plain": {"format": "SequenceFile", "codec": "None", "options": {"compression": "None"}},
     "parquet": {"format": "Parquet"},
 }
@@ -251,7 +290,9 @@ def test_a_damaged_object_is_told_and_never_read_as_something_larger(
     damage = refusal(lambda: found.extend(format_.rows(stream_of(body))), ValueError)
 
     output = {"url": "file:///-", **OUTPUTS[name]}
-    spec = GroupSpec.model_validate({"source": FULL["spec"]["source"], "decode": {"format": "Json"}, "output": output})
+    spec = GroupSpec.model_validate(
+        {"source": FULL["spec"]["source"], "decode": {"format": "Json"}, "output": output}
+    )
     read = auditor_rows.read(auditor_rows.rows_of(spec), stream_of(body))
 
     assert damage is None or str(damage)

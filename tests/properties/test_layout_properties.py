@@ -6,8 +6,12 @@ from landfall.ledger import object_names
 topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(
     lambda t: t not in {".", "..", object_names.SYSTEM}
 )
-directories = st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/"), min_size=1, max_size=30)
-partitions = st.lists(directories.filter(lambda d: d not in {".", ".."}), min_size=1, max_size=4).map("/".join)
+directories = st.text(
+    st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/"), min_size=1, max_size=30
+)
+partitions = st.lists(
+    directories.filter(lambda d: d not in {".", ".."}), min_size=1, max_size=4
+).map("/".join)
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(0, object_names.MAX_OFFSET)
 extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)

@@ -22,7 +22,11 @@ TPS = tuple(TopicPartition(topic, partition) for topic in "ab" for partition in 
 def landed(piece: Slice, token: str) -> LandedSlice:
     rows, start = len(piece.offsets), piece.offsets.start
     upload = Upload(f"{piece.topic_partition}/{start}", "u", (Part("e", rows),), token)
-    objects = (LandedObject(upload, ObjectKind.DATA, rows, start, piece.offsets.end - 1, 0),) if rows else ()
+    objects = (
+        (LandedObject(upload, ObjectKind.DATA, rows, start, piece.offsets.end - 1, 0),)
+        if rows
+        else ()
+    )
     return LandedSlice(piece, objects, rows, 0, 0, 0, rows)
 
 
@@ -44,12 +48,16 @@ class Chain:
 
     def open(self, writer: str) -> None:
         state = self.state
-        header = Header(state.seq + 1, state.tip, state.epoch + 1, writer, "", state.applied_through)
+        header = Header(
+            state.seq + 1, state.tip, state.epoch + 1, writer, "", state.applied_through
+        )
         self.write(ledger.Open(header=header, group="g", lane="0", generation=1, software="test"))
 
 
 class Drivers(RuleBasedStateMachine):
-    """Drivers that come, land and go, in any order; a model that only counts says what must come of it."""
+    """Drivers that come, land and go, in any order; a model that only counts says what must come of
+    it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,16 +77,23 @@ class Drivers(RuleBasedStateMachine):
     @rule(tp=st.sampled_from(TPS), start=st.integers(0, 100))
     def add(self, tp: TopicPartition, start: int) -> None:
         if tp not in self.model:
-            self.chain.append(lambda h: ledger.Add(header=h, entries=(ledger.Entry(tp, "id", start),)))
+            self.chain.append(
+                lambda h: ledger.Add(header=h, entries=(ledger.Entry(tp, "id", start),))
+            )
             self.model[tp] = start
 
     @precondition(held)
-    @rule(lengths=st.lists(st.tuples(st.sampled_from(TPS), st.integers(0, 20)), max_size=6), data=st.data())
+    @rule(
+        lengths=st.lists(st.tuples(st.sampled_from(TPS), st.integers(0, 20)), max_size=6),
+        data=st.data(),
+    )
     def commit(self, lengths: list[tuple[TopicPartition, int]], data: st.DataObject) -> None:
         token, slices = f"t{self.chain.state.seq}", []
         for tp, length in lengths:
             if tp in self.model and length:
-                slices.append(landed(Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length)), token))
+                slices.append(
+                    landed(Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length)), token)
+                )
                 self.model[tp] += length
         shuffled = tuple(data.draw(st.permutations(slices)))
         self.chain.append(lambda h: ledger.Commit(header=h, token=token, slices=shuffled))
@@ -118,10 +133,14 @@ TestDrivers = Drivers.TestCase
 def some_chain() -> Chain:
     chain = Chain()
     chain.open("w1")
-    chain.append(lambda h: ledger.Add(header=h, entries=tuple(ledger.Entry(tp, "id", 0) for tp in TPS)))
+    chain.append(
+        lambda h: ledger.Add(header=h, entries=tuple(ledger.Entry(tp, "id", 0) for tp in TPS))
+    )
     for i in range(3):
         slices = tuple(landed(Slice(tp, OffsetRange(10 * i, 10 * i + 10)), f"t{i}") for tp in TPS)
-        chain.append(lambda h, i=i, slices=slices: ledger.Commit(header=h, token=f"t{i}", slices=slices))
+        chain.append(
+            lambda h, i=i, slices=slices: ledger.Commit(header=h, token=f"t{i}", slices=slices)
+        )
     chain.open("w2")
     chain.append(lambda h: ledger.Yield(header=h, reason="stop"))
     return chain

@@ -1,4 +1,6 @@
-"""The algebra of ranges and checkpoints: cuts join exactly, advancing never loses or repeats an offset."""
+"""The algebra of ranges and checkpoints: cuts join exactly, advancing never loses or repeats an
+offset.
+"""
 
 from itertools import pairwise
 
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 
 offsets = st.integers(min_value=0, max_value=2**62)
-ranges = st.builds(lambda start, length: OffsetRange(start, start + length), offsets, st.integers(0, 10_000))
+ranges = st.builds(
+    lambda start, length: OffsetRange(start, start + length), offsets, st.integers(0, 10_000)
+)
 topic_partitions = st.builds(TopicPartition, st.sampled_from(["a", "b", "c.d"]), st.integers(0, 3))
 
 
@@ -31,7 +35,10 @@ def test_a_cut_is_even_and_small_enough(whole: OffsetRange, most: int) -> None:
     assert len(lengths) == -(-len(whole) // most)
 
 
-@given(st.dictionaries(topic_partitions, st.tuples(offsets, st.integers(0, 500), st.integers(1, 50))), st.randoms())
+@given(
+    st.dictionaries(topic_partitions, st.tuples(offsets, st.integers(0, 500), st.integers(1, 50))),
+    st.randoms(),
+)
 def test_advancing_over_the_pieces_of_a_range_is_advancing_over_it(
     lanes: dict[TopicPartition, tuple[int, int, int]], random: object
 ) -> None:
@@ -43,11 +50,15 @@ def test_advancing_over_the_pieces_of_a_range_is_advancing_over_it(
     ]
     random.shuffle(pieces)
 
-    assert start.advance(pieces) == Checkpoint({tp: first + length for tp, (first, length, _) in lanes.items()})
+    assert start.advance(pieces) == Checkpoint(
+        {tp: first + length for tp, (first, length, _) in lanes.items()}
+    )
 
 
 @given(offsets, ranges)
-def test_a_checkpoint_moves_only_over_ranges_that_start_where_it_stands(at: int, offset_range: OffsetRange) -> None:
+def test_a_checkpoint_moves_only_over_ranges_that_start_where_it_stands(
+    at: int, offset_range: OffsetRange
+) -> None:
     assume(at != offset_range.start)
     tp = TopicPartition("a", 0)
 
@@ -56,7 +67,9 @@ def test_a_checkpoint_moves_only_over_ranges_that_start_where_it_stands(at: int,
 
 
 @given(st.lists(st.integers(1, 50), min_size=2), st.data())
-def test_a_missing_or_repeated_piece_is_always_noticed(lengths: list[int], data: st.DataObject) -> None:
+def test_a_missing_or_repeated_piece_is_always_noticed(
+    lengths: list[int], data: st.DataObject
+) -> None:
     tp, at, pieces = TopicPartition("a", 0), 0, []
     for length in lengths:
         pieces.append(Slice(tp, OffsetRange(at, at + length)))

@@ -1,4 +1,6 @@
-"""Whatever a user edits and whatever breaks, the operator never raises, comes to rest, and leaves one driver that lands."""
+"""Whatever a user edits and whatever breaks, the operator never raises, comes to rest, and leaves
+one driver that lands.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +8,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall.api.contract import (
+    CommitStatus,
+    Failure,
+    PartitionStatus,
+    Phase,
+    Rates,
+    Status,
+    Workers,
+)
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
@@ -34,7 +44,10 @@ STEPS = st.one_of(
     st.tuples(st.just("spoil"), st.none()),
     st.tuples(st.just("crash"), st.none()),
     st.tuples(st.just("lose"), st.none()),
-    st.tuples(st.just("wait"), st.sampled_from([timedelta(seconds=15), timedelta(minutes=2), timedelta(minutes=12)])),
+    st.tuples(
+        st.just("wait"),
+        st.sampled_from([timedelta(seconds=15), timedelta(minutes=2), timedelta(minutes=12)]),
+    ),
 )
 
 
@@ -65,7 +78,9 @@ def end_well(world: World) -> None:
 
 @settings(max_examples=25)
 @given(GROUPS, st.lists(STEPS, max_size=8))
-def test_after_any_history_the_last_good_spec_lands_alone(first: Any, steps: list[tuple[str, Any]]) -> None:
+def test_after_any_history_the_last_good_spec_lands_alone(
+    first: Any, steps: list[tuple[str, Any]]
+) -> None:
     world = World(first)
     for step in steps:
         take(world, step)
@@ -95,7 +110,9 @@ def test_after_any_history_a_deleted_group_goes(first: Any, steps: list[tuple[st
 
 @settings(max_examples=15)
 @given(GROUPS, st.lists(STEPS, max_size=6), st.integers(0, 5))
-def test_an_operator_that_dies_between_any_two_actions_goes_on(first: Any, steps: list[Any], done: int) -> None:
+def test_an_operator_that_dies_between_any_two_actions_goes_on(
+    first: Any, steps: list[Any], done: int
+) -> None:
     world = World(first)
     for step in steps:
         match step:
@@ -111,7 +128,7 @@ def test_an_operator_that_dies_between_any_two_actions_goes_on(first: Any, steps
     assert (world.landing, len(world.drivers)) == (["good"], 1)
 
 
-# ------------------------------------------------------------------------------------------- observations of any kind
+# ------------------------------------------------------------------------- observations of any kind
 
 REVISIONS = [revision_of(group(image)) for image in ("good", "better", "bad")]
 MAYBE_REVISION = st.one_of(st.none(), st.sampled_from([*REVISIONS, "g9-gone"]))
@@ -172,14 +189,18 @@ STATUSES = st.builds(
             lag_records=COUNTS,
             lag_seconds=SECONDS,
             overdue_seconds=SECONDS,
-            blocked=st.sampled_from([None, None, "BadRecordsOverLimit", "DataLoss", "SomethingNew"]),
+            blocked=st.sampled_from(
+                [None, None, "BadRecordsOverLimit", "DataLoss", "SomethingNew"]
+            ),
         ),
         max_size=4,
     ).map(tuple),
     workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
 )
 REPORTS = st.one_of(st.none(), st.builds(Report, STATUSES, TIMES))
-TROUBLES = st.one_of(st.none(), st.builds(PodFailure, st.sampled_from(Reason), st.text(max_size=20)))
+TROUBLES = st.one_of(
+    st.none(), st.builds(PodFailure, st.sampled_from(Reason), st.text(max_size=20))
+)
 
 
 def driver(revision: str) -> st.SearchStrategy[Driver]:
@@ -220,7 +241,9 @@ ROLLOUTS = st.builds(
 @st.composite
 def observations(draw: st.DrawFn) -> Observed:
     spec = draw(st.one_of(st.none(), GROUPS))
-    drivers = {revision: draw(driver(revision)) for revision in draw(st.sets(st.sampled_from(REVISIONS)))}
+    drivers = {
+        revision: draw(driver(revision)) for revision in draw(st.sets(st.sampled_from(REVISIONS)))
+    }
     reports = [d.report for d in drivers.values() if d.report]
     return Observed(
         now=draw(TIMES),
@@ -233,7 +256,10 @@ def observations(draw: st.DrawFn) -> Observed:
         spec=spec,
         fault="" if spec else "not valid",
         status=GroupStatus(rollout=draw(ROLLOUTS)),
-        records=tuple(Record(i, made, "good", START) for i, made in enumerate(draw(st.lists(GROUPS, max_size=3)))),
+        records=tuple(
+            Record(i, made, "good", START)
+            for i, made in enumerate(draw(st.lists(GROUPS, max_size=3)))
+        ),
         drivers=drivers,
         samples=tuple(sorted(filter(None, map(measured, reports)), key=lambda s: s.time)),
     )

@@ -25,8 +25,12 @@ POLICY = Policy(Limits(max_bytes=10**6, max_age=timedelta(minutes=5)))
 TPS = [TopicPartition(topic, n) for topic in ("a", "b", "c") for n in range(4)]
 
 ages = st.integers(0, 900).map(lambda s: timedelta(seconds=s))
-ranges = st.tuples(st.integers(0, 10**6), st.integers(0, 3 * 10**5)).map(lambda p: OffsetRange(p[0], p[0] + p[1]))
-estimates = st.builds(Estimate, st.floats(0, 100), st.floats(0, 10**4), st.floats(0, 10**-3), st.integers(0, 10**7))
+ranges = st.tuples(st.integers(0, 10**6), st.integers(0, 3 * 10**5)).map(
+    lambda p: OffsetRange(p[0], p[0] + p[1])
+)
+estimates = st.builds(
+    Estimate, st.floats(0, 100), st.floats(0, 10**4), st.floats(0, 10**-3), st.integers(0, 10**7)
+)
 backlogs = st.dictionaries(st.sampled_from(TPS), st.tuples(ranges, ages)).map(
     lambda found: [Backlog(tp, offsets, age) for tp, (offsets, age) in found.items()]
 )
@@ -63,7 +67,9 @@ def test_a_round_holds_only_what_is_due_and_free_and_there_is_none_only_when_not
     may = {
         b.topic_partition
         for b in found
-        if b.topic_partition not in capacity.busy and len(b.offsets) and (flush or is_due(b, POLICY, known))
+        if b.topic_partition not in capacity.busy
+        and len(b.offsets)
+        and (flush or is_due(b, POLICY, known))
     }
 
     round_ = plan(found, POLICY, known, capacity, flush=flush)
@@ -88,12 +94,16 @@ def test_the_most_pressed_is_in_the_round_and_failed_ones_are_alone(
 
 
 @given(backlogs, sizes, capacities)
-def test_the_order_of_the_question_does_not_matter(found: list[Backlog], known: Sizes, capacity: Capacity) -> None:
+def test_the_order_of_the_question_does_not_matter(
+    found: list[Backlog], known: Sizes, capacity: Capacity
+) -> None:
     assert plan(found, POLICY, known, capacity) == plan(found[::-1], POLICY, known, capacity)
 
 
 @given(backlogs, sizes, st.integers(1, 16))
-def test_bins_differ_by_no_more_than_the_heaviest_slice(found: list[Backlog], known: Sizes, slots: int) -> None:
+def test_bins_differ_by_no_more_than_the_heaviest_slice(
+    found: list[Backlog], known: Sizes, slots: int
+) -> None:
     round_ = plan(found, POLICY, known, Capacity(slots, 10**15), flush=True)
     if round_ is None:
         return
@@ -106,7 +116,9 @@ def test_bins_differ_by_no_more_than_the_heaviest_slice(found: list[Backlog], kn
 
 
 @given(backlogs, sizes, st.integers(1, 8), st.integers(10**7, 10**9))
-def test_everything_is_landed_in_the_end(found: list[Backlog], known: Sizes, slots: int, most_bytes: int) -> None:
+def test_everything_is_landed_in_the_end(
+    found: list[Backlog], known: Sizes, slots: int, most_bytes: int
+) -> None:
     checkpoint = Checkpoint({b.topic_partition: b.offsets.start for b in found})
     left = found
     for _ in range(1_000):
@@ -115,10 +127,15 @@ def test_everything_is_landed_in_the_end(found: list[Backlog], known: Sizes, slo
             break
         checkpoint = checkpoint.advance(round_.slices)
         left = [
-            Backlog(b.topic_partition, OffsetRange(checkpoint[b.topic_partition], b.offsets.end), b.age) for b in left
+            Backlog(
+                b.topic_partition, OffsetRange(checkpoint[b.topic_partition], b.offsets.end), b.age
+            )
+            for b in left
         ]
 
-    assert {tp: checkpoint[tp] for tp in checkpoint} == {b.topic_partition: b.offsets.end for b in found}
+    assert {tp: checkpoint[tp] for tp in checkpoint} == {
+        b.topic_partition: b.offsets.end for b in found
+    }
 
 
 @given(st.integers(1, 10**5), st.integers(0, 10**4), estimates)

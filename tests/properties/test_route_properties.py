@@ -1,4 +1,6 @@
-"""Routing equals the standard library's slow way for any time and zone, and no value ever leaves its directory."""
+"""Routing equals the standard library's slow way for any time and zone, and no value ever leaves
+its directory.
+"""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -25,7 +27,14 @@ ZONES = [
         "Asia/Kolkata",
         "Asia/Kathmandu",
     ],
-    *["Australia/Lord_Howe", "Pacific/Apia", "Africa/Monrovia", "America/Sao_Paulo", "Pacific/Chatham", "Asia/Gaza"],
+    *[
+        "Australia/Lord_Howe",
+        "Pacific/Apia",
+        "Africa/Monrovia",
+        "America/Sao_Paulo",
+        "Pacific/Chatham",
+        "Asia/Gaza",
+    ],
 ]
 DAY = 86_400_000
 instants = st.integers(-62_135_596_800_000 + DAY, 253_402_300_799_999 - DAY)
@@ -45,19 +54,28 @@ scalars = st.one_of(texts, st.integers(), st.floats(), st.booleans(), st.none())
 
 
 def of_time(pattern: str, zone: str) -> Router:
-    return Router.of(Route(pattern=pattern, timezone=zone), Timestamp(field="t", unit=TimeUnit.MILLISECONDS))
+    return Router.of(
+        Route(pattern=pattern, timezone=zone), Timestamp(field="t", unit=TimeUnit.MILLISECONDS)
+    )
 
 
-@given(st.lists(st.one_of(instants, near_transitions), min_size=1, max_size=60), st.sampled_from(ZONES))
+@given(
+    st.lists(st.one_of(instants, near_transitions), min_size=1, max_size=60), st.sampled_from(ZONES)
+)
 @example([1143948659999, 1143948660000, 1143945060000, 1162097999999], "America/St_Johns")
 @example([1325239200000 - 1, 1325239200000], "Pacific/Apia")
 def test_labels_equal_the_standard_librarys(times: list[int], zone: str) -> None:
     records = filled(TopicPartition("t", 0), range(len(times)), [b""] * len(times))
     expected = [
-        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)).astimezone(ZoneInfo(zone)) for time in times
+        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time)).astimezone(ZoneInfo(zone))
+        for time in times
     ]
 
-    for pattern, length in (("{date}T{hour}:{minute}:%S", 19), ("{date}T{hour}", 13), ("{date}", 10)):
+    for pattern, length in (
+        ("{date}T{hour}:{minute}:%S", 19),
+        ("{date}T{hour}", 13),
+        ("{date}", 10),
+    ):
         routed = of_time(pattern, zone).route(records, {("t",): np.array(times)})
 
         assert [routed.partitions[code] for code in routed.codes] == [
@@ -85,14 +103,22 @@ def test_no_value_leaves_its_directory(values: list[tuple[object, object]]) -> N
 
 
 iso = st.builds(
-    lambda moment, separator, digits, zone: moment.isoformat(separator) + (f".{digits}" if digits else "") + zone,
-    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)).map(lambda moment: moment.replace(microsecond=0)),  # noqa: DTZ001
+    lambda moment, separator, digits, zone: (
+        moment.isoformat(separator) + (f".{digits}" if digits else "") + zone
+    ),
+    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)).map(  # noqa: DTZ001
+        lambda moment: moment.replace(microsecond=0)
+    ),
     st.sampled_from(["T", " "]),
     st.from_regex(r"[0-9]{0,12}", fullmatch=True),
     st.sampled_from(["", "Z", "+02:00", "-0330", "+05"]),
 )
-numbers = st.one_of(st.integers(), st.integers(-(10**13), 10**13), st.floats(-1e13, 1e13), st.floats())
-written = st.one_of(iso, st.text(max_size=8), st.from_regex(r"[+-]?[0-9]{1,40}(\.[0-9]{0,5})?", fullmatch=True))
+numbers = st.one_of(
+    st.integers(), st.integers(-(10**13), 10**13), st.floats(-1e13, 1e13), st.floats()
+)
+written = st.one_of(
+    iso, st.text(max_size=8), st.from_regex(r"[+-]?[0-9]{1,40}(\.[0-9]{0,5})?", fullmatch=True)
+)
 
 
 @given(
@@ -100,7 +126,9 @@ written = st.one_of(iso, st.text(max_size=8), st.from_regex(r"[+-]?[0-9]{1,40}(\
     st.sampled_from([unit for unit in TimeUnit if unit is not TimeUnit.CUSTOM]),
     st.sampled_from(ZONES),
 )
-def test_a_value_is_read_the_same_alone_and_among_others(values: list[object], unit: TimeUnit, zone: str) -> None:
+def test_a_value_is_read_the_same_alone_and_among_others(
+    values: list[object], unit: TimeUnit, zone: str
+) -> None:
     time = EventTime(Timestamp(field="t", unit=unit, timezone=zone))
 
     def read(column: object) -> list[object]:

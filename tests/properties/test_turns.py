@@ -1,4 +1,6 @@
-"""A hand-over between two drivers over the in-memory store, either of them killed at each call it makes; then every offset counted."""
+"""A hand-over between two drivers over the in-memory store, either of them killed at each call it
+makes; then every offset counted.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -32,12 +34,16 @@ def _impatient() -> Iterator[None]:
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an effect."""
+    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
+    effect.
+    """
 
 
 @dataclass
 class Mortal:
-    """A driver's way to the store, on which it dies at its n-th call: before the effect, after it, or with the effect to come."""
+    """A driver's way to the store, on which it dies at its n-th call: before the effect, after it,
+    or with the effect to come.
+    """
 
     store: MemoryStore
     number: int
@@ -57,7 +63,9 @@ class Mortal:
                 mine = self.calls
                 self.calls += 1
                 last = mine >= self.number
-                if self.dead or (last and (self.how == "before" or (self.how == "late" and name in CHANGES))):
+                if self.dead or (
+                    last and (self.how == "before" or (self.how == "late" and name in CHANGES))
+                ):
                     if not self.dead and self.how == "late":
                         self.late.append(lambda: getattr(self.store, name)(*arguments))
                     self.dead = True
@@ -117,9 +125,15 @@ class Stage:
             new.turns.take_over()
         for player in (old, new):
             player.look()
-        landed = {p.checkpoint == p.end_offset for p in new.statuses[-1].partitions} if new.statuses else set()
+        landed = (
+            {p.checkpoint == p.end_offset for p in new.statuses[-1].partitions}
+            if new.statuses
+            else set()
+        )
         return (
-            new.phase is Phase.RUNNING and landed == {True} and landed_offsets(self.store) == written_offsets(self.log)
+            new.phase is Phase.RUNNING
+            and landed == {True}
+            and landed_offsets(self.store) == written_offsets(self.log)
         )
 
 
@@ -128,7 +142,10 @@ def played(who: str, number: int, how: str) -> tuple[Stage, int]:
     stage = Stage(MemoryStore(), TwinLog().write("a", 25, 7).write("b", 3))
     mortal = stage.mortals[who] = Mortal(stage.store, number, how)
     old = stage.enter("old")
-    wait_for(lambda: old.ended or mortal.dead or landed_offsets(stage.store), "the old one has landed or died")
+    wait_for(
+        lambda: old.ended or mortal.dead or landed_offsets(stage.store),
+        "the old one has landed or died",
+    )
     stage.enter("new")
     stage.log.write("a", 31, 9)
     wait_for(stage.operate, f"{who} killed {how} call {number}, and the new one lands")
@@ -153,6 +170,8 @@ def test_a_kill_at_any_call_of_a_hand_over_loses_and_repeats_nothing(who: str, h
         assert landed_offsets(stage.store) == written_offsets(stage.log), told
         assert list(stage.store.open_uploads("")) == [], told
         lane = Lane(stage.store, "twin", LANE)
-        opened = [r.revision for seq, body in lane.bodies() if isinstance(r := decode(seq, body), Open)]
+        opened = [
+            r.revision for seq, body in lane.bodies() if isinstance(r := decode(seq, body), Open)
+        ]
         assert set(opened) <= {"old", "new"}, told
         assert opened[-1] == "new", told

@@ -15,7 +15,9 @@ documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["spec", "source", "kafka", "output", "x"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["spec", "source", "kafka", "output", "x"]), inner, max_size=3
+        )
     ),
     max_leaves=10,
 )
@@ -28,7 +30,10 @@ def test_a_duration_reads_back_as_written(length: int) -> None:
     assert duration(written(value)) == value
 
 
-@given(st.integers(min_value=0, max_value=2**63), st.sampled_from([("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)]))
+@given(
+    st.integers(min_value=0, max_value=2**63),
+    st.sampled_from([("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)]),
+)
 def test_binary_units_are_powers_of_two(number: int, unit: tuple[str, int]) -> None:
     name, power = unit
 

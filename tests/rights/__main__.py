@@ -1,4 +1,6 @@
-"""``python -m tests.rights``: take away one right after the other, and see a story come to nothing for want of it."""
+"""``python -m tests.rights``: take away one right after the other, and see a story come to nothing
+for want of it.
+"""
 
 import argparse
 import sys
@@ -21,22 +23,35 @@ def check(cluster: Cluster, only: str, workers: int) -> bool:
     """Whether every right is needed; prints a line for each."""
     install(cluster)
     with ThreadPoolExecutor(workers) as pool:
-        used = dict(zip(STORIES, pool.map(lambda story: _goes_well(cluster, story), STORIES), strict=True))
-        wanted = {(story.account, right): story.rules for story in STORIES for right in single(story.rules)}
+        used = dict(
+            zip(STORIES, pool.map(lambda story: _goes_well(cluster, story), STORIES), strict=True)
+        )
+        wanted = {
+            (story.account, right): story.rules
+            for story in STORIES
+            for right in single(story.rules)
+        }
         chosen = [(account, right) for account, right in wanted if only in str(right)]
         # the stories that use it come first
         by_use = [
             sorted((s for s in STORIES if s.account == account), key=lambda s: right not in used[s])
             for account, right in chosen
         ]
-        return all(list(pool.map(lambda right, stories: _needed(cluster, right[1], stories), chosen, by_use)))
+        return all(
+            list(
+                pool.map(lambda right, stories: _needed(cluster, right[1], stories), chosen, by_use)
+            )
+        )
 
 
 def _goes_well(cluster: Cluster, story: Story) -> set[Right]:
     """What a story uses, with all rights."""
     began = time.monotonic()
     used = played(cluster, story, story.rules)
-    print(f"{story.play.__name__:10} with all rights goes well {time.monotonic() - began:8.1f} s", flush=True)
+    print(
+        f"{story.play.__name__:10} with all rights goes well {time.monotonic() - began:8.1f} s",
+        flush=True,
+    )
     return used
 
 
@@ -49,7 +64,8 @@ def _needed(cluster: Cluster, right: Right, stories: Sequence[Story]) -> bool:
         except Denied as denied:
             if right.verb in str(denied) and right.resource in str(denied):
                 print(
-                    f"{account:18} without {right!s:45} {story.play.__name__:10} is refused: {denied.right}", flush=True
+                    f"{account:18} without {right!s:45} {story.play.__name__:10} is refused: {denied.right}",
+                    flush=True,
                 )
                 return True
             raise
@@ -60,7 +76,9 @@ def _needed(cluster: Cluster, right: Right, stories: Sequence[Story]) -> bool:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.rights", description=__doc__)
-    parser.add_argument("--only", default="", help="rights with this in their name, such as 'patch' or 'pods'")
+    parser.add_argument(
+        "--only", default="", help="rights with this in their name, such as 'patch' or 'pods'"
+    )
     parser.add_argument("--workers", type=int, default=2, help="stories at a time (default: 2)")
     arguments = parser.parse_args()
     plane = ControlPlane(STATE)

@@ -18,7 +18,12 @@ DRIVERS: Rules = DRIVER_RULES
 def single(rules: Rules) -> Iterator[Right]:
     """One by one."""
     for rule in rules:
-        yield from (Right(g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"])
+        yield from (
+            Right(g, r, v)
+            for g in rule["apiGroups"]
+            for r in rule["resources"]
+            for v in rule["verbs"]
+        )
 
 
 def without(rules: Rules, right: Right) -> Rules:

@@ -1,7 +1,9 @@
-"""A driver's Spark on this machine, with the account and the configuration of a driver; its executors' pods never run.
+"""A driver's Spark on this machine, with the account and the configuration of a driver; its
+executors'
+pods never run.
 
-``python -m tests.rights.spark`` is the process: it makes a context and does what it reads, a number of executors on each line;
-at the end of its input it ends.
+``python -m tests.rights.spark`` is the process: it makes a context and does what it reads, a number
+of executors on each line; at the end of its input it ends.
 """
 
 import json
@@ -19,7 +21,11 @@ from landfall.api.spec import parse_group
 from landfall.driver.spark.executors import Executors
 from landfall.driver.spark.session import spark_context
 from landfall_operator.objects.names import driver_name
-from landfall_operator.objects.pod_templates import OperatorContext, executor_template, spark_defaults
+from landfall_operator.objects.pod_templates import (
+    OperatorContext,
+    executor_template,
+    spark_defaults,
+)
 from tests.support.groups import Groups, changed, document
 
 DRIVER = driver_name("clicks")
@@ -74,7 +80,12 @@ class Spark:
         """What owns the executors."""
         container = {"name": "driver", "image": "none"}
         about = {"name": DRIVER, "labels": {"played": "driver"}}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": {"containers": [container]}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": about,
+            "spec": {"containers": [container]},
+        }
         self.groups.kubectl("create", "-f", "-", manifest=pod)
 
     def _write(self, folder: Path) -> None:
@@ -97,7 +108,10 @@ class Spark:
             "spark.driver.port": 0,
             "spark.driver.blockManager.port": 0,
         }
-        ours = dict(line.split(" ", 1) for line in spark_defaults(group, "landfall:1", EXECUTORS, context).splitlines())
+        ours = dict(
+            line.split(" ", 1)
+            for line in spark_defaults(group, "landfall:1", EXECUTORS, context).splitlines()
+        )
         lines = [f"{name} {value}\n" for name, value in {**ours, **here}.items()]
         (folder / "spark-defaults.conf").write_text("".join(lines))
 

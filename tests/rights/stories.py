@@ -1,4 +1,6 @@
-"""Small stories that need every right once: of the operator, with a kubelet and drivers that are played, and of a driver's Spark."""
+"""Small stories that need every right once: of the operator, with a kubelet and drivers that are
+played, and of a driver's Spark.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -76,7 +78,9 @@ class Stage:
 
 
 def lands(stage: Stage) -> None:
-    """A group is made, by an operator that finds more specs of its past than it keeps, and is deleted; the operator ends."""
+    """A group is made, by an operator that finds more specs of its past than it keeps, and is
+    deleted; the operator ends.
+    """
     made = stage.groups.create(document())
     for number in range(HISTORY):
         record = stage.record(made, document(driver={"annotations": {"n": str(number)}}), number)
@@ -88,7 +92,9 @@ def lands(stage: Stage) -> None:
         stage.until(lambda: stage.names("cg"), lambda seen: not seen)
         stage.until(operator.end, lambda code: code == ExitCode.OK)
         given_away = Right("coordination.k8s.io", "leases", "update")
-        stage.until(stage.account.asked, lambda asked: any(request.right == given_away for request in asked))
+        stage.until(
+            stage.account.asked, lambda asked: any(request.right == given_away for request in asked)
+        )
 
 
 def upgrades(stage: Stage) -> None:
@@ -99,12 +105,15 @@ def upgrades(stage: Stage) -> None:
         old = stage.names("deployments,configmaps")
         stage.groups.patch("clicks", {"spec": {"generation": 2}})
         stage.until(
-            lambda: stage.names("deployments,configmaps") & old, lambda left: left <= {"configmap/kube-root-ca.crt"}
+            lambda: stage.names("deployments,configmaps") & old,
+            lambda left: left <= {"configmap/kube-root-ca.crt"},
         )
 
 
 def repeats(stage: Stage) -> None:
-    """What is to be recorded is there, out of sight; and a group is suspended twice, which is one Event that is counted."""
+    """What is to be recorded is there, out of sight; and a group is suspended twice, which is one
+    Event that is counted.
+    """
     made = stage.groups.create(document())
     record = stage.record(made, document(), 0)
     del record["metadata"]["labels"]
@@ -114,17 +123,23 @@ def repeats(stage: Stage) -> None:
             stage.groups.patch("clicks", {"spec": {"state": state}})
             stage.until_phase(state)
         stage.until(
-            lambda: stage.groups.kubectl("get", "events", "-o", "jsonpath={.items[*].count}").split(),
+            lambda: stage.groups.kubectl(
+                "get", "events", "-o", "jsonpath={.items[*].count}"
+            ).split(),
             lambda seen: "2" in seen,
         )
 
 
 def executes(stage: Stage) -> None:
-    """A driver's Spark makes executors, clears away one that failed and makes another, lets one go, and ends."""
+    """A driver's Spark makes executors, clears away one that failed and makes another, lets one go,
+    and ends.
+    """
     with Spark(stage.groups).running() as spark:
         first = stage.until(spark.executors, lambda seen: len(seen) == EXECUTORS)
         failed = json.dumps({"status": {"phase": "Failed"}})
-        stage.groups.kubectl("patch", first[0], "--subresource=status", "--type=merge", "-p", failed)
+        stage.groups.kubectl(
+            "patch", first[0], "--subresource=status", "--type=merge", "-p", failed
+        )
         stage.until(spark.executors, lambda seen: len(seen) == EXECUTORS and first[0] not in seen)
         spark.want(1)
         stage.until(spark.executors, lambda seen: len(seen) == 1)
@@ -151,7 +166,8 @@ STORIES = (
 
 
 def played(cluster: Cluster, story: Story, rules: Rules) -> set[Right]:
-    """The rights that a story used, in a namespace of its own of a cluster that knows groups, with these rules.
+    """The rights that a story used, in a namespace of its own of a cluster that knows groups, with
+    these rules.
 
     Raises:
         Denied: it needed another one.

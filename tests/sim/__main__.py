@@ -1,9 +1,13 @@
-"""``python -m tests.sim``: how the autoscaler does against a fixed number of executors and KEDA's formula."""
+"""``python -m tests.sim``: how the autoscaler does against a fixed number of executors and KEDA's
+formula.
+"""
 
 from tests.sim.play import SETTINGS, play, rivals
 
 if __name__ == "__main__":
-    print(f"{'setting':18}{'policy':12}{'late s':>8}{'executor-s':>12}{'changes':>9}{'turns':>7}{'most':>6}{'last':>6}")
+    print(
+        f"{'setting':18}{'policy':12}{'late s':>8}{'executor-s':>12}{'changes':>9}{'turns':>7}{'most':>6}{'last':>6}"
+    )
     for name, setting in SETTINGS.items():
         for rival, policy in rivals(setting).items():
             o = play(setting, policy)

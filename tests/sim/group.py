@@ -1,7 +1,10 @@
-"""A simulated group: records arrive, wait for their upload policy, are landed by executors that take time to come.
+"""A simulated group: records arrive, wait for their upload policy, are landed by executors that
+take
+time to come.
 
-Each Kafka partition's records become due together, at a stable phase of ``maxAge``, as the planner does it; due work is
-done in order, by all executors at once. Nothing here knows of the policies that are tried on it.
+Each Kafka partition's records become due together, at a stable phase of ``maxAge``, as the planner
+does it; due work is done in order, by all executors at once. Nothing here knows of the policies
+that are tried on it.
 """
 
 from collections import deque

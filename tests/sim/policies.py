@@ -1,4 +1,6 @@
-"""Ways to decide on the number of executors: a fixed number, ours, and KEDA's Kafka scaler behind Kubernetes' HPA."""
+"""Ways to decide on the number of executors: a fixed number, ours, and KEDA's Kafka scaler behind
+Kubernetes' HPA.
+"""
 
 import math
 from collections import deque
@@ -53,7 +55,9 @@ class Landfall:
 
 @dataclass
 class Keda:
-    """lag / threshold, bounded by Kafka partitions; tolerance 10 %, up at most doubled or + 4 each 15 s, down after 300 s."""
+    """lag / threshold, bounded by Kafka partitions; tolerance 10 %, up at most doubled or + 4 each
+    15 s, down after 300 s.
+    """
 
     policy: Autoscaling
     threshold: float

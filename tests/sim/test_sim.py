@@ -1,4 +1,6 @@
-"""The autoscaler keeps its promises on simulated groups, and does better than what people use today."""
+"""The autoscaler keeps its promises on simulated groups, and does better than what people use
+today.
+"""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""What service accounts ask of an API server of ours, as its audit log has it: see ``dev/kube/audit.yaml``."""
+"""What service accounts ask of an API server of ours, as its audit log has it: see
+``dev/kube/audit.yaml``.
+"""
 
 import json
 from collections.abc import Iterator
@@ -71,6 +73,8 @@ def _asked(event: dict[str, Any]) -> Iterator[Asked]:
     about, answer = event["objectRef"], event.get("responseStatus", {})
     resource = "/".join(filter(None, [about.get("resource"), about.get("subresource")]))
     right = Right(about.get("apiGroup", ""), resource, str(event["verb"]))
-    yield Asked(right, answer.get("message", "?") if answer.get("code") == HTTPStatus.FORBIDDEN else "")
+    yield Asked(
+        right, answer.get("message", "?") if answer.get("code") == HTTPStatus.FORBIDDEN else ""
+    )
     if right.verb == "patch" and answer.get("code") == HTTPStatus.CREATED:
         yield Asked(right._replace(verb="create"), "")  # by server-side apply, which needs both

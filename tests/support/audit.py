@@ -1,7 +1,8 @@
-"""What landed, held against what Kafka holds, by strangers: confluent-kafka, boto3, gzip and json. Nothing here is Landfall's.
+"""What landed, held against what Kafka holds, by strangers: confluent-kafka, boto3, gzip and json.
+Nothing here is Landfall's.
 
-Every record carries its own identity, ``{"id": 7, "p": 2, "ts": 1767225600000}``: a number unique in its topic, its Kafka
-partition, and the time that says which date it belongs to.
+Every record carries its own identity, ``{"id": 7, "p": 2, "ts": 1767225600000}``: a number unique
+in its topic, its Kafka partition, and the time that says which date it belongs to.
 """
 
 import gzip
@@ -24,7 +25,8 @@ from tests.support.s3 import Bucket
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 PASSING = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE"})
-"""Errors that the client tells of and gets over by itself, as when a broker is too busy to answer."""
+"""Errors that the client tells of and gets over by itself, as when a broker is too busy to answer.
+"""
 
 Identity: TypeAlias = tuple[str, int, int]
 """Topic, Kafka partition, id."""
@@ -54,7 +56,10 @@ def kafka_messages(broker: Broker, *topics: str) -> Iterator[Message]:
         known = consumer.list_topics(timeout=SECONDS).topics
         todo = {(topic, partition) for topic in topics for partition in known[topic].partitions}
         consumer.assign(
-            [TopicPartition(t, p, consumer.get_watermark_offsets(TopicPartition(t, p))[0]) for t, p in todo]
+            [
+                TopicPartition(t, p, consumer.get_watermark_offsets(TopicPartition(t, p))[0])
+                for t, p in todo
+            ]
         )
         while todo:
             (message,) = consumer.consume(1, SECONDS)
@@ -71,7 +76,9 @@ def kafka_messages(broker: Broker, *topics: str) -> Iterator[Message]:
 
 def in_kafka(broker: Broker, *topics: str) -> Counter[Identity]:
     """The identities of all events in these topics."""
-    return Counter(_identity(m.topic() or "", m.value() or b"") for m in kafka_messages(broker, *topics))
+    return Counter(
+        _identity(m.topic() or "", m.value() or b"") for m in kafka_messages(broker, *topics)
+    )
 
 
 def landed_lines(bucket: Bucket) -> Iterator[tuple[str, bytes]]:

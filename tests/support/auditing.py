@@ -1,4 +1,6 @@
-"""What the auditor reads, without a broker: messages, and a log of as many as one likes that holds none of them."""
+"""What the auditor reads, without a broker: messages, and a log of as many as one likes that holds
+none of them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -18,7 +18,9 @@ WRITER = "w1"
 
 @dataclass
 class SampleLedger:
-    """Appends records; objects hold one line per offset and become visible unless ``complete=False``."""
+    """Appends records; objects hold one line per offset and become visible unless
+    ``complete=False``.
+    """
 
     store: Store = field(default_factory=MemoryStore)
     state: State = field(default_factory=State)
@@ -26,7 +28,11 @@ class SampleLedger:
     extension: str = ".json"
 
     def append(self, make: Callable[[Header], Record]) -> Record:
-        record = make(ledger.next_header(self.state, WRITER, "2026-11-21T05:00:00+00:00", self.state.applied_through))
+        record = make(
+            ledger.next_header(
+                self.state, WRITER, "2026-11-21T05:00:00+00:00", self.state.applied_through
+            )
+        )
         self.write(ledger.encode(record))
         self.state = ledger.fold(self.state, ledger.encode(record))
         return record
@@ -37,9 +43,18 @@ class SampleLedger:
 
     def open(self, generation: int = 1) -> "SampleLedger":
         header = Header(
-            self.state.seq + 1, self.state.tip, self.state.epoch + 1, WRITER, "t", self.state.applied_through
+            self.state.seq + 1,
+            self.state.tip,
+            self.state.epoch + 1,
+            WRITER,
+            "t",
+            self.state.applied_through,
         )
-        self.append(lambda _: ledger.Open(header=header, group=GROUP, lane=LANE, generation=generation, software="0"))
+        self.append(
+            lambda _: ledger.Open(
+                header=header, group=GROUP, lane=LANE, generation=generation, software="0"
+            )
+        )
         return self
 
     def add(self, *tps: TopicPartition, start: int = 0) -> "SampleLedger":
@@ -50,10 +65,17 @@ class SampleLedger:
     def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
         """Upload one object with all offsets of the range, and say so."""
         key = object_names.object_key(
-            tp.topic, "dt=2026-11-21", self.state.generation or 1, tp.partition, start, self.extension
+            tp.topic,
+            "dt=2026-11-21",
+            self.state.generation or 1,
+            tp.partition,
+            start,
+            self.extension,
         )
         data = self.upload(key, range(start, end))
-        landed = LandedSlice(Slice(tp, OffsetRange(start, end)), (data,), end - start, 0, 0, 0, 9 * (end - start))
+        landed = LandedSlice(
+            Slice(tp, OffsetRange(start, end)), (data,), end - start, 0, 0, 0, 9 * (end - start)
+        )
         return replace(landed, **changes)  # type: ignore[arg-type]
 
     def upload(self, key: str, offsets: range, kind: ObjectKind = ObjectKind.DATA) -> LandedObject:
@@ -90,9 +112,14 @@ class SampleLedger:
 
 def replace_header(header: Header, applied_through: int) -> Header:
     """A header that says more is applied."""
-    return Header(header.seq, header.prev, header.epoch, header.writer, header.time, applied_through)
+    return Header(
+        header.seq, header.prev, header.epoch, header.writer, header.time, applied_through
+    )
 
 
 def bodies(store: Store) -> list[bytes]:
     """All slots, in order."""
-    return [store.read(stat.key) or b"" for stat in store.list_after(object_names.ledger_prefix(GROUP, LANE))]
+    return [
+        store.read(stat.key) or b""
+        for stat in store.list_after(object_names.ledger_prefix(GROUP, LANE))
+    ]

@@ -1,4 +1,6 @@
-"""Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and its test, are needed."""
+"""Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and
+its test, are needed.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
@@ -21,7 +23,9 @@ class CompletesFirst(Driver):
         verdict = check_results(flight.round.slices, flight.results.result(), 1.0)
         for landed in chain.from_iterable(s.objects for s in verdict.commit):
             self.parts.store.complete(landed.upload)
-        state = self._append(partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit))
+        state = self._append(
+            partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
+        )
         self._completer.apply(state.seq, ())
 
 
@@ -35,7 +39,9 @@ class PlansBeforeRecovery(Driver):
 class GivesUpInDoubt(Driver):
     """What was uploaded is given up on any error of the COMMIT that names it."""
 
-    def _append_or_give_up(self, commit: Callable[..., ledger.Record], flight: InFlightBatch) -> ledger.State:
+    def _append_or_give_up(
+        self, commit: Callable[..., ledger.Record], flight: InFlightBatch
+    ) -> ledger.State:
         try:
             return self._append(commit)
         except LandfallError:
@@ -52,7 +58,9 @@ class SweepsThoughFenced(Driver):
 
 
 class TakesItsOwnForAnothers(Driver):
-    """A look that finds any record after the last ends the driver, be it its own, whose answer is not there yet."""
+    """A look that finds any record after the last ends the driver, be it its own, whose answer is
+    not there yet.
+    """
 
     def look(self, read: Read) -> None:
         if read(self.writer.lane.slot_key(self.writer.state.seq + 1)):

@@ -1,4 +1,6 @@
-"""What tests do to a Kubernetes cluster: a namespace of their own, clients with many or few rights, kubectl."""
+"""What tests do to a Kubernetes cluster: a namespace of their own, clients with many or few rights,
+kubectl.
+"""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -37,12 +39,16 @@ class Cluster:
         status = tokens.create_namespaced_service_account_token(account, namespace, request).status
         assert status
         ours = self.admin.configuration
-        theirs = client.Configuration(host=ours.host, api_key={"authorization": f"Bearer {status.token}"})
+        theirs = client.Configuration(
+            host=ours.host, api_key={"authorization": f"Bearer {status.token}"}
+        )
         theirs.ssl_ca_cert = ours.ssl_ca_cert
         return client.ApiClient(theirs)
 
     def allow(self, namespace: str, account: str, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Let a ServiceAccount, which is made, do this in a namespace; whatever it was allowed before, it no longer is."""
+        """Let a ServiceAccount, which is made, do this in a namespace; whatever it was allowed
+        before, it no longer is.
+        """
         rbac, named = "rbac.authorization.k8s.io", {"name": account, "namespace": namespace}
         items = [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
@@ -55,18 +61,28 @@ class Cluster:
                 "subjects": [{"kind": "ServiceAccount", **named}],
             },
         ]
-        self.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items})
+        self.kubectl(
+            "apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items}
+        )
         wanted = list(map(_rule, rules))
         # the API server hears of a role a moment later; an operator that lacks a right ends at once
-        eventually(lambda: self._in_force(namespace, account), lambda known: all(rule in known for rule in wanted))
+        eventually(
+            lambda: self._in_force(namespace, account),
+            lambda known: all(rule in known for rule in wanted),
+        )
 
     def _in_force(self, namespace: str, account: str) -> list[tuple[frozenset[str], ...]]:
         """What an account may do."""
-        review = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace))
+        review = client.V1SelfSubjectRulesReview(
+            spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace)
+        )
         asking = client.AuthorizationV1Api(self.as_account(namespace, account))
         told = asking.create_self_subject_rules_review(review).to_dict()["status"]["resource_rules"]
         return [
-            _rule({"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}) for rule in told
+            _rule(
+                {"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}
+            )
+            for rule in told
         ]
 
     def create_namespace(self) -> str:
@@ -106,4 +122,7 @@ class Refused(Exception):  # noqa: N818  # what happened, in kubectl's words
 
 def _rule(rule: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
     """What a rule says, however it is written."""
-    return tuple(frozenset(rule.get(key) or ()) for key in ("apiGroups", "resources", "resourceNames", "verbs"))
+    return tuple(
+        frozenset(rule.get(key) or ())
+        for key in ("apiGroups", "resources", "resourceNames", "verbs")
+    )

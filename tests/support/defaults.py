@@ -9,5 +9,10 @@ def defaulted(node: dict[str, Any], value: Any) -> Any:
         return [defaulted(node["items"], item) for item in value]
     if not isinstance(value, dict) or "properties" not in node:
         return value
-    missing = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
-    return {name: defaulted(node["properties"].get(name, {}), child) for name, child in {**missing, **value}.items()}
+    missing = {
+        name: child["default"] for name, child in node["properties"].items() if "default" in child
+    }
+    return {
+        name: defaulted(node["properties"].get(name, {}), child)
+        for name, child in {**missing, **value}.items()
+    }

@@ -1,4 +1,6 @@
-"""A gate between an operator and the API server, which kills the operator when a write of its was done and not yet answered.
+"""A gate between an operator and the API server, which kills the operator when a write of its was
+done
+and not yet answered.
 
 So it has happened and the operator never learns of it: the worst moment there is.
 """
@@ -25,7 +27,10 @@ class Gate:
     def __init__(self, cluster: Cluster) -> None:
         """To this cluster."""
         ours = cluster.admin.configuration
-        self._upstream, self._context = ours.host, ssl.create_default_context(cafile=ours.ssl_ca_cert)
+        self._upstream, self._context = (
+            ours.host,
+            ssl.create_default_context(cafile=ours.ssl_ca_cert),
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
         self._ready, self._stopped = threading.Event(), asyncio.Event()
@@ -45,7 +50,9 @@ class Gate:
         self._thread.join()
 
     def after(self, writes: int, kill: Callable[[], None]) -> None:
-        """Once so many more writes are done, kill; and let nothing through that was sent in the last moment."""
+        """Once so many more writes are done, kill; and let nothing through that was sent in the
+        last moment.
+        """
         self._left, self._kill = writes, kill
 
     def _run(self) -> None:
@@ -54,7 +61,9 @@ class Gate:
 
     async def _main(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._context, limit=0)
-        async with aiohttp.ClientSession(self._upstream, connector=connector, auto_decompress=False) as self._api:
+        async with aiohttp.ClientSession(
+            self._upstream, connector=connector, auto_decompress=False
+        ) as self._api:
             app = web.Application()
             app.router.add_route("*", "/{path:.*}", self._pass)
             runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)

@@ -26,7 +26,9 @@ _UNTOLD = "some validation rules were not checked"
 
 
 def document(name: str = "clicks", **spec: Any) -> Json:
-    """A small group; fields by name, parents parted by two underscores, as in ``uploadPolicy__maxAge``."""
+    """A small group; fields by name, parents parted by two underscores, as in
+    ``uploadPolicy__maxAge``.
+    """
     made: Json = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "ConsumerGroup",
@@ -84,7 +86,9 @@ class Groups:
 
     def try_out(self, group: Mapping[str, Any]) -> Json:
         """What the API server would make of it; nothing is made."""
-        return self._call("create_namespaced_custom_object", dict(group), field_validation="Strict", dry_run="All")
+        return self._call(
+            "create_namespaced_custom_object", dict(group), field_validation="Strict", dry_run="All"
+        )
 
     def read(self, name: str) -> Json:
         """As it is now."""
@@ -129,7 +133,11 @@ class Groups:
 def refusal(fault: ApiException) -> str:
     """What the API server says is wrong: fields with their faults, one after the other."""
     answer = json.loads(fault.body or "{}")
-    causes = [cause for cause in answer.get("details", {}).get("causes", []) if _UNTOLD not in cause["message"]]
+    causes = [
+        cause
+        for cause in answer.get("details", {}).get("causes", [])
+        if _UNTOLD not in cause["message"]
+    ]
     if not causes:
         return str(answer["message"]).rpartition("cannot be handled as a ConsumerGroup: ")[2]
     return "; ".join(_told(cause["field"], cause["message"]) for cause in causes)

@@ -34,7 +34,11 @@ def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
     Raises:
         Refused: Helm does.
     """
-    return [manifest for manifest in yaml.safe_load_all(_rendered(yaml.safe_dump(values), namespace)) if manifest]
+    return [
+        manifest
+        for manifest in yaml.safe_load_all(_rendered(yaml.safe_dump(values), namespace))
+        if manifest
+    ]
 
 
 @cache
@@ -42,14 +46,18 @@ def _rendered(values: str, namespace: str) -> str:
     return _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
 
 
-def run(kubeconfig: Path, namespace: str, command: str, *arguments: str, values: Values | None = None) -> str:
+def run(
+    kubeconfig: Path, namespace: str, command: str, *arguments: str, values: Values | None = None
+) -> str:
     """What Helm prints: ``install``, ``upgrade``, ``uninstall`` … of the release in a cluster.
 
     Raises:
         Refused: Helm does.
     """
     where = ("--kubeconfig", str(kubeconfig), "-n", namespace)
-    return _helm(command, RELEASE, *arguments, *where, values=yaml.safe_dump(values) if values else "")
+    return _helm(
+        command, RELEASE, *arguments, *where, values=yaml.safe_dump(values) if values else ""
+    )
 
 
 def _for_our_kubernetes() -> tuple[str, str]:

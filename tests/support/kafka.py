@@ -17,7 +17,9 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class Message:
-    """A record to produce; ``timestamp`` in milliseconds, the broker's clock when None; ``partition`` None: by key."""
+    """A record to produce; ``timestamp`` in milliseconds, the broker's clock when None;
+    ``partition`` None: by key.
+    """
 
     value: bytes | None
     key: bytes | None = None
@@ -40,10 +42,16 @@ class Broker:
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, **self.client})
 
-    def create_topic(self, name: str | None = None, partitions: int = 1, **config: str | int) -> str:
-        """Create a topic that keeps everything, unless ``config`` (``cleanup_policy="compact"``) says otherwise."""
+    def create_topic(
+        self, name: str | None = None, partitions: int = 1, **config: str | int
+    ) -> str:
+        """Create a topic that keeps everything, unless ``config`` (``cleanup_policy="compact"``)
+        says otherwise.
+        """
         name = name or f"topic-{uuid4().hex[:8]}"
-        settings = {"retention.ms": "-1"} | {key.replace("_", "."): str(value) for key, value in config.items()}
+        settings = {"retention.ms": "-1"} | {
+            key.replace("_", "."): str(value) for key, value in config.items()
+        }
         self._done(self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
         return name
 
@@ -66,22 +74,34 @@ class Broker:
 
     def producer(self, **config: str | int) -> Producer:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        # a request that is repeated because its answer was late must not append anything twice, or out of order
+        # a request that is repeated because its answer was late must not append anything twice, or
+        # out of order
         ours = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True}
         return Producer({**ours, **self.client, **settings})
 
-    def produce(self, topic: str, messages: Iterable[Message | bytes | None], **config: str | int) -> None:
-        """Produce in order; a plain value goes to Kafka partition 0. Returns when the broker has all of it."""
+    def produce(
+        self, topic: str, messages: Iterable[Message | bytes | None], **config: str | int
+    ) -> None:
+        """Produce in order; a plain value goes to Kafka partition 0. Returns when the broker has
+        all of it.
+        """
         producer = self.producer(**config)
         self.send(producer, topic, messages)
         self.flush(producer)
 
     def produce_transaction(
-        self, topic: str, messages: Iterable[Message | bytes | None], *, commit: bool = True, transactional_id: str = ""
+        self,
+        topic: str,
+        messages: Iterable[Message | bytes | None],
+        *,
+        commit: bool = True,
+        transactional_id: str = "",
     ) -> None:
-        """Produce in one transaction, and commit or abort it; aborted records and the marker take offsets too.
+        """Produce in one transaction, and commit or abort it; aborted records and the marker take
+        offsets too.
 
-        Returns when readers of committed records may pass it: the broker writes the marker after it has answered.
+        Returns when readers of committed records may pass it: the broker writes the marker after it
+        has answered.
         """
         producer, all_of_it = self.transaction(transactional_id), list(messages)
         self.send(producer, topic, all_of_it)
@@ -90,14 +110,17 @@ class Broker:
             producer.commit_transaction(SECONDS)
         else:
             producer.abort_transaction(SECONDS)
-        for partition in {(message.partition or 0) if isinstance(message, Message) else 0 for message in all_of_it}:
+        for partition in {
+            (message.partition or 0) if isinstance(message, Message) else 0 for message in all_of_it
+        }:
             self._wait_for_marker(topic, partition)
 
     def transaction(self, transactional_id: str = "") -> Producer:
         """A producer inside an open transaction, which holds the last stable offset until it ends."""
         long = SECONDS * 1000  # what a broker would not wait for, it aborts
         producer = self.producer(
-            transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}", transaction_timeout_ms=5 * long
+            transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}",
+            transaction_timeout_ms=5 * long,
         )
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
@@ -113,10 +136,14 @@ class Broker:
                 "timestamp": message.timestamp,
                 "headers": list(message.headers),
             }
-            arguments: dict[str, Any] = {name: value for name, value in optional.items() if value not in (None, [])}
+            arguments: dict[str, Any] = {
+                name: value for name, value in optional.items() if value not in (None, [])
+            }
             while True:
                 try:
-                    producer.produce(topic, message.value, message.key, on_delivery=_must_arrive, **arguments)
+                    producer.produce(
+                        topic, message.value, message.key, on_delivery=_must_arrive, **arguments
+                    )
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -130,7 +157,9 @@ class Broker:
     def _wait_for_marker(self, topic: str, partition: int) -> None:
         end, committed = self.end_offset(topic, partition), IsolationLevel.READ_COMMITTED
         eventually(
-            lambda: self._offset(topic, partition, OffsetSpec.latest(), isolation_level=committed), end.__le__, SECONDS
+            lambda: self._offset(topic, partition, OffsetSpec.latest(), isolation_level=committed),
+            end.__le__,
+            SECONDS,
         )
 
     def _offset(self, topic: str, partition: int, spec: OffsetSpec, **options: Any) -> int:

@@ -46,7 +46,9 @@ DATED_JSON: Mapping[str, Any] = {
     "decode": {"format": "Json", "timestamp": {"field": "ts", "unit": "Milliseconds"}},
     "uploadPolicy": {"maxBytes": "1M", "maxAge": "200ms"},
 }
-"""How the events of ``tests.support.audit`` are landed: by their own dates, as JSON lines with gzip."""
+"""How the events of ``tests.support.audit`` are landed: by their own dates, as JSON lines with
+gzip.
+"""
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
@@ -76,7 +78,9 @@ class Scene:
         return sorted(name for name in known if name.startswith(f"{self.prefix}."))
 
     def document(self, name: str = "scene", **spec: Any) -> dict[str, Any]:
-        """The group's YAML; ``kafka``, ``output`` and ``tuning`` are merged into what the scene says, the rest replaces it."""
+        """The group's YAML; ``kafka``, ``output`` and ``tuning`` are merged into what the scene
+        says, the rest replaces it.
+        """
         kafka = {
             "bootstrapServers": str(self.kafka),
             "topicPattern": rf"{self.prefix}\..*",
@@ -103,7 +107,7 @@ class Scene:
         path.write_text(yaml.safe_dump(self.document(**spec)))
         return path
 
-    # ------------------------------------------------------------------------------------------------- afterwards
+    # ----------------------------------------------------------------------------------- afterwards
 
     def lane(self) -> Lane:
         """The ledger, for reading."""
@@ -170,7 +174,9 @@ class Here:
 
 @dataclass
 class Landing:
-    """A driver in a thread of this process, on real parts; ``store`` stands in for the driver's, not for the tasks'."""
+    """A driver in a thread of this process, on real parts; ``store`` stands in for the driver's,
+    not for the tasks'.
+    """
 
     group: ConsumerGroup
     context: SparkContext | None
@@ -187,12 +193,16 @@ class Landing:
         state = lane.read()
         if state.seq < 0:
             refuse_strangers(self.group, store)
-        writer = LaneWriter.open(lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state)
+        writer = LaneWriter.open(
+            lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
+        )
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
         runner = SparkRunner(self.context) if self.context else Here()
         parts = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex)
-        self.driver = self.kind(self.group, writer, parts, DriverCounters(_now()), self._report, self.until_caught_up)
+        self.driver = self.kind(
+            self.group, writer, parts, DriverCounters(_now()), self._report, self.until_caught_up
+        )
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _report(self, driver: Driver) -> None:
@@ -241,10 +251,15 @@ class Landing:
         return next(filter(condition, self.statuses[seen:]))
 
     def wait_until_landed(self) -> Status:
-        """Until there is no lag and all that was committed is visible, as a look that begins from now on sees it."""
+        """Until there is no lag and all that was committed is visible, as a look that begins from
+        now on sees it.
+        """
         after = _now().isoformat()
         return self.wait_until(
-            lambda s: s.time > after and s.partitions and not s.lag_records and not s.commits.unapplied, "no lag"
+            lambda s: (
+                s.time > after and s.partitions and not s.lag_records and not s.commits.unapplied
+            ),
+            "no lag",
         )
 
 

@@ -1,6 +1,9 @@
-"""An operator's lives in this process: each begins with nothing but what the API server knows, and may end in any write.
+"""An operator's lives in this process: each begins with nothing but what the API server knows, and
+may
+end in any write.
 
-The parts are the product's own, but for kopf: each pass is preceded by a list of everything, so that a test says when it looks.
+The parts are the product's own, but for kopf: each pass is preceded by a list of everything, so
+that a test says when it looks.
 """
 
 import asyncio
@@ -24,7 +27,9 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from tests.support.cluster import Cluster
 
-SITE = OperatorContext(image="good:0", namespace="landfall-system", operator_labels={"app": "operator"})
+SITE = OperatorContext(
+    image="good:0", namespace="landfall-system", operator_labels={"app": "operator"}
+)
 LOOK = 0.1
 """Seconds between two passes."""
 
@@ -55,7 +60,9 @@ class Allowance:
 class MortalKube(Kube):
     """Dies by its writes."""
 
-    def __init__(self, configuration: Configuration, metrics: Metrics, allowance: Allowance) -> None:
+    def __init__(
+        self, configuration: Configuration, metrics: Metrics, allowance: Allowance
+    ) -> None:
         super().__init__(configuration, metrics)
         self._allowance = allowance
 
@@ -69,7 +76,9 @@ class MortalKube(Kube):
 class MortalDrivers(HttpDrivers):
     """Dies by its words."""
 
-    def __init__(self, session: aiohttp.ClientSession, metrics: Metrics, allowance: Allowance) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, metrics: Metrics, allowance: Allowance
+    ) -> None:
         super().__init__(session, metrics)
         self._allowance = allowance
 
@@ -78,7 +87,9 @@ class MortalDrivers(HttpDrivers):
         self._allowance.spend()
 
 
-async def live(cluster: Cluster, namespace: str, name: str, writes: int | None, enough: Callable[[], Any]) -> bool:
+async def live(
+    cluster: Cluster, namespace: str, name: str, writes: int | None, enough: Callable[[], Any]
+) -> bool:
     """Pass over one group until it is enough; whether it died before."""
     metrics = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=0.0))
     cache, allowance = ObjectCache(), Allowance(writes)

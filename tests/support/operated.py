@@ -1,4 +1,6 @@
-"""A group on a real node: applied, disturbed and watched through the Kubernetes API, and audited from outside."""
+"""A group on a real node: applied, disturbed and watched through the Kubernetes API, and audited
+from outside.
+"""
 
 import json
 import time
@@ -18,7 +20,9 @@ from tests.support.cluster import Cluster, Refused
 from tests.support.landing import Scene
 
 PATIENCE = 300.0
-"""Seconds until something that should happen is given up; on a busy machine Spark alone may take one of them."""
+"""Seconds until something that should happen is given up; on a busy machine Spark alone may take
+one of them.
+"""
 GROUPS = ("landfall.dev", "v1alpha1", "consumergroups")
 NAME = "scene"
 KEYS = "s3"
@@ -39,7 +43,7 @@ class Operated:
     namespace: str
     scene: Scene
 
-    # ------------------------------------------------------------------------------------------------- what is asked
+    # -------------------------------------------------------------------------------- what is asked
 
     def topic(self) -> str:
         """A topic of the group's with some events, new for each call."""
@@ -54,7 +58,9 @@ class Operated:
         output["s3"] = {"credentialsSecretRef": {"name": KEYS}, **self._s3, **output.get("s3", {})}
         sizes = {"executor": {"cores": 1, "resources": {"requests": {"cpu": "100m"}}}}
         made = self.scene.document(
-            NAME, output=output, **{**sizes, "uploadPolicy": {"maxBytes": "1M", "maxAge": "1s"}, **spec}
+            NAME,
+            output=output,
+            **{**sizes, "uploadPolicy": {"maxBytes": "1M", "maxAge": "1s"}, **spec},
         )
         made["metadata"]["namespace"] = self.namespace
         return made
@@ -75,29 +81,37 @@ class Operated:
 
     def change(self, **spec: Any) -> None:
         """Merge something into its spec."""
-        self.kubectl("patch", "consumergroup", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
+        self.kubectl(
+            "patch", "consumergroup", NAME, "--type=merge", "-p", json.dumps({"spec": spec})
+        )
 
     def kubectl(self, *arguments: str) -> str:
         """What kubectl prints, in the namespace."""
         return self.cluster.kubectl("-n", self.namespace, *arguments)
 
-    # ------------------------------------------------------------------------------------------------- what is seen
+    # --------------------------------------------------------------------------------- what is seen
 
     def status(self) -> dict[str, Any]:
         """As the operator wrote it; empty before it did."""
-        found: Any = self._groups.get_namespaced_custom_object(GROUPS[0], GROUPS[1], self.namespace, GROUPS[2], NAME)
+        found: Any = self._groups.get_namespaced_custom_object(
+            GROUPS[0], GROUPS[1], self.namespace, GROUPS[2], NAME
+        )
         status: dict[str, Any] = found.get("status", {})
         return status
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         """Status, reason and message of a condition; empty before it is judged."""
-        found: Json = next((c for c in self.status().get("conditions", ()) if c["type"] == kind), {})
+        found: Json = next(
+            (c for c in self.status().get("conditions", ()) if c["type"] == kind), {}
+        )
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
     def events(self) -> set[tuple[str, str]]:
         """Type and reason of every Kubernetes Event about the group."""
         chosen = f"involvedObject.kind=ConsumerGroup,involvedObject.name={NAME}"
-        listed = self._core.list_namespaced_event(self.namespace, field_selector=chosen, _preload_content=False)
+        listed = self._core.list_namespaced_event(
+            self.namespace, field_selector=chosen, _preload_content=False
+        )
         return {(event["type"], event["reason"]) for event in _items(listed)}
 
     def columns(self) -> dict[str, str]:
@@ -108,8 +122,14 @@ class Operated:
     def pods(self, role: str) -> dict[str, Json]:
         """Pods in a role that are not on their way out, by uid."""
         chosen = f"landfall.dev/group={NAME},landfall.dev/role={role}"
-        listed = self._core.list_namespaced_pod(self.namespace, label_selector=chosen, _preload_content=False)
-        return {pod["metadata"]["uid"]: pod for pod in _items(listed) if "deletionTimestamp" not in pod["metadata"]}
+        listed = self._core.list_namespaced_pod(
+            self.namespace, label_selector=chosen, _preload_content=False
+        )
+        return {
+            pod["metadata"]["uid"]: pod
+            for pod in _items(listed)
+            if "deletionTimestamp" not in pod["metadata"]
+        }
 
     def running(self, role: str) -> set[str]:
         """Uids of those that run."""
@@ -118,7 +138,9 @@ class Operated:
     def driver(self) -> tuple[str, int]:
         """Uid of the one driver's pod, and how often its container was started again."""
         ((uid, pod),) = self.pods("driver").items()
-        return uid, sum(status["restartCount"] for status in pod["status"].get("containerStatuses", ()))
+        return uid, sum(
+            status["restartCount"] for status in pod["status"].get("containerStatuses", ())
+        )
 
     def node(self) -> str:
         """Where the driver runs."""
@@ -140,7 +162,7 @@ class Operated:
         names = [str(pod["metadata"]["name"]) for pod in self.pods(role).values()]
         self.kubectl("delete", "pod", "--grace-period=0", "--force", *names)
 
-    # ---------------------------------------------------------------------------------------------------- waiting
+    # -------------------------------------------------------------------------------------- waiting
 
     def wait(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
         """Return as soon as it holds; else tell everything that helps to find out why it does not."""
@@ -156,7 +178,10 @@ class Operated:
 
     def wait_for_condition(self, kind: str, status: str, reason: str) -> str:
         """Until a condition is so; returns its message."""
-        self.wait(lambda: self.condition(kind)[:2] == (status, reason), f"{kind} is {status} because of {reason}")
+        self.wait(
+            lambda: self.condition(kind)[:2] == (status, reason),
+            f"{kind} is {status} because of {reason}",
+        )
         return self.condition(kind)[2]
 
     def wait_for_commit(self, seconds: float = PATIENCE) -> None:
@@ -172,10 +197,15 @@ class Operated:
 
     def _is_told(self) -> bool:
         status, commits = self.status(), self.ledger().totals.commits
-        return "lag" in status and (status["lag"]["records"], status["commits"]["total"]) == (0, commits)
+        return "lag" in status and (status["lag"]["records"], status["commits"]["total"]) == (
+            0,
+            commits,
+        )
 
     def verdict(self) -> tuple[Audit, list[str]]:
-        """How what landed in the end differs from what should have, and what fsck and audit say; see ``SOUND``."""
+        """How what landed in the end differs from what should have, and what fsck and audit say;
+        see ``SOUND``.
+        """
         self.wait_until_landed()
         return self.audit(), self.scene.findings()
 
@@ -183,9 +213,11 @@ class Operated:
         checkpoint = self.ledger().checkpoint
         ends = {(tp.topic, tp.partition): checkpoint[tp] for tp in checkpoint}
         kafka, topics = self.scene.kafka, self.scene.topics
-        return all(ends.get((t, p)) == kafka.end_offset(t, p) for t in topics for p in range(PARTITIONS))
+        return all(
+            ends.get((t, p)) == kafka.end_offset(t, p) for t in topics for p in range(PARTITIONS)
+        )
 
-    # --------------------------------------------------------------------------------------------------- afterwards
+    # ----------------------------------------------------------------------------------- afterwards
 
     def ledger(self) -> State:
         """What the ledger says."""
@@ -204,13 +236,32 @@ class Operated:
             ("logs", "-l", "landfall.dev/role=driver", "--tail=40", "--prefix"),
             ("logs", "-l", "landfall.dev/role=executor", "--tail=15", "--prefix"),
         ]
-        operator = ("logs", "-n", SYSTEM, "-l", "app.kubernetes.io/name=landfall-operator", "--tail=40")
-        texts = [_tried(self.kubectl, *arguments) for arguments in asked] + [_tried(self.cluster.kubectl, *operator)]
+        operator = (
+            "logs",
+            "-n",
+            SYSTEM,
+            "-l",
+            "app.kubernetes.io/name=landfall-operator",
+            "--tail=40",
+        )
+        texts = [_tried(self.kubectl, *arguments) for arguments in asked] + [
+            _tried(self.cluster.kubectl, *operator)
+        ]
         return "\n----\n".join(texts)
 
     def clear(self) -> None:
-        """Have all of it gone at once, whatever state it is in; landed data stays, as it does for users."""
-        _tried(self.kubectl, "patch", "consumergroup", NAME, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        """Have all of it gone at once, whatever state it is in; landed data stays, as it does for
+        users.
+        """
+        _tried(
+            self.kubectl,
+            "patch",
+            "consumergroup",
+            NAME,
+            "--type=merge",
+            "-p",
+            '{"metadata":{"finalizers":null}}',
+        )
         self.cluster.delete_namespace(self.namespace)
         _tried(self.kubectl, "delete", "pods", "--all", "--grace-period=0", "--force")
 
@@ -233,7 +284,9 @@ SYSTEM = "landfall"
 
 @contextmanager
 def events_arriving(scene: Scene, topic: str) -> Iterator[None]:
-    """A few hundred events a second, on all Kafka partitions of the topic, until the block ends; then all of them are there."""
+    """A few hundred events a second, on all Kafka partitions of the topic, until the block ends;
+    then all of them are there.
+    """
     over = Event()
     ids = count(1_000_000)
 

@@ -1,4 +1,6 @@
-"""The operator as a process of its own, with a ServiceAccount that may do what ``landfall_operator.objects.rbac`` says, and no more."""
+"""The operator as a process of its own, with a ServiceAccount that may do what
+``landfall_operator.objects.rbac`` says, and no more.
+"""
 
 import os
 import re
@@ -45,14 +47,26 @@ class Running:
 
     def metric(self, name: str, **labels: str) -> float:
         """A sample's value; 0 when there is none."""
-        found = (s.value for s in self._samples() if s.name == name and labels.items() <= s.labels.items())
+        found = (
+            s.value
+            for s in self._samples()
+            if s.name == name and labels.items() <= s.labels.items()
+        )
         return next(found, 0.0)
 
     def written(self) -> dict[tuple[str, str], float]:
         """How often it has changed what, by verb and kind; its lease and the groups' status apart."""
         requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
-        counted = {(s.labels["verb"], s.labels["kind"]): s.value for s in requests if s.labels["kind"] != "Lease"}
-        return {asked: n for asked, n in counted.items() if asked[0] not in {"get", "list", "patch_status"}}
+        counted = {
+            (s.labels["verb"], s.labels["kind"]): s.value
+            for s in requests
+            if s.labels["kind"] != "Lease"
+        }
+        return {
+            asked: n
+            for asked, n in counted.items()
+            if asked[0] not in {"get", "list", "patch_status"}
+        }
 
     def asked(self) -> float:
         """How many requests the API server got of it, but for its lease and watches."""
@@ -64,7 +78,11 @@ class Running:
         return [sample for family in families for sample in family.samples]
 
     def wait_until_leading(self) -> None:
-        eventually(lambda: (self.popen.poll(), self.ask("/readyz")), lambda seen: "leading" in seen[1][1], PATIENCE)
+        eventually(
+            lambda: (self.popen.poll(), self.ask("/readyz")),
+            lambda seen: "leading" in seen[1][1],
+            PATIENCE,
+        )
 
     def kill(self) -> None:
         """As if the power went."""
@@ -103,7 +121,9 @@ class Operators:
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def allow(self, rules: Sequence[Any] = rbac.GROUPS) -> None:
-        """Let the operator's account do this and hold its lease; whatever it was allowed before, it no longer is."""
+        """Let the operator's account do this and hold its lease; whatever it was allowed before, it
+        no longer is.
+        """
         self.cluster.allow(self.namespace, OPERATOR, [*rules, *rbac.own(OPERATOR)])
 
     def start(self, *options: str) -> Running:
@@ -114,13 +134,27 @@ class Operators:
             *(sys.executable, "-m", "landfall_operator"),
             *("--namespace", self.namespace, "--own-namespace", self.namespace),
             *("--http-host", "127.0.0.1", "--http-port", "0"),
-            *("--image", "landfall:1", "--log-format", "text", "--log-level", "DEBUG", "--interval", "3"),
+            *(
+                "--image",
+                "landfall:1",
+                "--log-format",
+                "text",
+                "--log-level",
+                "DEBUG",
+                "--interval",
+                "3",
+            ),
             *options,
         ]
         environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig()), "POD_NAME": self.pod}
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
             )
         self.begun.append(Running(popen, log))
         return self.begun[-1]
@@ -132,9 +166,15 @@ class Operators:
         return started
 
     def keep(self, *options: str) -> None:
-        """Have one that leads, and another one whenever it ends, as a Deployment has: one that cannot renew its lease does end."""
-        threading.Thread(target=self._again, args=(self.start(*options), options), daemon=True).start()
-        eventually(lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 2 * PATIENCE)
+        """Have one that leads, and another one whenever it ends, as a Deployment has: one that
+        cannot renew its lease does end.
+        """
+        threading.Thread(
+            target=self._again, args=(self.start(*options), options), daemon=True
+        ).start()
+        eventually(
+            lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 2 * PATIENCE
+        )
 
     def _again(self, running: Running, options: Sequence[str]) -> None:
         while not self._over.is_set():

@@ -1,8 +1,11 @@
-"""Plays the kubelet of one namespace, and the drivers in its pods: what Kubernetes without nodes lacks to be a cluster.
+"""Plays the kubelet of one namespace, and the drivers in its pods: what Kubernetes without nodes
+lacks
+to be a cluster.
 
-Pods come from real Deployments. Each driver lives by ``landfall.api.contract``: two HTTP faces on an address of its own
-(127.x.y.z, so on a Linux machine nothing has to be set up), a control token, standing by, yielding, opening, being fenced.
-The lane of a group is a ``Lane``, which outlives pods as a ledger does. How a driver behaves is in the name of its image:
+Pods come from real Deployments. Each driver lives by ``landfall.api.contract``: two HTTP faces on
+an address of its own (127.x.y.z, so on a Linux machine nothing has to be set up), a control token,
+standing by, yielding, opening, being fenced. The lane of a group is a ``Lane``, which outlives pods
+as a ledger does. How a driver behaves is in the name of its image:
 
     broken         crashes at each start                bad     stops at bad records
     slow           never answers                        failing fails all its commits
@@ -45,7 +48,13 @@ from landfall.api.contract import (
     Status,
     Workers,
 )
-from landfall_operator.objects.names import GROUP_LABEL, REVISION_LABEL, ROLE_LABEL, control_name, revision_name
+from landfall_operator.objects.names import (
+    GROUP_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    control_name,
+    revision_name,
+)
 from tests.support.cluster import Cluster
 
 Json = dict[str, Any]
@@ -171,10 +180,20 @@ class PlayedDriver:
                 last_failure=Failure(began, "EncodeFailed", "cannot encode") if failures else None,
                 unapplied=0,
             ),
-            rates=Rates(100, 100, 100, 0, 1.0, 1.0, arrived_records=10 * seconds, task_seconds=0.1 * seconds),
+            rates=Rates(
+                100, 100, 100, 0, 1.0, 1.0, arrived_records=10 * seconds, task_seconds=0.1 * seconds
+            ),
             partitions=(
                 PartitionStatus(
-                    "clicks", 0, 10, 10 + self.lag, self.lag, 3.0, 0.0, blocked=blocked, message="12 of 800 records"
+                    "clicks",
+                    0,
+                    10,
+                    10 + self.lag,
+                    self.lag,
+                    3.0,
+                    0.0,
+                    blocked=blocked,
+                    message="12 of 800 records",
                 ),
             ),
             revision=self.revision,
@@ -232,9 +251,13 @@ class Kubelet:
 
     def landing(self, group: str) -> list[str]:
         """Revisions of drivers that have the lane: one at most."""
-        return [d.revision for d in self.drivers if d.lane is self.lane(group) and d.lane.holder == d.uid]
+        return [
+            d.revision
+            for d in self.drivers
+            if d.lane is self.lane(group) and d.lane.holder == d.uid
+        ]
 
-    # -------------------------------------------------------------------------------------------- the API server
+    # ------------------------------------------------------------------------------- the API server
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -248,12 +271,19 @@ class Kubelet:
     async def _main(self) -> None:
         headers = {"Authorization": self._authorization} if self._authorization else {}
         connector = aiohttp.TCPConnector(ssl=self._ssl, limit=16)
-        async with aiohttp.ClientSession(self._host, headers=headers, connector=connector) as self._api:
-            self._faces = web.AppRunner(self._app(), access_log=None, handle_signals=False, shutdown_timeout=0.1)
+        async with aiohttp.ClientSession(
+            self._host, headers=headers, connector=connector
+        ) as self._api:
+            self._faces = web.AppRunner(
+                self._app(), access_log=None, handle_signals=False, shutdown_timeout=0.1
+            )
             await self._faces.setup()
             await self._make_node()
             self._ready.set()
-            jobs = [asyncio.create_task(job) for job in (self._watch(), self._heartbeat(), self._stopped.wait())]
+            jobs = [
+                asyncio.create_task(job)
+                for job in (self._watch(), self._heartbeat(), self._stopped.wait())
+            ]
             done, rest = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
             everything = [*rest, *self._lives.values()]
             for task in everything:
@@ -264,11 +294,15 @@ class Kubelet:
             for job in done:
                 job.result()
 
-    async def _ask(self, method: str, path: str, body: Json | None = None, **headers: str) -> tuple[int, Json]:
+    async def _ask(
+        self, method: str, path: str, body: Json | None = None, **headers: str
+    ) -> tuple[int, Json]:
         """As often as it takes: an API server that is busy or just begins has not answered yet."""
         while True:
             with suppress(aiohttp.ClientError, TimeoutError):
-                async with self._api.request(method, path, json=body, headers=headers or None) as answer:
+                async with self._api.request(
+                    method, path, json=body, headers=headers or None
+                ) as answer:
                     assert answer.status not in _NO_RIGHTS, f"{method} {path}: {answer.status}"
                     if (
                         answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -281,7 +315,9 @@ class Kubelet:
         return await self._ask("PATCH", path, body, **_MERGE)
 
     async def _make_node(self) -> None:
-        """A node nobody else gets pods on; without one, pods that are deleted would be gone at once."""
+        """A node nobody else gets pods on; without one, pods that are deleted would be gone at
+        once.
+        """
         node = {"metadata": {"name": self._node}, "spec": {"unschedulable": True}}
         await self._ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node})
         await self._beat()
@@ -295,7 +331,8 @@ class Kubelet:
             "lastHeartbeatTime": _now(),
         }
         await self._merge(
-            f"/api/v1/nodes/{self._node}/status", {"status": {"conditions": [{**ready, "lastTransitionTime": _now()}]}}
+            f"/api/v1/nodes/{self._node}/status",
+            {"status": {"conditions": [{**ready, "lastTransitionTime": _now()}]}},
         )
 
     async def _heartbeat(self) -> None:
@@ -316,7 +353,9 @@ class Kubelet:
                 self._lives[uid].cancel()
             version = listing["metadata"]["resourceVersion"]
             with suppress(aiohttp.ClientError, ValueError):
-                async for event in self._events(path, {**query, "watch": "true", "resourceVersion": version}):
+                async for event in self._events(
+                    path, {**query, "watch": "true", "resourceVersion": version}
+                ):
                     self._see(event["object"], gone=event["type"] == "DELETED")
 
     async def _events(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
@@ -345,14 +384,19 @@ class Kubelet:
         if "deletionTimestamp" in pod["metadata"]:
             self._ending[uid].set()
 
-    # ------------------------------------------------------------------------------------------------- the pods
+    # ------------------------------------------------------------------------------------- the pods
 
     async def _live(self, pod: Json) -> None:
         """From the pod's creation to its end."""
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{self._namespace}/pods/{metadata['name']}"
-        binding = {"metadata": {"name": metadata["name"]}, "target": {"kind": "Node", "name": self._node}}
-        await self._ask("POST", f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", **binding})
+        binding = {
+            "metadata": {"name": metadata["name"]},
+            "target": {"kind": "Node", "name": self._node},
+        }
+        await self._ask(
+            "POST", f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", **binding}
+        )
         image = next(c["image"] for c in pod["spec"]["containers"] if c["name"] == "driver")
         if image.startswith("missing"):
             waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
@@ -360,7 +404,9 @@ class Kubelet:
             await self._ending[metadata["uid"]].wait()
         else:
             await self._run_driver(path, pod, image)
-        await self._ask("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}})
+        await self._ask(
+            "DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        )
 
     async def _run_driver(self, path: str, pod: Json, image: str) -> None:
         driver = await self._driver(pod, image)
@@ -393,7 +439,11 @@ class Kubelet:
             await self._merge(
                 f"{path}/status",
                 _pod_status(
-                    driver.address, driver.image, {"running": {"startedAt": _now()}}, driver.restarts, last=last
+                    driver.address,
+                    driver.image,
+                    {"running": {"startedAt": _now()}},
+                    driver.restarts,
+                    last=last,
                 ),
             )
             if driver.behaves("broken"):
@@ -403,11 +453,22 @@ class Kubelet:
                 code = int(ExitCode.FENCED)
             driver.restarts += 1
             last = {
-                "terminated": {"exitCode": code, "reason": "Error", "message": "no such thing", "finishedAt": _now()}
+                "terminated": {
+                    "exitCode": code,
+                    "reason": "Error",
+                    "message": "no such thing",
+                    "finishedAt": _now(),
+                }
             }
-            waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}}
+            waiting = {
+                "waiting": {
+                    "reason": "CrashLoopBackOff",
+                    "message": "back-off restarting failed container",
+                }
+            }
             await self._merge(
-                f"{path}/status", _pod_status(driver.address, driver.image, waiting, driver.restarts, last=last)
+                f"{path}/status",
+                _pod_status(driver.address, driver.image, waiting, driver.restarts, last=last),
             )
             await asyncio.sleep(RESTARTED_AFTER)
 
@@ -417,7 +478,10 @@ class Kubelet:
         driver.phase = Phase.STANDBY
         running = {"running": {"startedAt": _now()}}
         await self._merge(
-            f"{path}/status", _pod_status(driver.address, driver.image, running, driver.restarts, ready=True, last=last)
+            f"{path}/status",
+            _pod_status(
+                driver.address, driver.image, running, driver.restarts, ready=True, last=last
+            ),
         )
         lane = driver.lane
         while driver.phase is not Phase.RUNNING or lane.holder == driver.uid:
@@ -432,8 +496,12 @@ class Kubelet:
         metadata = pod["metadata"]
         group, revision = metadata["labels"][GROUP_LABEL], metadata["labels"][REVISION_LABEL]
         token = (await self._mounted("secrets", control_name(group)))["token"]
-        conf = (await self._mounted("configmaps", revision_name(group, revision)))["spark-defaults.conf"]
-        executors = next(line for line in conf.splitlines() if line.startswith("spark.executor.instances "))
+        conf = (await self._mounted("configmaps", revision_name(group, revision)))[
+            "spark-defaults.conf"
+        ]
+        executors = next(
+            line for line in conf.splitlines() if line.startswith("spark.executor.instances ")
+        )
         return PlayedDriver(
             uid=metadata["uid"],
             pod=metadata["name"],
@@ -451,25 +519,31 @@ class Kubelet:
     async def _mounted(self, plural: str, name: str) -> dict[str, str]:
         """Waits for it, as a kubelet does."""
         while True:
-            status, found = await self._ask("GET", f"/api/v1/namespaces/{self._namespace}/{plural}/{name}")
+            status, found = await self._ask(
+                "GET", f"/api/v1/namespaces/{self._namespace}/{plural}/{name}"
+            )
             if status == HTTPStatus.OK:
                 data: dict[str, str] = found["data"]
                 return data
             await asyncio.sleep(0.2)
 
-    # ------------------------------------------------------------------------------------------------ the faces
+    # ------------------------------------------------------------------------------------ the faces
 
     def _app(self) -> web.Application:
         app = web.Application()
         app.add_routes([web.get("/status", self._status)])
-        app.add_routes([web.post(path, self._told) for path in (EXECUTORS_PATH, YIELD_PATH, OPEN_PATH)])
+        app.add_routes(
+            [web.post(path, self._told) for path in (EXECUTORS_PATH, YIELD_PATH, OPEN_PATH)]
+        )
         return app
 
     async def _serve(self, driver: PlayedDriver) -> list[web.TCPSite]:
         """On an address nobody else has."""
         while True:
             driver.address = next(self._addresses)
-            sites = [web.TCPSite(self._faces, driver.address, port) for port in (HTTP_PORT, CONTROL_PORT)]
+            sites = [
+                web.TCPSite(self._faces, driver.address, port) for port in (HTTP_PORT, CONTROL_PORT)
+            ]
             try:
                 for site in sites:
                     await site.start()
@@ -509,11 +583,22 @@ def _now() -> str:
 
 
 def _pod_status(
-    address: str, image: str, state: Json, restarts: int = 0, *, ready: bool = False, last: Json | None = None
+    address: str,
+    image: str,
+    state: Json,
+    restarts: int = 0,
+    *,
+    ready: bool = False,
+    last: Json | None = None,
 ) -> Json:
     """As a kubelet writes it."""
     well = "True" if ready else "False"
-    conditions = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": well, "Ready": well}
+    conditions = {
+        "PodScheduled": "True",
+        "Initialized": "True",
+        "ContainersReady": well,
+        "Ready": well,
+    }
     container = {
         "name": "driver",
         "image": image,
@@ -527,7 +612,8 @@ def _pod_status(
         "status": {
             "phase": "Running" if address else "Pending",
             "conditions": [
-                {"type": kind, "status": holds, "lastTransitionTime": _now()} for kind, holds in conditions.items()
+                {"type": kind, "status": holds, "lastTransitionTime": _now()}
+                for kind, holds in conditions.items()
             ],
             "containerStatuses": [container],
             **({"podIP": address, "podIPs": [{"ip": address}]} if address else {}),

@@ -1,4 +1,6 @@
-"""A driver process that takes turns on a lane, between twins: ``LaneContender`` in a thread, that looks at the lane when it is let."""
+"""A driver process that takes turns on a lane, between twins: ``LaneContender`` in a thread, that
+looks at the lane when it is let.
+"""
 
 import threading
 from collections.abc import Callable
@@ -47,7 +49,11 @@ class Player:
         batches = count()
         runner = self.runner or TwinRunner(self.store)
         parts = DriverDeps(
-            self.store, Observer(self.log, timedelta(0)), runner, clock, lambda: f"{name}-{next(batches)}"
+            self.store,
+            Observer(self.log, timedelta(0)),
+            runner,
+            clock,
+            lambda: f"{name}-{next(batches)}",
         )
         lane = Lane(self.store, self.of.metadata.name, LANE)
         self.turns = LaneContender(
@@ -91,7 +97,9 @@ class Player:
         seen = max(0, len(self.statuses) - 1)
 
         def holds() -> bool:
-            assert not self.ended or any(map(condition, self.statuses[seen:])), f"{what}: {self.code} {self.error!r}"
+            assert not self.ended or any(map(condition, self.statuses[seen:])), (
+                f"{what}: {self.code} {self.error!r}"
+            )
             return any(map(condition, self.statuses[seen:]))
 
         wait_for(holds, what)

@@ -77,17 +77,30 @@ class Process:
 
     def jvm(self) -> psutil.Process:
         """Its Spark; not what that forks, which is named so until it is another program."""
-        (jvm,) = (p for p in self.left() if (p.info["name"], p.info["ppid"]) == ("java", self.popen.pid))
+        (jvm,) = (
+            p for p in self.left() if (p.info["name"], p.info["ppid"]) == ("java", self.popen.pid)
+        )
         return jvm
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers that run its tasks; not their daemon, which makes new ones."""
-        python = [process for process in self.left() if "pyspark.daemon" in (process.info["cmdline"] or ())]
-        return [process for process in python if process.info["ppid"] in {parent.pid for parent in python}]
+        python = [
+            process
+            for process in self.left()
+            if "pyspark.daemon" in (process.info["cmdline"] or ())
+        ]
+        return [
+            process
+            for process in python
+            if process.info["ppid"] in {parent.pid for parent in python}
+        ]
 
     def _started(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
-            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark
+            return (
+                process.status() != psutil.STATUS_ZOMBIE
+                and process.environ().get(MARK) == self.mark
+            )
         return False
 
     def clear(self) -> None:
@@ -100,7 +113,9 @@ class Process:
 
 @dataclass
 class Pod(Process):
-    """A driver as its pod runs it, on a bare machine: with a revision, status, and a token to tell it things by."""
+    """A driver as its pod runs it, on a bare machine: with a revision, status, and a token to tell
+    it things by.
+    """
 
     revision: str
     token: str
@@ -112,7 +127,9 @@ class Pod(Process):
 
         def said() -> list[str]:
             found.extend(line["url"] for line in self._events() if line.get("event") == event)
-            assert found or self.popen.poll() is None, f"ended with {self.popen.returncode}:\n{self.said}"
+            assert found or self.popen.poll() is None, (
+                f"ended with {self.popen.returncode}:\n{self.said}"
+            )
             return found
 
         wait_for(said, f"the driver is {event}", 2 * PATIENCE)
@@ -172,22 +189,32 @@ class Pod(Process):
 
 @dataclass
 class Processes:
-    """Starts ``landfall run`` on local Spark for one group after the other; its files and logs are in the folder."""
+    """Starts ``landfall run`` on local Spark for one group after the other; its files and logs are
+    in the folder.
+    """
 
     folder: Path
     begun: list[Process] = field(default_factory=list)
 
-    def run(self, document: Mapping[str, Any], *options: str, env: Mapping[str, str] | None = None) -> Process:
+    def run(
+        self, document: Mapping[str, Any], *options: str, env: Mapping[str, str] | None = None
+    ) -> Process:
         """Land a group, as a user does it."""
         number = len(self.begun)
         group = self.folder / f"{number}.yaml"
         group.write_text(yaml.safe_dump(document))
         return self._start(
-            ["run", str(group), "--master", "local[2]", *options], self.folder / f"{number}.log", env or {}
+            ["run", str(group), "--master", "local[2]", *options],
+            self.folder / f"{number}.log",
+            env or {},
         )
 
-    def struck(self, document: dict[str, Any], strike: str = "", gate: Path | None = None) -> Process:
-        """The same until caught up, with a store that stops or kills it: see ``tests.support.struck``."""
+    def struck(
+        self, document: dict[str, Any], strike: str = "", gate: Path | None = None
+    ) -> Process:
+        """The same until caught up, with a store that stops or kills it: see
+        ``tests.support.struck``.
+        """
         document["spec"]["output"]["store"] = STRUCK
         env = {STRIKE: strike, GATE: str(gate or "")}
         return self.run(document, "--until-caught-up", "--http-port", "0", "--verbose", env=env)

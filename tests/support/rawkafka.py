@@ -1,7 +1,9 @@
-"""Producing what no client would: record batches put together byte by byte and sent over a plain socket.
+"""Producing what no client would: record batches put together byte by byte and sent over a plain
+socket.
 
-Kafka's own clients refuse header names that are not UTF-8, or timestamps before 1970; a broker does not, so anybody who may
-write to a topic can put them there. Produce requests of version 3, record batches of version 2, no compression.
+Kafka's own clients refuse header names that are not UTF-8, or timestamps before 1970; a broker does
+not, so anybody who may write to a topic can put them there. Produce requests of version 3, record
+batches of version 2, no compression.
 """
 
 import socket
@@ -27,7 +29,9 @@ class RawRecord:
     headers: Sequence[tuple[bytes, bytes | None]] = ()
 
 
-def produce_raw(broker: Broker, topic: str, records: Iterable[RawRecord], partition: int = 0) -> None:
+def produce_raw(
+    broker: Broker, topic: str, records: Iterable[RawRecord], partition: int = 0
+) -> None:
     """Append records, a batch each, so that each may have any timestamp."""
     host, _, port = str(broker).rpartition(":")
     with socket.create_connection((host, int(port)), SECONDS) as connection:
@@ -43,7 +47,11 @@ def produce_raw(broker: Broker, topic: str, records: Iterable[RawRecord], partit
 
 
 def _request(topic: str, partition: int, batch: bytes) -> bytes:
-    no_transaction, acks, wait = b"\xff\xff", struct.pack(">h", -1), struct.pack(">i", SECONDS * 1000)
+    no_transaction, acks, wait = (
+        b"\xff\xff",
+        struct.pack(">h", -1),
+        struct.pack(">i", SECONDS * 1000),
+    )
     one = struct.pack(">i", 1)
     data = one + _string(topic) + one + struct.pack(">ii", partition, len(batch)) + batch
     return no_transaction + acks + wait + data
@@ -78,7 +86,9 @@ def _batch(record: RawRecord) -> bytes:
     body = _record(record)
     create_time, last_delta, nobody = 0, 0, struct.pack(">qhi", -1, -1, -1)
     times = struct.pack(">qq", record.timestamp, record.timestamp)
-    checked = struct.pack(">hi", create_time, last_delta) + times + nobody + struct.pack(">i", 1) + body
+    checked = (
+        struct.pack(">hi", create_time, last_delta) + times + nobody + struct.pack(">i", 1) + body
+    )
     tail = struct.pack(">ibI", -1, 2, _crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(tail)) + tail
 
@@ -86,7 +96,14 @@ def _batch(record: RawRecord) -> bytes:
 def _record(record: RawRecord) -> bytes:
     headers = b"".join(_bytes(name) + _bytes(value) for name, value in record.headers)
     attributes, deltas = b"\0", _varint(0) * 2
-    body = attributes + deltas + _bytes(record.key) + _bytes(record.value) + _varint(len(record.headers)) + headers
+    body = (
+        attributes
+        + deltas
+        + _bytes(record.key)
+        + _bytes(record.value)
+        + _varint(len(record.headers))
+        + headers
+    )
     return _varint(len(body)) + body
 
 

@@ -12,7 +12,9 @@ from mypy_boto3_s3 import S3Client
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running S3 server and the keys to it; ``env`` is what a process of its own needs to find both."""
+    """A running S3 server and the keys to it; ``env`` is what a process of its own needs to find
+    both.
+    """
 
     endpoint: str
     env: Mapping[str, str]
@@ -28,7 +30,10 @@ class S3Server:
             aws_access_key_id=self.env["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.env["AWS_SECRET_ACCESS_KEY"],
             region_name=self.env.get("AWS_DEFAULT_REGION", "us-east-1"),
-            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 5, "mode": "standard"}),
+            config=Config(
+                s3={"addressing_style": "path"},
+                retries={"total_max_attempts": 5, "mode": "standard"},
+            ),
         )
 
     def create_bucket(self, name: str | None = None) -> "Bucket":
@@ -50,7 +55,9 @@ class Bucket:
 
     def keys(self, prefix: str = "") -> list[str]:
         """Every visible object's key, sorted."""
-        pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        pages = self.server.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.name, Prefix=prefix
+        )
         return sorted(found["Key"] for page in pages for found in page.get("Contents", ()))
 
     def read(self, key: str) -> bytes:
@@ -60,12 +67,16 @@ class Bucket:
         self.server.client.put_object(Bucket=self.name, Key=key, Body=body)
 
     def stamps(self) -> dict[str, tuple[str, str]]:
-        """ETag and time of last change of every visible object, by key: whatever is written anew shows."""
+        """ETag and time of last change of every visible object, by key: whatever is written anew
+        shows.
+        """
         pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         found = [found for page in pages for found in page.get("Contents", ())]
         return {each["Key"]: (each["ETag"], each["LastModified"].isoformat()) for each in found}
 
     def open_uploads(self) -> list[str]:
         """Keys of multipart uploads begun and neither completed nor aborted, sorted."""
-        pages = self.server.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name)
+        pages = self.server.client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=self.name
+        )
         return sorted(found["Key"] for page in pages for found in page.get("Uploads", ()))

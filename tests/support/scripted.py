@@ -10,7 +10,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. ``cut`` bytes of the body are left out and the connection closed; status 0 hangs up at once."""
+    """One answer. ``cut`` bytes of the body are left out and the connection closed; status 0 hangs
+    up at once.
+    """
 
     status: int
     body: bytes = b""
@@ -20,7 +22,9 @@ class Answer:
 
 def error(status: int, code: str, message: str = "so it is") -> Answer:
     """An error as S3 says it."""
-    return Answer(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode())
+    return Answer(
+        status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+    )
 
 
 HANG_UP = Answer(0)
@@ -29,7 +33,9 @@ HANG_UP = Answer(0)
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came: the line's method and path with query, the headers in lower case, the body."""
+    """A request as it came: the line's method and path with query, the headers in lower case, the
+    body.
+    """
 
     method: str
     path: str
@@ -51,7 +57,9 @@ class Scripted:
 
 @contextmanager
 def scripted(answers: Sequence[Answer]) -> Iterator[Scripted]:
-    """A server on loopback that gives the answers in turn, whatever is asked; after the last one it hangs up."""
+    """A server on loopback that gives the answers in turn, whatever is asked; after the last one it
+    hangs up.
+    """
     remaining = list(answers)
 
     class Handler(BaseHTTPRequestHandler):

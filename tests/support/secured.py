@@ -1,4 +1,6 @@
-"""A broker that lets nobody in without a password, and nobody listen: SASL_SSL with a certificate of its own CA."""
+"""A broker that lets nobody in without a password, and nobody listen: SASL_SSL with a certificate
+of its own CA.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,12 +35,26 @@ def _certify(home: Path, host: str) -> None:
     keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", _ADMIN]
     make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
     cache.run([*make, "-alias", "ca", "-dname", "CN=Landfall's tests", "-ext", "bc:c=ca:true"])
-    cache.run([*make, "-alias", "server", "-dname", "CN=broker", "-signer", "ca", "-ext", f"san=ip:{host}"])
+    cache.run(
+        [
+            *make,
+            "-alias",
+            "server",
+            "-dname",
+            "CN=broker",
+            "-signer",
+            "ca",
+            "-ext",
+            f"san=ip:{host}",
+        ]
+    )
     cache.run([tool, "-exportcert", "-rfc", *keys, "-alias", "ca", "-file", f"{home}/ca.pem"])
     cache.run([tool, "-delete", *keys, "-alias", "ca"])
 
 
-def _command(programs: Path, home: Path, host: str, ports: tuple[int, ...]) -> tuple[list[str], str]:
+def _command(
+    programs: Path, home: Path, host: str, ports: tuple[int, ...]
+) -> tuple[list[str], str]:
     argv, properties = KAFKA.command(programs, home, host, ports)
     _certify(home, host)
     port, controller_port = ports

@@ -61,7 +61,10 @@ def _billing() -> Shown:
     world = _world(spec)
     partitions = _told(world.observe()).partitions
     blocked = replace(
-        partitions[0], topic="billing.payments", blocked="BadRecordsOverLimit", message="12 of 800 records"
+        partitions[0],
+        topic="billing.payments",
+        blocked="BadRecordsOverLimit",
+        message="12 of 800 records",
     )
     return _shown("billing", spec, _with(world.observe(), partitions=(blocked,)))
 
@@ -71,13 +74,17 @@ def _clickstream() -> Shown:
     spec = _spec("clickstream", source=source, generation=3, autoscaling={"maxReplicas": 20})
     world = _world(spec)
     failure = Failure(
-        (world.now - timedelta(hours=3)).isoformat(), "StoreUnavailable", "PUT s3://logs/clickstream/…: 503 SlowDown"
+        (world.now - timedelta(hours=3)).isoformat(),
+        "StoreUnavailable",
+        "PUT s3://logs/clickstream/…: 503 SlowDown",
     )
     observed = _with(
         world.observe(),
         lag_records=17_877,
         lag_seconds=41.2,
-        commits=CommitStatus(812, 3, 0, (world.now - timedelta(seconds=41)).isoformat(), failure, 1),
+        commits=CommitStatus(
+            812, 3, 0, (world.now - timedelta(seconds=41)).isoformat(), failure, 1
+        ),
         partitions=(
             PartitionStatus("app.web", 4, 100_000, 108_977, 8_977, 41.2, 0.0),
             PartitionStatus("app.web", 1, 90_000, 96_000, 6_000, 30.0, 0.0),
@@ -103,7 +110,9 @@ def _spec(name: str, **more: Any) -> dict[str, Any]:
 
 def _world(spec: Mapping[str, Any]) -> World:
     """One where a group has run for half an hour, until now."""
-    world = World(group(**{**spec, "state": "Running"}), now=datetime.now(UTC) - timedelta(minutes=30))
+    world = World(
+        group(**{**spec, "state": "Running"}), now=datetime.now(UTC) - timedelta(minutes=30)
+    )
     world.run(timedelta(minutes=30))
     return world
 

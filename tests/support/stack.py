@@ -1,4 +1,6 @@
-"""All of Landfall on a real node: cluster, images, Kafka, S3, and the operator installed by its chart."""
+"""All of Landfall on a real node: cluster, images, Kafka, S3, and the operator installed by its
+chart.
+"""
 
 import json
 import os
@@ -43,14 +45,19 @@ class Stack:
         env = {**existing, **place.up(print)}
         place.load_images(print)
         made = cls(
-            place, Cluster(Path(env["KUBECONFIG"])), Broker(env["LANDFALL_KAFKA"]), S3Server(env["LANDFALL_S3"], env)
+            place,
+            Cluster(Path(env["KUBECONFIG"])),
+            Broker(env["LANDFALL_KAFKA"]),
+            S3Server(env["LANDFALL_S3"], env),
         )
         made.install()
         return made
 
     @contextmanager
     def group(self) -> Iterator[Operated]:
-        """A group that nobody has applied yet, in a namespace and over a bucket of its own; gone with the block."""
+        """A group that nobody has applied yet, in a namespace and over a bucket of its own; gone
+        with the block.
+        """
         scene = Scene(self.kafka, self.s3.create_bucket())
         made = Operated(self.cluster, self.cluster.create_namespace(), scene)
         try:
@@ -65,7 +72,9 @@ class Stack:
 
     def operators(self) -> set[str]:
         """Uids of the operator's pods that are not on their way out."""
-        found = self.cluster.kubectl("get", *PODS, "-o", "jsonpath={range .items[*]}{.metadata}{'\\n'}{end}")
+        found = self.cluster.kubectl(
+            "get", *PODS, "-o", "jsonpath={range .items[*]}{.metadata}{'\\n'}{end}"
+        )
         pods = [json.loads(line) for line in found.splitlines()]
         return {pod["uid"] for pod in pods if "deletionTimestamp" not in pod}
 
@@ -75,7 +84,9 @@ class Stack:
 
     def operator_image(self) -> str:
         """An image that is there and runs no driver."""
-        return self.cluster.kubectl("get", *PODS, "-o", "jsonpath={.items[0].spec.containers[0].image}")
+        return self.cluster.kubectl(
+            "get", *PODS, "-o", "jsonpath={.items[0].spec.containers[0].image}"
+        )
 
     def condition(self, group: Operated, kind: str) -> float | None:
         """What Prometheus would read of a group's condition: 1 True, 0 False, -1 Unknown."""
@@ -85,7 +96,9 @@ class Stack:
         samples = chain.from_iterable(
             family.samples for family in families if family.name == "landfall_group_condition"
         )
-        return next((sample.value for sample in samples if labels.items() <= sample.labels.items()), None)
+        return next(
+            (sample.value for sample in samples if labels.items() <= sample.labels.items()), None
+        )
 
     @contextmanager
     def s3_away(self, how: signal.Signals) -> Iterator[None]:
@@ -106,7 +119,16 @@ class Stack:
             server.up()
 
     def _helm(self, *arguments: str) -> None:
-        argv = [str(programs.helm() / "helm"), "--kubeconfig", str(self.cluster), "-n", SYSTEM, *arguments]
+        argv = [
+            str(programs.helm() / "helm"),
+            "--kubeconfig",
+            str(self.cluster),
+            "-n",
+            SYSTEM,
+            *arguments,
+        ]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Refused(f"{done.stderr.strip()}\n{self.cluster.kubectl('get', *PODS, '-o', 'wide')}")
+            raise Refused(
+                f"{done.stderr.strip()}\n{self.cluster.kubectl('get', *PODS, '-o', 'wide')}"
+            )

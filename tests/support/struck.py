@@ -1,13 +1,16 @@
-"""A store for ``spec.output.store`` that stops or kills the process that uses it, at a step the environment names.
+"""A store for ``spec.output.store`` that stops or kills the process that uses it, at a step the
+environment names.
 
-So a whole ``landfall run`` dies where a test wants it to, and knows nothing of it. ``LANDFALL_TEST_STRIKE`` holds a signal
-and a step, such as ``KILL before create COMMIT``. Steps are ``before`` or ``after``, and then
+So a whole ``landfall run`` dies where a test wants it to, and knows nothing of it.
+``LANDFALL_TEST_STRIKE`` holds a signal and a step, such as ``KILL before create COMMIT``. Steps are
+``before`` or ``after``, and then
 
 - ``create TYPE``: a ledger record of this type (``OPEN``, ``ADD``, ``COMMIT``, ``YIELD``) is created;
 - ``complete N``: the N-th data object, from 1 on, is made visible. Objects are completed one after the other here, so
   that exactly N, or N - 1, are visible then.
 
-``LANDFALL_TEST_GATE`` names a file without which no part of a data object is put: until there is one, tasks hang while they upload.
+``LANDFALL_TEST_GATE`` names a file without which no part of a data object is put: until there is
+one, tasks hang while they upload.
 """
 
 import json

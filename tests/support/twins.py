@@ -1,6 +1,8 @@
-"""In-memory twins of the loop's neighbours: a log, and a runner that lands a slice as one object of its offsets.
+"""In-memory twins of the loop's neighbours: a log, and a runner that lands a slice as one object of
+its offsets.
 
-Together with ``MemoryStore`` they let tests run the real driver thousands of times and look at every offset afterwards.
+Together with ``MemoryStore`` they let tests run the real driver thousands of times and look at
+every offset afterwards.
 """
 
 from collections import Counter
@@ -19,14 +21,22 @@ from landfall.errors import LandfallError
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ObjectKind, SliceResult
+from landfall.ledger.task_results import (
+    FailedSlice,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    SliceResult,
+)
 from landfall.objects import Upload
 from landfall.source import Topic, Watermarks
 from landfall.store import Store
 from landfall.task import Batch
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
-"""By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or nothing is ever old enough to sweep."""
+"""By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or
+nothing is ever old enough to sweep.
+"""
 
 
 def group(**spec: object) -> ConsumerGroup:
@@ -65,7 +75,10 @@ class TwinLog:
     def topics(self) -> tuple[Topic, ...]:
         if self.error:
             raise self.error
-        return tuple(Topic(name, self.ids[name], len(marks)) for name, marks in sorted(self.partitions.items()))
+        return tuple(
+            Topic(name, self.ids[name], len(marks))
+            for name, marks in sorted(self.partitions.items())
+        )
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
         return {topic.name: topic.topic_id for topic in self.topics() if topic.name in names}
@@ -79,10 +92,14 @@ class TwinLog:
             if tp.partition < len(self.partitions.get(tp.topic, ()))
         }
 
-    def offsets_at(self, tps: Collection[TopicPartition], _: datetime) -> Mapping[TopicPartition, int]:
+    def offsets_at(
+        self, tps: Collection[TopicPartition], _: datetime
+    ) -> Mapping[TopicPartition, int]:
         return {tp: self.watermarks([tp])[tp].end for tp in tps}
 
-    def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, datetime]:
+    def record_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, datetime]:
         return dict.fromkeys(positions, NOW - timedelta(hours=1))
 
     def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
@@ -134,7 +151,9 @@ class TwinRunner:
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
         tp, kept = piece.topic_partition, range(piece.offsets.start + bad, piece.offsets.end)
         generation = batch.group.spec.generation
-        key = object_names.object_key(tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt")
+        key = object_names.object_key(
+            tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt"
+        )
         upload_id = self.store.begin(key, batch.token)
         body = "".join(f"{offset}\n" for offset in kept).encode()
         part = self.store.put_part(key, upload_id, 1, body)
@@ -144,11 +163,19 @@ class TwinRunner:
 
 
 def driver(
-    of: ConsumerGroup, store: Store, log: TwinLog, runner: Runner, *, until_caught_up: bool = True, writer: str = "w"
+    of: ConsumerGroup,
+    store: Store,
+    log: TwinLog,
+    runner: Runner,
+    *,
+    until_caught_up: bool = True,
+    writer: str = "w",
 ) -> Driver:
     """The real driver between twins, its ledger opened."""
     names, clock = count(), ticking()
-    lane = LaneWriter.open(Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock)
+    lane = LaneWriter.open(
+        Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock
+    )
     observer = Observer(log, timedelta(0))
     parts = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
     return Driver(of, lane, parts, DriverCounters(clock()), lambda _: None, until_caught_up)
@@ -161,7 +188,9 @@ def ticking() -> Callable[[], datetime]:
 
 
 def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:
-    """Every offset in visible data objects, as (topic, partition, offset), with how often it is there."""
+    """Every offset in visible data objects, as (topic, partition, offset), with how often it is
+    there.
+    """
     found: Counter[tuple[str, int, int]] = Counter()
     for stat in store.list_after(""):
         try:

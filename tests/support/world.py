@@ -1,7 +1,9 @@
-"""A model of a cluster with one group: carries out the operator's actions, and lets drivers live by the contract.
+"""A model of a cluster with one group: carries out the operator's actions, and lets drivers live by
+the contract.
 
-Drivers of an image whose name begins with ``broken`` crash, ``slow`` never get ready, ``bad`` stop at bad records,
-``deaf`` do not hear what they are told, ``failing`` fail all their commits; any other works.
+Drivers of an image whose name begins with ``broken`` crash, ``slow`` never get ready, ``bad`` stop
+at bad records, ``deaf`` do not hear what they are told, ``failing`` fail all their commits; any
+other works.
 """
 
 from collections.abc import Iterable
@@ -9,7 +11,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status, Workers
+from landfall.api.contract import (
+    CommitStatus,
+    Failure,
+    PartitionStatus,
+    Phase,
+    Rates,
+    Status,
+    Workers,
+)
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.status import GroupStatus, Stage
@@ -32,12 +42,19 @@ from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import contract_of
 from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
-from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
+from landfall_operator.objects.names import (
+    DIGEST_ANNOTATION,
+    HASH_ANNOTATION,
+    REVISION_LABEL,
+    reference,
+)
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.group_status import report
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SITE = OperatorContext(image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"})
+SITE = OperatorContext(
+    image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"}
+)
 TICK = timedelta(seconds=15)
 _WORDS = (SendScale, SendHandOver, SendTakeOver)
 
@@ -52,7 +69,12 @@ def group(image: str | None = "good", **spec: Any) -> ConsumerGroup:
     }
     metadata = {"name": "clicks", "namespace": "logs"}
     return parse_group(
-        {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": metadata, "spec": made}
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": metadata,
+            "spec": made,
+        }
     )
 
 
@@ -104,14 +126,14 @@ class World:
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
 
-    # ------------------------------------------------------------------------------------------------ the user
+    # ------------------------------------------------------------------------------------- the user
 
     def edit(self, changed: ConsumerGroup | None, fault: str = "") -> None:
         """Apply another spec; None with a fault is one that is not valid."""
         self.group, self.fault = changed, fault
         self.generation += 1
 
-    # -------------------------------------------------------------------------------------------- the operator
+    # --------------------------------------------------------------------------------- the operator
 
     def observe(self) -> Observed:
         drivers = {name: self._driver(deployed) for name, deployed in self.drivers.items()}
@@ -146,11 +168,15 @@ class World:
         return actions
 
     def settle(self, most: int = 30) -> None:
-        """Passes at one moment until there is nothing to do, or only to say the same again to who does not hear it."""
+        """Passes at one moment until there is nothing to do, or only to say the same again to who
+        does not hear it.
+        """
         before: tuple[Action, ...] | None = None
         for _ in range(most):
             actions = self.reconcile()
-            if not actions or (actions == before and all(isinstance(action, _WORDS) for action in actions)):
+            if not actions or (
+                actions == before and all(isinstance(action, _WORDS) for action in actions)
+            ):
                 return
             before = actions
         raise AssertionError(f"still at it after {most} passes: {self.reconcile()}")
@@ -178,15 +204,21 @@ class World:
             case CreateRevision(manifest):
                 data = manifest["data"]
                 remembered = parse_group(data["group"])
-                self.records.append(Record(manifest["revision"], remembered, data["image"], self.now))
+                self.records.append(
+                    Record(manifest["revision"], remembered, data["image"], self.now)
+                )
             case EnsureToken(name):
                 self.hashes[f"Secret/{name}"] = "made"
             case Apply(manifest) if manifest["kind"] == "Deployment":
                 self._deploy(manifest)
             case Apply(manifest):
-                self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][HASH_ANNOTATION]
+                self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][
+                    HASH_ANNOTATION
+                ]
                 if manifest["kind"] == "ConfigMap":
-                    self.contracts[manifest["metadata"]["labels"][REVISION_LABEL]] = contract_of(manifest)
+                    self.contracts[manifest["metadata"]["labels"][REVISION_LABEL]] = contract_of(
+                        manifest
+                    )
             case ScaleDriver(name, replicas):
                 self._named(name).replicas = replicas
             case Delete("Deployment", name):
@@ -209,7 +241,9 @@ class World:
         pod = old.pod if old else None
         if pod:
             pod.ends = pod.ends or self.now + TICK
-        self.drivers[revision] = Deployed(revision, digest, image, manifest["spec"]["replicas"], pod=pod)
+        self.drivers[revision] = Deployed(
+            revision, digest, image, manifest["spec"]["replicas"], pod=pod
+        )
 
     def _tell(self, action: SendScale | SendHandOver | SendTakeOver) -> None:
         deployed = self.drivers[action.revision]
@@ -223,7 +257,7 @@ class World:
             case SendTakeOver():
                 self._open(deployed)
 
-    # --------------------------------------------------------------------------------------------- the cluster
+    # ---------------------------------------------------------------------------------- the cluster
 
     def live(self) -> None:
         """Kubelet and drivers do what is theirs."""
@@ -240,7 +274,11 @@ class World:
 
     def _shut(self) -> None:
         for deployed in self.drivers.values():
-            if deployed.pod and (deployed.terminating or not deployed.replicas) and not deployed.pod.ends:
+            if (
+                deployed.pod
+                and (deployed.terminating or not deployed.replicas)
+                and not deployed.pod.ends
+            ):
                 slow = deployed.behaves("deaf")
                 deployed.pod.ends = self.now + (timedelta(hours=1) if slow else TICK)
 
@@ -249,7 +287,9 @@ class World:
             pod.restarts += 1
         elif pod.phase is Phase.STARTING and not deployed.behaves("slow"):
             pod.phase = Phase.STANDBY
-        if pod.phase is Phase.STANDBY and (self.yielded or self.holder in {None, deployed.revision}):
+        if pod.phase is Phase.STANDBY and (
+            self.yielded or self.holder in {None, deployed.revision}
+        ):
             self._open(deployed)
         if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
             pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, and started again
@@ -281,7 +321,9 @@ class World:
         runs = pod.phase is Phase.RUNNING
         partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
         if runs and deployed.behaves("bad"):
-            partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0, blocked="BadRecordsOverLimit", message="bad")
+            partition = PartitionStatus(
+                "clicks", 0, 10, 12, 2, 3.0, 0.0, blocked="BadRecordsOverLimit", message="bad"
+            )
         failures = 9 if runs and deployed.behaves("failing") else 0
         last = Failure(self.now.isoformat(), "EncodeFailed", "cannot encode") if failures else None
         seconds = int((self.now - pod.started).total_seconds())
@@ -301,7 +343,16 @@ class World:
                 overdue_seconds=0.0,
                 rounds=0,
                 commits=CommitStatus(5, failures, failures, self.now.isoformat(), last, 0),
-                rates=Rates(100, 100, 100, 0, 1.0, 1.0, arrived_records=10 * seconds, task_seconds=0.1 * seconds),
+                rates=Rates(
+                    100,
+                    100,
+                    100,
+                    0,
+                    1.0,
+                    1.0,
+                    arrived_records=10 * seconds,
+                    task_seconds=0.1 * seconds,
+                ),
                 partitions=(partition,),
                 revision=deployed.revision,
                 workers=Workers(pod.executors, pod.executors, pod.executors),
@@ -309,7 +360,7 @@ class World:
             self.now,
         )
 
-    # ------------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------- looking
 
     def _named(self, name: str) -> Deployed:
         return next(d for d in self.drivers.values() if f"clicks-{d.revision}" == name)

@@ -78,7 +78,9 @@ def test_bytes_that_are_no_record_break_i1(book: SampleLedger) -> None:
 def test_a_tail_cut_off_behind_the_head_breaks_i1(book: SampleLedger) -> None:
     chain, _ = follow(bodies(book.store))
 
-    assert chain.end(hinted=7) == Finding(Invariant.I1, "slot 7, which the head names", "no such slot", slot=3)
+    assert chain.end(hinted=7) == Finding(
+        Invariant.I1, "slot 7, which the head names", "no such slot", slot=3
+    )
 
 
 def test_a_checkpoint_that_does_not_follow_from_the_counters_breaks_i8(book: SampleLedger) -> None:
@@ -86,7 +88,9 @@ def test_a_checkpoint_that_does_not_follow_from_the_counters_breaks_i8(book: Sam
     chain.state = replace(chain.state, checkpoint=Checkpoint({TP: 11}))
 
     expected = "checkpoint 10, entered at 0 and counted 10"
-    assert chain.end(hinted=-1) == Finding(Invariant.I8, expected, "checkpoint 11", topic_partition=TP)
+    assert chain.end(hinted=-1) == Finding(
+        Invariant.I8, expected, "checkpoint 11", topic_partition=TP
+    )
 
 
 @pytest.mark.parametrize(("start", "kind"), [(11, "11, a gap"), (9, "9, an overlap")])
@@ -97,7 +101,9 @@ def test_a_range_that_does_not_join_breaks_i2(book: SampleLedger, start: int, ki
 
 
 def test_a_hole_in_the_wrong_place_breaks_i2(book: SampleLedger) -> None:
-    hole = ledger.Hole(header=book.next_header, piece=Slice(TP, OffsetRange(12, 14)), reason="expired")
+    hole = ledger.Hole(
+        header=book.next_header, piece=Slice(TP, OffsetRange(12, 14)), reason="expired"
+    )
 
     assert found(book, ledger.encode(hole)).invariant is Invariant.I2
 
@@ -112,7 +118,10 @@ def test_an_object_of_another_batch_breaks_i3(book: SampleLedger) -> None:
     landed = book.land(TP, 10, 20)
     foreign = replace(landed.objects[0], upload=replace(landed.objects[0].upload, token="other"))
 
-    assert found(book, commit_body(book, replace(landed, objects=(foreign,)))).invariant is Invariant.I3
+    assert (
+        found(book, commit_body(book, replace(landed, objects=(foreign,)))).invariant
+        is Invariant.I3
+    )
 
 
 def test_a_key_named_twice_breaks_i4(book: SampleLedger) -> None:
@@ -127,7 +136,8 @@ def test_a_key_named_twice_breaks_i4(book: SampleLedger) -> None:
 def test_a_key_that_names_another_range_breaks_i4(book: SampleLedger) -> None:
     landed = book.land(TP, 10, 20)
     old = replace(
-        landed.objects[0], upload=replace(landed.objects[0].upload, key="clicks/dt=2026-11-21/1_0_" + "0" * 20)
+        landed.objects[0],
+        upload=replace(landed.objects[0].upload, key="clicks/dt=2026-11-21/1_0_" + "0" * 20),
     )
 
     assert found(book, commit_body(book, replace(landed, objects=(old,)))).invariant is Invariant.I4
@@ -137,7 +147,9 @@ def test_a_recreated_topic_in_its_old_generation_breaks_i4(book: SampleLedger) -
     book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
     again = ledger.Add(header=book.next_header, entries=(ledger.Entry(TP, "new id", 0),))
 
-    assert found(book, ledger.encode(again)) == Finding(Invariant.I4, "a generation above 1", "generation 1", 4, TP)
+    assert found(book, ledger.encode(again)) == Finding(
+        Invariant.I4, "a generation above 1", "generation 1", 4, TP
+    )
 
 
 def test_a_fenced_writer_breaks_i7(book: SampleLedger) -> None:
@@ -178,14 +190,18 @@ def test_rows_outside_the_range_break_i8(book: SampleLedger) -> None:
     landed = book.land(TP, 10, 20)
     astray = replace(landed.objects[0], last_offset=20)
 
-    assert found(book, commit_body(book, replace(landed, objects=(astray,)))).invariant is Invariant.I8
+    assert (
+        found(book, commit_body(book, replace(landed, objects=(astray,)))).invariant is Invariant.I8
+    )
 
 
 def test_dead_letters_without_an_object_break_i8(book: SampleLedger) -> None:
     landed = book.land(TP, 10, 20)
     fewer = replace(landed.objects[0], rows=9)
 
-    finding = found(book, commit_body(book, replace(landed, objects=(fewer,), landed=9, dead_lettered=1)))
+    finding = found(
+        book, commit_body(book, replace(landed, objects=(fewer,), landed=9, dead_lettered=1))
+    )
 
     assert (finding.expected, finding.got) == ("1 rows in dead-letter objects", "0")
 

@@ -10,7 +10,13 @@ UPLOAD = Upload("k", "u", (Part("e", 1),), "t")
 EVEN = LandedObject(UPLOAD, ObjectKind.DATA, 3, 0, 4, crc32=0)
 ODD = LandedObject(UPLOAD, ObjectKind.DATA, 2, 1, 3, crc32=0)
 PIECE = LandedSlice(
-    Slice(TopicPartition("clicks", 0), OffsetRange(0, 6)), (EVEN, ODD), 5, 0, 0, invisible=1, input_bytes=0
+    Slice(TopicPartition("clicks", 0), OffsetRange(0, 6)),
+    (EVEN, ODD),
+    5,
+    0,
+    0,
+    invisible=1,
+    input_bytes=0,
 )
 
 
@@ -43,8 +49,12 @@ def test_offsets_tell_what_is_missing_or_twice(even: tuple[int, ...], coverage: 
         ((4, 2), Coverage(expected=5, found=5, duplicate=1, objects=2, exact=False)),
     ],
 )
-def test_without_offsets_rows_are_counted_object_by_object(rows: tuple[int, int], coverage: Coverage) -> None:
-    even, odd = (ReadBack(o, np.zeros(n, np.int64), None) for o, n in zip((EVEN, ODD), rows, strict=True))
+def test_without_offsets_rows_are_counted_object_by_object(
+    rows: tuple[int, int], coverage: Coverage
+) -> None:
+    even, odd = (
+        ReadBack(o, np.zeros(n, np.int64), None) for o, n in zip((EVEN, ODD), rows, strict=True)
+    )
 
     assert cover(PIECE, [even, odd]) == coverage
 
@@ -55,6 +65,8 @@ def test_an_unread_object_is_missing() -> None:
 
 
 def test_coverages_add_up_and_are_exact_only_together() -> None:
-    both = Coverage(expected=5, found=4, missing=1, objects=2) + Coverage(expected=1, found=1, objects=1, exact=False)
+    both = Coverage(expected=5, found=4, missing=1, objects=2) + Coverage(
+        expected=1, found=1, objects=1, exact=False
+    )
 
     assert both == Coverage(expected=6, found=5, missing=1, objects=3, exact=False)

@@ -3,7 +3,15 @@ from dataclasses import replace
 import pytest
 
 from landfall.checks import Finding, Invariant
-from landfall.checks.objects import Named, is_ours, is_proven, judge, judge_bytes, merge_by_key, stray
+from landfall.checks.objects import (
+    Named,
+    is_ours,
+    is_proven,
+    judge,
+    judge_bytes,
+    merge_by_key,
+    stray,
+)
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from tests.support.book import SampleLedger
@@ -39,7 +47,9 @@ def test_an_object_as_decided_is_fine(named: Named, found: ObjectStat) -> None:
 def test_a_missing_object_breaks_i6_once_it_is_applied(named: Named) -> None:
     size = named.landed.upload.size
 
-    assert judge(named, None) == Finding(Invariant.I6, f"an object of {size} bytes", "nothing", 2, key=named.key)
+    assert judge(named, None) == Finding(
+        Invariant.I6, f"an object of {size} bytes", "nothing", 2, key=named.key
+    )
     assert judge(replace(named, applied=False), None) is None
 
 
@@ -80,7 +90,13 @@ def test_names_and_objects_are_joined_by_their_bytes(named: Named, found: Object
 
     joined = [(n and n.key, s and s.key) for n, s in merge_by_key(names, stats)]
 
-    assert joined == [("a", None), ("b", "b"), (None, "c"), ("\uffff", None), ("\U00010000", "\U00010000")]
+    assert joined == [
+        ("a", None),
+        ("b", "b"),
+        (None, "c"),
+        ("\uffff", None),
+        ("\U00010000", "\U00010000"),
+    ]
 
 
 def test_only_what_a_landing_makes_can_be_a_stray(named: Named, found: ObjectStat) -> None:

@@ -30,7 +30,9 @@ def rows_at(offsets: list[int], *payloads: bytes) -> ReadBack:
         ([rows(b"a", b"a"), rows(b"c", b"b")], Compared(4, slices_out_of_order=1)),
     ],
 )
-def test_without_offsets_every_record_is_the_next_row_of_an_object(objects: list[ReadBack], compared: Compared) -> None:
+def test_without_offsets_every_record_is_the_next_row_of_an_object(
+    objects: list[ReadBack], compared: Compared
+) -> None:
     assert compare(KAFKA, objects) == compared
 
 
@@ -42,7 +44,9 @@ def test_without_offsets_every_record_is_the_next_row_of_an_object(objects: list
         ([rows_at([0, 1, 2, 3], b"a", b"a", b"b", b"c")], Compared(4, missing=2, foreign=2)),
     ],
 )
-def test_with_offsets_each_payload_is_the_one_at_its_offset(objects: list[ReadBack], compared: Compared) -> None:
+def test_with_offsets_each_payload_is_the_one_at_its_offset(
+    objects: list[ReadBack], compared: Compared
+) -> None:
     assert compare(KAFKA, objects) == compared
 
 

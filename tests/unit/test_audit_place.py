@@ -1,7 +1,16 @@
 import pytest
 
 from landfall import ledger
-from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
+from landfall.checks.locate import (
+    BeforeStart,
+    NotYet,
+    Place,
+    Read,
+    Skipped,
+    Unknown,
+    place_of,
+    row_of,
+)
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
@@ -14,12 +23,16 @@ TP = TopicPartition("clicks", 0)
 def book() -> SampleLedger:
     book = SampleLedger().open().add(TP, start=5)
     book.commit(book.land(TP, 5, 10))
-    book.append(lambda h: ledger.Hole(header=h, piece=Slice(TP, OffsetRange(10, 12)), reason="expired"))
+    book.append(
+        lambda h: ledger.Hole(header=h, piece=Slice(TP, OffsetRange(10, 12)), reason="expired")
+    )
     return book.commit(book.land(TP, 12, 20))
 
 
 def place(book: SampleLedger, offset: int, tp: TopicPartition = TP) -> Place:
-    return place_of((ledger.decode(seq, body) for seq, body in enumerate(bodies(book.store))), tp, offset)
+    return place_of(
+        (ledger.decode(seq, body) for seq, body in enumerate(bodies(book.store))), tp, offset
+    )
 
 
 def test_an_offset_is_in_the_commit_that_read_it(book: SampleLedger) -> None:

@@ -33,13 +33,23 @@ class Landed:
 
     def __init__(self, root: Path, **spec: Any) -> None:
         kafka = {"bootstrapServers": "localhost:1", "topics": ["clicks"]}
-        output = {"url": f"file://{root}", "format": "Json", "codec": "None", **spec.pop("output", {})}
+        output = {
+            "url": f"file://{root}",
+            "format": "Json",
+            "codec": "None",
+            **spec.pop("output", {}),
+        }
         self.group = parse_group(
             {
                 "apiVersion": "landfall.dev/v1alpha1",
                 "kind": "ConsumerGroup",
                 "metadata": {"name": GROUP},
-                "spec": {"source": {"kafka": kafka}, "decode": {"format": "Json"}, "output": output, **spec},
+                "spec": {
+                    "source": {"kafka": kafka},
+                    "decode": {"format": "Json"},
+                    "output": output,
+                    **spec,
+                },
             }
         )
         self.root = root
@@ -104,7 +114,12 @@ def test_offsets_that_the_ledger_steps_over_are_missing(landed: Landed) -> None:
         landed.book.store.complete(o.upload)
     landed.book.write(ledger.encode(landed.book.committing(late)(landed.book.next_header)))
 
-    assert landed.told(MadeLog(10, message)) == {"expected": 10, "found": 6, "missing": 4, "ranges": [(0, 4)]}
+    assert landed.told(MadeLog(10, message)) == {
+        "expected": 10,
+        "found": 6,
+        "missing": 4,
+        "ranges": [(0, 4)],
+    }
 
 
 def test_a_hole_is_no_record_missing(landed: Landed) -> None:
@@ -116,7 +131,8 @@ def test_a_hole_is_no_record_missing(landed: Landed) -> None:
 
 
 @pytest.mark.parametrize(
-    "log", [MadeLog(30, message, start=3), MadeLog(9, message), MadeLog(30, message, topic="another")]
+    "log",
+    [MadeLog(30, message, start=3), MadeLog(9, message), MadeLog(30, message, topic="another")],
 )
 def test_what_kafka_does_not_hold_is_unchecked(landed: Landed, log: MadeLog) -> None:
     """Expired, cut off at its end, or of a topic that was made anew."""
@@ -175,14 +191,19 @@ def test_a_missing_slot_ends_what_is_believed(landed: Landed) -> None:
 
     found = landed.audit(MadeLog(30, message))
 
-    assert str(found.faults[0]) == f"broken ledger: slot 4: found {5:020d}.json, which says it is slot 5"
+    assert (
+        str(found.faults[0])
+        == f"broken ledger: slot 4: found {5:020d}.json, which says it is slot 5"
+    )
     assert [fault.kind for fault in found.faults[1:]] == ["extra object"]
 
 
 def test_a_store_of_ones_own_is_refused(landed: Landed) -> None:
     output = landed.group.spec.output.model_copy(update={"store": "my.stores:Store"})
 
-    with pytest.raises(Stalled, match=r"output.store: audit reads s3:// and file:// itself") as stalled:
+    with pytest.raises(
+        Stalled, match=r"output.store: audit reads s3:// and file:// itself"
+    ) as stalled:
         open_bucket(output)
 
     assert stalled.value.reason is Reason.SPEC_INVALID

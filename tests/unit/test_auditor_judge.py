@@ -18,7 +18,11 @@ def landed(place: int, *offsets: int, known: bool, hashes: dict[int, int] | None
     return Landed(place, np.array(offsets, np.int64) if known else None, found)
 
 
-def told(*objects: Landed, logged: Logged = EVEN_A_ODD_B, rules: Rules = Rules()) -> dict[str, object]:  # noqa: B008  # frozen
+def told(
+    *objects: Landed,
+    logged: Logged = EVEN_A_ODD_B,
+    rules: Rules = Rules(),  # noqa: B008
+) -> dict[str, object]:  # frozen
     """What is not nothing."""
     account = PartitionResult()
     judge(logged, objects, rules, account)
@@ -55,7 +59,9 @@ def test_a_record_among_those_of_another_place_is_misplaced(known: bool) -> None
 
 
 def test_another_payload_is_corrupted(known: bool) -> None:
-    found = told(landed(A, 0, 2, 4, 6, 8, known=known, hashes={4: 7}), landed(B, 1, 3, 5, 7, 9, known=known))
+    found = told(
+        landed(A, 0, 2, 4, 6, 8, known=known, hashes={4: 7}), landed(B, 1, 3, 5, 7, 9, known=known)
+    )
 
     assert found == {"expected": 10, "found": 10, "corrupted": 1}
 
@@ -69,7 +75,11 @@ def test_swapped_rows_are_disordered_wherever_they_stand(known: bool) -> None:
 def test_objects_of_one_place_in_the_wrong_order_are_disordered(known: bool) -> None:
     parts = landed(A, 6, 8, known=known), landed(A, 0, 2, 4, known=known)
 
-    assert told(*parts, landed(B, 1, 3, 5, 7, 9, known=known)) == {"expected": 10, "found": 10, "disordered": 2}
+    assert told(*parts, landed(B, 1, 3, 5, 7, 9, known=known)) == {
+        "expected": 10,
+        "found": 10,
+        "disordered": 2,
+    }
 
 
 def test_a_row_of_no_record_is_foreign() -> None:
@@ -82,7 +92,9 @@ def test_a_row_of_no_record_is_foreign() -> None:
 
 def test_of_a_compacted_topic_such_a_row_may_have_been_a_record() -> None:
     found = told(
-        landed(A, 0, 2, 4, 6, 8, 50, known=False), landed(B, 1, 3, 5, 7, 9, known=False), rules=Rules(compacted=True)
+        landed(A, 0, 2, 4, 6, 8, 50, known=False),
+        landed(B, 1, 3, 5, 7, 9, known=False),
+        rules=Rules(compacted=True),
     )
 
     assert found == {"expected": 10, "found": 10, "unchecked": {Unchecked.COMPACTED: 1}}
@@ -98,7 +110,9 @@ def test_dead_letters_are_found_by_their_offsets(known: bool) -> None:
 
 def test_a_record_both_landed_and_dead_lettered_is_a_duplicate(known: bool) -> None:
     found = told(
-        landed(LETTERS, 2, known=True), landed(A, 0, 2, 4, 6, 8, known=known), landed(B, 1, 3, 5, 7, 9, known=known)
+        landed(LETTERS, 2, known=True),
+        landed(A, 0, 2, 4, 6, 8, known=known),
+        landed(B, 1, 3, 5, 7, 9, known=known),
     )
 
     assert found == {"expected": 10, "found": 10, "duplicate": 1}
@@ -123,7 +137,10 @@ def test_equal_payloads_stand_for_each_other(known: bool) -> None:
     same = Logged(np.arange(4), np.full(4, 7), np.full(4, A))
     hashes = dict.fromkeys(range(4), 7)
 
-    assert told(landed(A, 0, 1, 2, 3, known=known, hashes=hashes), logged=same) == {"expected": 4, "found": 4}
+    assert told(landed(A, 0, 1, 2, 3, known=known, hashes=hashes), logged=same) == {
+        "expected": 4,
+        "found": 4,
+    }
     assert told(landed(A, 0, 1, 2, known=known, hashes=hashes), logged=same)["missing"] == 1
 
 
@@ -145,11 +162,19 @@ def test_what_a_transform_left_out_is_not_expected() -> None:
     found = told(landed(A, 0, 4, 6, 8, known=True), landed(B, 1, 3, 5, 7, known=True), rules=rules)
 
     assert found == {"expected": 8, "found": 8, "unchecked": {Unchecked.PAYLOAD: 8}}
-    assert told(landed(A, 0, 4, 6, known=True), landed(B, 1, 3, 5, 7, known=True), rules=rules)["missing"] == 1
+    assert (
+        told(landed(A, 0, 4, 6, known=True), landed(B, 1, 3, 5, 7, known=True), rules=rules)[
+            "missing"
+        ]
+        == 1
+    )
 
 
 def test_nothing_logged_and_nothing_landed_is_nothing() -> None:
     none = np.empty(0, np.int64)
 
     assert told(logged=Logged(none, none, none)) == {}
-    assert told(Landed(A, None, none), logged=Logged(none, none, none), rules=Rules(payloads=False)) == {}
+    assert (
+        told(Landed(A, None, none), logged=Logged(none, none, none), rules=Rules(payloads=False))
+        == {}
+    )

@@ -42,7 +42,13 @@ def rows(*numbers: int, topic: str = "t", into: str = "t") -> Landed:
 
 
 def changed(**faults: object) -> Verdict:
-    return Verdict({"t": Account(**{**{name: getattr(FINE, name) for name in FINE.__struct_fields__}, **faults})})  # type: ignore[arg-type]  # its fields
+    return Verdict(
+        {
+            "t": Account(
+                **{**{name: getattr(FINE, name) for name in FINE.__struct_fields__}, **faults}
+            )
+        }
+    )  # type: ignore[arg-type]  # its fields
 
 
 def test_what_landed_as_the_book_says_is_exact(written: Path) -> None:

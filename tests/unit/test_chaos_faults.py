@@ -30,7 +30,9 @@ PUT = Asked(Operation.PUT_OBJECT, "b/k", "10.0.0.1")
         ("PUT", "/b/k?tagging", Operation.OTHER, "b/k"),
     ],
 )
-def test_a_request_is_told_by_its_first_line(method: str, target: str, operation: Operation, key: str) -> None:
+def test_a_request_is_told_by_its_first_line(
+    method: str, target: str, operation: Operation, key: str
+) -> None:
     assert asked(method, target, "10.0.0.1") == Asked(operation, key, "10.0.0.1")
 
 
@@ -75,7 +77,9 @@ def test_what_could_not_be_struck_does_not_count() -> None:
 
 def test_latency_comes_on_top_of_the_first_other_fault() -> None:
     rules = Rules(seed=1)
-    slow, reset, _ = (rules.add(Rule(fault=fault)) for fault in (Fault.LATENCY, Fault.RESET, Fault.ERROR_500))
+    slow, reset, _ = (
+        rules.add(Rule(fault=fault)) for fault in (Fault.LATENCY, Fault.RESET, Fault.ERROR_500)
+    )
 
     assert (rules.latencies(PUT), rules.strike(PUT)) == ([slow], reset)
 
@@ -104,7 +108,10 @@ def test_seconds_vary_by_the_jitter_and_are_never_negative() -> None:
 
 def test_a_lifted_rule_strikes_no_more() -> None:
     rules = Rules(seed=1)
-    first, second = rules.add(Rule(fault=Fault.RESET)), rules.add(Rule(fault=Fault.PARTITION, clients=("10.0.0.1",)))
+    first, second = (
+        rules.add(Rule(fault=Fault.RESET)),
+        rules.add(Rule(fault=Fault.PARTITION, clients=("10.0.0.1",))),
+    )
     assert (rules.partition_of("10.0.0.1"), rules.partition_of("10.0.0.2")) == (second, None)
 
     assert rules.lift(second.number) == [second]

@@ -21,7 +21,9 @@ def made(count: int, topic: Topic = CLICKS) -> list[Record]:
 def test_every_record_says_which_one_it_is() -> None:
     records = made(20_000)
 
-    assert [identity(r.value, r.key) for r in records] == [Identity("x.clicks", n) for n in range(len(records))]
+    assert [identity(r.value, r.key) for r in records] == [
+        Identity("x.clicks", n) for n in range(len(records))
+    ]
 
 
 def test_a_tombstone_says_which_one_it_is_where_no_value_is_an_empty_one() -> None:
@@ -56,7 +58,15 @@ def test_shares_are_the_whole_load() -> None:
 
 @pytest.mark.parametrize(
     ("value", "key"),
-    [(b"{}", b"k"), (b"[]", None), (b"\xff", None), (b"null", None), (b"", None), (None, None), (None, b"k")],
+    [
+        (b"{}", b"k"),
+        (b"[]", None),
+        (b"\xff", None),
+        (b"null", None),
+        (b"", None),
+        (None, None),
+        (None, b"k"),
+    ],
 )
 def test_what_is_none_of_the_loads_says_nothing(value: bytes | None, key: bytes | None) -> None:
     assert identity(value, key) is None

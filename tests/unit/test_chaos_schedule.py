@@ -1,11 +1,23 @@
-"""The schedule of ``make chaos``: the seed alone decides; one fault at a time in a lane; all kinds, and calm in between."""
+"""The schedule of ``make chaos``: the seed alone decides; one fault at a time in a lane; all kinds,
+and calm in between.
+"""
 
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
-from tests.chaos.schedule import CALM, GROUPS, LANES, LASTING, STORM, WARM_UP, Kind, schedule, storms
+from tests.chaos.schedule import (
+    CALM,
+    GROUPS,
+    LANES,
+    LASTING,
+    STORM,
+    WARM_UP,
+    Kind,
+    schedule,
+    storms,
+)
 
 SEEDS = range(20)
 
@@ -30,7 +42,9 @@ def test_in_a_lane_one_fault_ends_before_the_next_begins(seed: int) -> None:
     for number, lane in enumerate(LANES):
         own = [fault for fault in faults if fault.lane == number]
         assert all(
-            before.end + lane.pause <= after.at for before, after in pairwise(own) if after.at - before.end < CALM
+            before.end + lane.pause <= after.at
+            for before, after in pairwise(own)
+            if after.at - before.end < CALM
         )
         assert {fault.kind for fault in own} <= lane.cards.keys()
         assert {fault.target for fault in own} <= ({lane.target} if lane.target else set(GROUPS))
@@ -42,7 +56,9 @@ def test_faults_last_as_long_as_their_kind_does_and_none_into_the_calm(seed: int
 
     for fault in schedule(seed, 30):
         assert 0 <= fault.seconds <= LASTING.get(fault.kind, (0, 0))[1]
-        assert fault.kind is Kind.SUSPENDED or any(begin <= fault.at and fault.end <= end for begin, end in times)
+        assert fault.kind is Kind.SUSPENDED or any(
+            begin <= fault.at and fault.end <= end for begin, end in times
+        )
 
 
 def test_each_group_is_suspended_once_in_a_run_that_is_long_enough() -> None:

@@ -61,7 +61,8 @@ def test_a_pause_after_the_load_is_none_and_the_first_commit_ends_one() -> None:
 def test_a_run_is_sound_if_all_of_it_is() -> None:
     late = replace(LANDED, seconds_to_land=None)
     wrong = [
-        replace(LANDED, verdict=Verdict(**{name: 1})) for name in ("missing", "duplicates", "misplaced", "corrupted")
+        replace(LANDED, verdict=Verdict(**{name: 1}))
+        for name in ("missing", "duplicates", "misplaced", "corrupted")
     ]
     odd = replace(LANDED, verdict=Verdict(other=("fsck: I4 is broken",)))
 

@@ -15,7 +15,9 @@ CHART = ROOT / "charts/landfall"
 
 
 def test_the_chart_carries_the_definition_as_it_is() -> None:
-    ours, charts = (folder / "consumergroups.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files"))
+    ours, charts = (
+        folder / "consumergroups.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files")
+    )
 
     assert charts.read_text() == ours.read_text(), "run `make crds`"
 
@@ -56,7 +58,9 @@ def test_the_page_lists_every_value() -> None:
     leaves = {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
 
     listed = re.findall(
-        r"^\| `([\w.]+)` \|", (ROOT / "docs/install.md").read_text().partition("## Values")[2], re.MULTILINE
+        r"^\| `([\w.]+)` \|",
+        (ROOT / "docs/install.md").read_text().partition("## Values")[2],
+        re.MULTILINE,
     )
 
     assert sorted(listed) == sorted(leaves)
@@ -64,7 +68,9 @@ def test_the_page_lists_every_value() -> None:
 
 def test_the_schema_refuses_what_it_does_not_know() -> None:
     open_nodes = [
-        path for path, node in _nodes(json.loads((CHART / "values.schema.json").read_text())) if _is_open(node)
+        path
+        for path, node in _nodes(json.loads((CHART / "values.schema.json").read_text()))
+        if _is_open(node)
     ]
 
     assert open_nodes == []
@@ -82,7 +88,11 @@ def _is_open(node: dict[str, Any]) -> bool:
 
 def test_every_alert_is_explained_where_its_link_leads() -> None:
     groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
-    links = {rule["alert"]: rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]}
+    links = {
+        rule["alert"]: rule["annotations"]["runbook_url"]
+        for group in groups
+        for rule in group["rules"]
+    }
     page = (ROOT / "docs/operations.md").read_text()
     sections = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
 
@@ -98,13 +108,17 @@ METRICS = set(re.findall(r"`(landfall_\w+)`", (ROOT / "docs/metrics.md").read_te
 def metrics_in(text: str) -> set[str]:
     """Names of metrics, with a histogram's own name for its parts."""
     names = set(re.findall(r"\b(?:landfall|process|python)_\w+", text))
-    return {name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+    return {
+        name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name) for name in names
+    }
 
 
 def test_alerts_look_at_metrics_that_exist() -> None:
     groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
 
-    used = {name for group in groups for rule in group["rules"] for name in metrics_in(rule["expr"])}
+    used = {
+        name for group in groups for rule in group["rules"] for name in metrics_in(rule["expr"])
+    }
 
     assert used
     assert used - METRICS == set()
@@ -120,8 +134,16 @@ def test_the_dashboard_asks_for_metrics_that_exist() -> None:
 
 
 def test_no_two_panels_of_the_dashboard_overlap() -> None:
-    places = [panel["gridPos"] for panel in json.loads((CHART / "files/dashboard.json").read_text())["panels"]]
-    cells = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
+    places = [
+        panel["gridPos"]
+        for panel in json.loads((CHART / "files/dashboard.json").read_text())["panels"]
+    ]
+    cells = [
+        (x, y)
+        for p in places
+        for x in range(p["x"], p["x"] + p["w"])
+        for y in range(p["y"], p["y"] + p["h"])
+    ]
 
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) == 23

@@ -29,7 +29,16 @@ def test_integers_come_as_one_array() -> None:
 
 
 def test_any_scalar_is_a_field() -> None:
-    values = [b'{"a":1}', b'{"a":"x"}', b'{"a":1.0}', b'{"a":true}', b'{"a":null}', b"{}", None, b'{"a":[1]}']
+    values = [
+        b'{"a":1}',
+        b'{"a":"x"}',
+        b'{"a":1.0}',
+        b'{"a":true}',
+        b'{"a":null}',
+        b"{}",
+        None,
+        b'{"a":[1]}',
+    ]
 
     assert decode(values, Wanted(A)).fields["a",] == [1, "x", 1.0, True, None, None, None, [1]]
 
@@ -39,7 +48,14 @@ def test_an_integer_beyond_int64_stays_what_it_is() -> None:
 
 
 def test_nested_fields_are_none_below_what_is_no_object() -> None:
-    values = [b'{"m":{"t":1,"u":{"v":2}}}', b'{"m":{}}', b'{"m":null}', b'{"m":"x"}', b"{}", b'{"m":[]}']
+    values = [
+        b'{"m":{"t":1,"u":{"v":2}}}',
+        b'{"m":{}}',
+        b'{"m":null}',
+        b'{"m":"x"}',
+        b"{}",
+        b'{"m":[]}',
+    ]
 
     got = decode(values, Wanted((("m", "t"), ("m", "u", "v"))))
 
@@ -97,7 +113,17 @@ def test_a_payload_that_is_not_one_json_object_is_bad(payload: bytes, error: str
 
 
 def test_payloads_cannot_blend_into_each_other() -> None:
-    values = [b'{"a":1}{"a":2}', b"", b'{"a":', b"3}", b'{"a":{"b":4}', b'{"a":5}}', b' {"a":6} ', b'{"a":"', b'"}']
+    values = [
+        b'{"a":1}{"a":2}',
+        b"",
+        b'{"a":',
+        b"3}",
+        b'{"a":{"b":4}',
+        b'{"a":5}}',
+        b' {"a":6} ',
+        b'{"a":"',
+        b'"}',
+    ]
 
     got = decode(values, Wanted(A))
 
@@ -127,19 +153,42 @@ def test_payloads_are_passed_on_byte_for_byte() -> None:
 
 
 def test_typed_columns_hold_what_was_declared() -> None:
-    kinds = ["String", "Int32", "Int64", "Float64", "Boolean", "Timestamp", "Date", "Binary", "Json"]
+    kinds = [
+        "String",
+        "Int32",
+        "Int64",
+        "Float64",
+        "Boolean",
+        "Timestamp",
+        "Date",
+        "Binary",
+        "Json",
+    ]
     schema = schema_of([Column(name=kind.lower(), type=kind, field=f"x.{kind}") for kind in kinds])
     full = (
         b'{"x":{"String":"s","Int32":-1,"Int64":9223372036854775807,"Float64":1,"Boolean":true,"Timestamp":1357034400000,'
         b'"Date":"2013-01-01","Binary":"AAE=","Json":{"a" :1.50}}}'
     )
 
-    got = decode([full, b"{}", b'{"x":{"Timestamp":"2013-01-01T10:00:00Z","Json":null}}'], Wanted(schema=schema))
+    got = decode(
+        [full, b"{}", b'{"x":{"Timestamp":"2013-01-01T10:00:00Z","Json":null}}'],
+        Wanted(schema=schema),
+    )
 
     assert got.columns is not None
     first, second, third = got.columns.to_pylist()
     ten = datetime(2013, 1, 1, 10, tzinfo=UTC)
-    assert list(first.values()) == ["s", -1, 2**63 - 1, 1.0, True, ten, date(2013, 1, 1), b"\x00\x01", '{"a" :1.50}']
+    assert list(first.values()) == [
+        "s",
+        -1,
+        2**63 - 1,
+        1.0,
+        True,
+        ten,
+        date(2013, 1, 1),
+        b"\x00\x01",
+        '{"a" :1.50}',
+    ]
     assert (list(second.values()), third) == ([None] * 9, {**second, "timestamp": ten})
 
 
@@ -158,7 +207,9 @@ def test_typed_columns_hold_what_was_declared() -> None:
         ("Binary", b'"*"', "json: c: Invalid base64"),
     ],
 )
-def test_a_value_of_another_type_is_bad_and_names_the_column(kind: str, value: bytes, error: str) -> None:
+def test_a_value_of_another_type_is_bad_and_names_the_column(
+    kind: str, value: bytes, error: str
+) -> None:
     schema = schema_of([Column(name="c", type=kind)])
 
     got = decode([b'{"c":%b}' % value, b"{}"], Wanted(schema=schema))

@@ -18,7 +18,9 @@ LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}
 
 
 def delimited(values: list[bytes | None], wanted: Wanted, **options: object) -> Decoded:
-    return Delimited.of({**ABC, **options}, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
+    return Delimited.of({**ABC, **options}, wanted).decode(
+        filled(TopicPartition("t", 0), range(len(values)), values)
+    )
 
 
 def regex(values: list[bytes | None], wanted: Wanted) -> Decoded:
@@ -48,7 +50,9 @@ def test_raw_passes_everything_through() -> None:
         ({}, Wanted(schema=pa.schema([])), "no typed columns"),
     ],
 )
-def test_raw_has_nothing_to_look_into(options: dict[str, object], wanted: Wanted, message: str) -> None:
+def test_raw_has_nothing_to_look_into(
+    options: dict[str, object], wanted: Wanted, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         Raw.of(options, wanted)
 
@@ -81,15 +85,22 @@ def test_quotes_are_text_unless_asked_for() -> None:
     row = b'"a,1","say ""hi""\n",z'
 
     assert said(delimited([row], Wanted())) == {0: "delimited: 4 values for 3 columns"}
-    quoted = delimited([row, b"1,2,3", b'"x"y,2,3', b'"open,2,3', None], Wanted((("a",), ("b",))), quote='"')
-    assert (field(quoted, "a"), field(quoted, "b")) == (["a,1", "1", None], ['say "hi"\n', "2", None])
+    quoted = delimited(
+        [row, b"1,2,3", b'"x"y,2,3', b'"open,2,3', None], Wanted((("a",), ("b",))), quote='"'
+    )
+    assert (field(quoted, "a"), field(quoted, "b")) == (
+        ["a,1", "1", None],
+        ['say "hi"\n', "2", None],
+    )
     assert list(said(quoted)) == [2, 3]
 
 
 def test_a_quoted_value_may_be_large() -> None:
     large = "x" * 1_000_000
 
-    assert field(delimited([f'"{large}",2,3'.encode()], Wanted((("a",),)), quote='"'), "a") == [large]
+    assert field(delimited([f'"{large}",2,3'.encode()], Wanted((("a",),)), quote='"'), "a") == [
+        large
+    ]
 
 
 def test_rows_become_json_when_the_format_wants_it() -> None:
@@ -104,7 +115,9 @@ def test_rows_become_json_when_the_format_wants_it() -> None:
 
 def test_text_becomes_typed_columns() -> None:
     types = {"a": "Int64", "b": "Date", "c": "String"}
-    schema = schema_of([Column(name=name, type=kind, nullable=name != "a") for name, kind in types.items()])
+    schema = schema_of(
+        [Column(name=name, type=kind, nullable=name != "a") for name, kind in types.items()]
+    )
 
     got = delimited([b"1,2013-01-01,", b"x,,", b"2,,y", b",,", b"3,soon,"], Wanted(schema=schema))
 
@@ -140,10 +153,15 @@ def test_wrong_options_of_delimited_are_refused(options: dict[str, object], mess
 
 
 def test_regex_groups_are_fields_by_name() -> None:
-    got = regex([b"::1 [now] me\n", b"::2 [then]", b"nothing", b"\xff", None], Wanted((("ip",), ("user",))))
+    got = regex(
+        [b"::1 [now] me\n", b"::2 [then]", b"nothing", b"\xff", None], Wanted((("ip",), ("user",)))
+    )
 
     assert (field(got, "ip"), field(got, "user")) == (["::1", "::2", None], ["me", None, None])
-    assert said(got) == {2: "regex: pattern not found", 3: "not UTF-8: invalid start byte at byte 0"}
+    assert said(got) == {
+        2: "regex: pattern not found",
+        3: "not UTF-8: invalid start byte at byte 0",
+    }
 
 
 def test_regex_rows_become_json() -> None:
@@ -152,7 +170,9 @@ def test_regex_rows_become_json() -> None:
     assert got.records.values.to_pylist() == [b'{"ip":"::1","at":"a\\"b","user":"me"}']
 
 
-@pytest.mark.parametrize("pattern", ["no groups", "(unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"])
+@pytest.mark.parametrize(
+    "pattern", ["no groups", "(unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"]
+)
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|columns must have names"):
         Regex.of({"pattern": pattern}, Wanted())

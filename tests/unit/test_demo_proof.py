@@ -15,7 +15,9 @@ def write(folder: Path, name: str, flights: list[tuple[int, str]]) -> None:
     for day in {day for _, day in flights}:
         year, month, date = (int(part) for part in day.split("-"))
         lines = [
-            f'{{"id":{number},"year":{year},"month":{month},"day":{date}}}\n' for number, at in flights if at == day
+            f'{{"id":{number},"year":{year},"month":{month},"day":{date}}}\n'
+            for number, at in flights
+            if at == day
         ]
         file = folder / "flights.JFK" / f"dt={day}" / f"{name}.json.gz"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +39,11 @@ def test_all_of_them_once_each_is_exact(tmp_path: Path) -> None:
         (LANDED[:2], [], Count(rows=2, distinct=2, missing=1, days=1, misplaced=0)),
         (LANDED, LANDED[1:2], Count(rows=4, distinct=3, missing=0, days=2, misplaced=0)),
         (LANDED[:2], LANDED[:1], Count(rows=3, distinct=2, missing=1, days=1, misplaced=0)),
-        ([*LANDED[:2], (7, "2013-12-31")], [], Count(rows=3, distinct=3, missing=1, days=2, misplaced=0)),
+        (
+            [*LANDED[:2], (7, "2013-12-31")],
+            [],
+            Count(rows=3, distinct=3, missing=1, days=2, misplaced=0),
+        ),
     ],
     ids=["one missing", "one twice", "one missing for one twice", "a stranger"],
 )
@@ -59,6 +65,10 @@ def test_a_flight_under_another_day_is_misplaced(tmp_path: Path) -> None:
 
 
 def test_branches_count_objects_by_topic_and_output_partition() -> None:
-    sizes = {"g/flights.JFK/dt=1/a.gz": 1, "g/flights.JFK/dt=1/b.gz": 2, "g/flights.LGA/dt=2/a.gz": 3}
+    sizes = {
+        "g/flights.JFK/dt=1/a.gz": 1,
+        "g/flights.JFK/dt=1/b.gz": 2,
+        "g/flights.LGA/dt=2/a.gz": 3,
+    }
 
     assert branches(sizes) == {"flights.JFK": {"dt=1": 2}, "flights.LGA": {"dt=2": 1}}

@@ -43,12 +43,19 @@ def test_a_layer_that_is_there_is_not_sent_but_what_describes_it_is(layout: Layo
 
 
 def test_the_newest_few_images_stay_and_those_of_others(layout: Layout) -> None:
-    needed = _blobs(layout, "a-2") | _blobs(layout, "a-3") | _blobs(layout, "a-4") | _blobs(layout, "b-1")
+    needed = (
+        _blobs(layout, "a-2")
+        | _blobs(layout, "a-3")
+        | _blobs(layout, "a-4")
+        | _blobs(layout, "b-1")
+    )
 
     layout.prune("a", keep=3)
 
     assert list(layout.names()) == ["a-2", "a-3", "a-4", "b-1"]
-    assert {f"blobs/sha256/{path.name}" for path in (layout.folder / "blobs" / "sha256").iterdir()} == needed
+    assert {
+        f"blobs/sha256/{path.name}" for path in (layout.folder / "blobs" / "sha256").iterdir()
+    } == needed
 
 
 def test_the_same_program_makes_the_same_image(layout: Layout, tmp_path: Path) -> None:
@@ -77,16 +84,33 @@ def test_a_digest_follows_content_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_build_reads_what_its_digest_knows() -> None:
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = [line.split()[1:-1] for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("COPY ")]
-    names = {name.split("/")[0] for arguments in copied for name in arguments if not arguments[0].startswith("--from")}
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied = [
+        line.split()[1:-1]
+        for line in (ROOT / "Dockerfile").read_text().splitlines()
+        if line.startswith("COPY ")
+    ]
+    names = {
+        name.split("/")[0]
+        for arguments in copied
+        for name in arguments
+        if not arguments[0].startswith("--from")
+    }
 
     assert names <= allowed == {*FOLDERS, *CONTEXT} - {"Dockerfile", ".dockerignore"}
 
 
 def test_every_source_file_is_tracked_or_new() -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard", *FOLDERS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert {str(file.relative_to(ROOT)) for file in sources(ROOT)} - set(CONTEXT) == {

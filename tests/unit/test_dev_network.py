@@ -45,6 +45,8 @@ def test_a_block_with_a_route_into_it_is_taken() -> None:
     assert favourite not in free
 
 
-@pytest.mark.parametrize(("route", "free"), [("10.0.0.0/8", 0), ("0.0.0.0/1", 64), ("192.168.0.0/16", 64)])
+@pytest.mark.parametrize(
+    ("route", "free"), [("10.0.0.0/8", 0), ("0.0.0.0/1", 64), ("192.168.0.0/16", 64)]
+)
 def test_routes_to_everywhere_do_not_count(route: str, free: int) -> None:
     assert len(candidates(HOME, ALL, [IPv4Network(route)])) == free

@@ -4,7 +4,16 @@ import pickle
 
 import pytest
 
-from landfall.errors import Fenced, LandfallError, Reason, Retry, SourceAway, Stalled, StoreAway, cause
+from landfall.errors import (
+    Fenced,
+    LandfallError,
+    Reason,
+    Retry,
+    SourceAway,
+    Stalled,
+    StoreAway,
+    cause,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +38,12 @@ def test_reasons_read_as_condition_reasons() -> None:
 
 
 def test_outages_are_told_from_everything_else() -> None:
-    errors = [StoreAway("503"), SourceAway("timed out"), Stalled(Reason.DATA_LOSS, "gone"), Retry("busy")]
+    errors = [
+        StoreAway("503"),
+        SourceAway("timed out"),
+        Stalled(Reason.DATA_LOSS, "gone"),
+        Retry("busy"),
+    ]
 
     told = [cause(error, "RoundFailed") for error in errors]
     assert told == ["StoreUnavailable", "SourceUnavailable", "DataLoss", "RoundFailed"]

@@ -13,7 +13,9 @@ TEN = 1_357_034_400_000
 
 def rows(count: int, timestamps: list[int] | None = None) -> Records:
     stamps = None if timestamps is None else np.array(timestamps, np.int64)
-    return of_columns(TopicPartition("t", 0), np.arange(count), pa.nulls(count, pa.binary()), timestamps=stamps)
+    return of_columns(
+        TopicPartition("t", 0), np.arange(count), pa.nulls(count, pa.binary()), timestamps=stamps
+    )
 
 
 def read(values: FieldValues, timestamps: list[int] | None = None, **timestamp: object) -> Times:
@@ -88,7 +90,9 @@ def test_a_unit_is_taken_at_its_word(unit: str, value: object) -> None:
     assert millis(value, unit=unit) == TEN
 
 
-@pytest.mark.parametrize(("unit", "value"), [("Milliseconds", -1), ("Microseconds", -1), ("Nanoseconds", -1)])
+@pytest.mark.parametrize(
+    ("unit", "value"), [("Milliseconds", -1), ("Microseconds", -1), ("Nanoseconds", -1)]
+)
 def test_negative_times_round_down(unit: str, value: object) -> None:
     assert millis(value, unit=unit) == -1
 
@@ -115,7 +119,9 @@ def test_iso_text_is_read_in_all_its_shapes(text: str, expected: int | str) -> N
     assert millis(text, unit="Iso8601", timezone="America/New_York") == expected
 
 
-@pytest.mark.parametrize("text", ["2013-13-01", "2013-02-30T00:00:00Z", "2013-01-01T25:00:00Z", "soon", "", "٢٠١٣"])
+@pytest.mark.parametrize(
+    "text", ["2013-13-01", "2013-02-30T00:00:00Z", "2013-01-01T25:00:00Z", "soon", "", "٢٠١٣"]
+)
 def test_text_that_is_no_time_is_bad(text: str) -> None:
     assert millis(text, unit="Iso8601") == f"timestamp: expected ISO-8601 text, got {text!r}"
 
@@ -132,7 +138,11 @@ def test_a_number_is_no_iso_text() -> None:
 
 @pytest.mark.parametrize(
     ("layout", "value"),
-    [("%d/%b/%Y:%H:%M:%S %z", "01/Jan/2013:11:00:00 +0100"), ("%Y%m%d%H", 2013010105), ("%Y%m%d%H", "2013010105")],
+    [
+        ("%d/%b/%Y:%H:%M:%S %z", "01/Jan/2013:11:00:00 +0100"),
+        ("%Y%m%d%H", 2013010105),
+        ("%Y%m%d%H", "2013010105"),
+    ],
 )
 def test_a_custom_format_is_read_by_strptime(layout: str, value: object) -> None:
     assert millis(value, unit="Custom", format=layout, timezone="America/New_York") == TEN
@@ -147,7 +157,10 @@ def test_missing_times_follow_the_policy() -> None:
     epoch = read(values, stamps, missing="Epoch")
 
     assert dict(dead.errors) == {1: "timestamp: no field 'ts'", 2: "timestamp: no field 'ts'"}
-    assert (kafka.millis.tolist()[:2], dict(kafka.errors)) == ([TEN, 8], {2: "record has no Kafka timestamp"})
+    assert (kafka.millis.tolist()[:2], dict(kafka.errors)) == (
+        [TEN, 8],
+        {2: "record has no Kafka timestamp"},
+    )
     assert (epoch.millis.tolist(), dict(epoch.errors)) == ([TEN, 0, 0], {})
 
 

@@ -49,7 +49,9 @@ def test_zstd_frames_know_their_size_and_checksum() -> None:
 
 
 def test_zstd_is_read_across_frames_by_others() -> None:
-    stream = zstandard.ZstdDecompressor().stream_reader(written(Codec.ZSTD, *BLOCKS), read_across_frames=True)
+    stream = zstandard.ZstdDecompressor().stream_reader(
+        written(Codec.ZSTD, *BLOCKS), read_across_frames=True
+    )
 
     assert stream.read() == b"".join(BLOCKS)
 
@@ -77,7 +79,9 @@ def test_data_that_does_not_match_its_checksum_is_refused(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shut", "opened"), [(codecs.deflated, codecs.inflated), (codecs.gzipped, codecs.gunzipped)], ids=["zlib", "gzip"]
+    ("shut", "opened"),
+    [(codecs.deflated, codecs.inflated), (codecs.gzipped, codecs.gunzipped)],
+    ids=["zlib", "gzip"],
 )
 def test_a_compressed_block_is_whole_or_refused(shut: object, opened: object) -> None:
     assert callable(shut)

@@ -20,17 +20,24 @@ ODD = of_columns(
     pa.array([b"\xff\x00", None, b""], pa.binary()),
     timestamps=np.array([-1, 0, 1763683200123], np.int64),
     keys=pa.array([None, b"", b"k"], pa.binary()),
-    headers=pa.array([[], [{"key": "a", "value": None}, {"key": "a", "value": b"\xff"}], []], HEADERS),
+    headers=pa.array(
+        [[], [{"key": "a", "value": None}, {"key": "a", "value": b"\xff"}], []], HEADERS
+    ),
 )
 TYPED = pa.RecordBatch.from_pylist(
     [{"user": 1, "at": datetime(2026, 11, 21, tzinfo=UTC)}, {"raw": b"\xff"}, {"user": 3}],
-    pa.schema([("user", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("raw", pa.binary())], {"pandas": "{}"}),
+    pa.schema(
+        [("user", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("raw", pa.binary())],
+        {"pandas": "{}"},
+    ),
 )
 
 
 def written(parquet: Parquet, *blocks: Block | Records) -> bytes:
     encoder = parquet.encoder()
-    encoded = [encoder.encode(block if isinstance(block, Block) else Block(block)) for block in blocks]
+    encoded = [
+        encoder.encode(block if isinstance(block, Block) else Block(block)) for block in blocks
+    ]
     return b"".join((*encoded, encoder.finish()))
 
 
@@ -44,7 +51,14 @@ def test_the_envelope_holds_all_kafka_knows() -> None:
     coordinates = {"topic": "clicks", "partition": 3}
     assert table.schema.equals(ENVELOPE)
     assert table.to_pylist() == [
-        {**coordinates, "offset": 5, "timestamp": None, "key": None, "value": b"\xff\x00", "headers": []},
+        {
+            **coordinates,
+            "offset": 5,
+            "timestamp": None,
+            "key": None,
+            "value": b"\xff\x00",
+            "headers": [],
+        },
         {
             **coordinates,
             "offset": 7,
@@ -120,7 +134,9 @@ def test_declared_columns_are_followed_by_the_coordinates() -> None:
 def test_declared_columns_may_stand_alone() -> None:
     data = written(Parquet.of({"envelope": False}), Block(ODD, TYPED))
 
-    assert pq.read_schema(io.BytesIO(data)).equals(TYPED.schema.remove_metadata(), check_metadata=True)
+    assert pq.read_schema(io.BytesIO(data)).equals(
+        TYPED.schema.remove_metadata(), check_metadata=True
+    )
     assert [row.offset for row in read(data)] == [None] * 3
 
 
@@ -145,10 +161,16 @@ def test_what_is_held_is_a_little_for_each_row_group() -> None:
     ("options", "message"),
     [
         ({"codec": "Deflate"}, "option codec: 'Deflate' is not one of Zstd, Snappy, Gzip, None"),
-        ({"rowGroupBytes": "many"}, "option rowGroupBytes: not a quantity such as 256Mi or 1G: 'many'"),
+        (
+            {"rowGroupBytes": "many"},
+            "option rowGroupBytes: not a quantity such as 256Mi or 1G: 'many'",
+        ),
         ({"rowGroupBytes": 0}, "option rowGroupBytes: 0 is not more than 0 bytes"),
         ({"envelope": "yes"}, "option envelope: 'yes' is not true or false"),
-        ({"tombstones": "Empty"}, "unknown option tombstones: this format knows codec, envelope, extension, "),
+        (
+            {"tombstones": "Empty"},
+            "unknown option tombstones: this format knows codec, envelope, extension, ",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
@@ -159,14 +181,20 @@ def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> No
 
 
 def test_row_groups_may_have_another_size() -> None:
-    assert [Parquet.of({"rowGroupBytes": size}).block_bytes for size in (None, "8Mi", 1000)] == [2**25, 2**23, 1000]
+    assert [Parquet.of({"rowGroupBytes": size}).block_bytes for size in (None, "8Mi", 1000)] == [
+        2**25,
+        2**23,
+        1000,
+    ]
 
 
 def flip(data: bytes) -> bytes:
     return data[:100] + bytes((data[100] ^ 1,)) + data[101:]
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:0], lambda data: data[:50], flip])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: data[:0], lambda data: data[:50], flip]
+)
 def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ValueError, match="damaged Parquet file, at row 0 or later"):
         read(damage(written(Parquet.of({}), ODD)))

@@ -17,9 +17,9 @@ from landfall.pipeline.records import Records, filled, of_columns
 CLICKS = TopicPartition("clicks", 3)
 BYTES, LONG = b"\x22org.apache.hadoop.io.BytesWritable", b"\x21org.apache.hadoop.io.LongWritable"
 SYNC = bytes.fromhex("767f8818deeb527c8488ac9b5b64db4c")  # md5 of landfall/clicks/3/258
-KINDS = [(compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")] + [
-    ("None", "None")
-]
+KINDS = [
+    (compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")
+] + [("None", "None")]
 
 
 def written(file: SequenceFile, *blocks: Records) -> bytes:
@@ -31,14 +31,18 @@ def read(data: bytes) -> list[Row]:
     return list(sequencereader.rows(io.BytesIO(data)))
 
 
-def keyed(offsets: Sequence[int], keys: Sequence[bytes | None], timestamps: Sequence[int]) -> Records:
+def keyed(
+    offsets: Sequence[int], keys: Sequence[bytes | None], timestamps: Sequence[int]
+) -> Records:
     values = pa.array([b"v%d" % offset for offset in offsets], pa.binary())
     columns = {"keys": pa.array(keys, pa.binary()), "timestamps": np.array(timestamps, np.int64)}
     return of_columns(CLICKS, np.array(offsets, np.int64), values, **columns)
 
 
 def test_an_uncompressed_file_is_this_byte_by_byte() -> None:
-    data = written(SequenceFile.of({"compression": "None"}), filled(CLICKS, [258, 259], [b"abc", None]))
+    data = written(
+        SequenceFile.of({"compression": "None"}), filled(CLICKS, [258, 259], [b"abc", None])
+    )
 
     head = b"SEQ\x06" + LONG + BYTES + b"\0\0" + b"\0\0\0\0" + SYNC
     first = b"\0\0\0\x0f\0\0\0\x08" + struct.pack(">q", 258) + b"\0\0\0\x03abc"
@@ -50,11 +54,17 @@ def test_an_uncompressed_file_is_this_byte_by_byte() -> None:
     ("options", "flags", "codec"),
     [
         ({}, b"\1\1", b"\x2aorg.apache.hadoop.io.compress.DefaultCodec"),
-        ({"compression": "Record", "codec": "Gzip"}, b"\1\0", b"\x27org.apache.hadoop.io.compress.GzipCodec"),
+        (
+            {"compression": "Record", "codec": "Gzip"},
+            b"\1\0",
+            b"\x27org.apache.hadoop.io.compress.GzipCodec",
+        ),
         ({"codec": "None"}, b"\0\0", b""),
     ],
 )
-def test_a_file_of_no_records_is_a_header(options: dict[str, object], flags: bytes, codec: bytes) -> None:
+def test_a_file_of_no_records_is_a_header(
+    options: dict[str, object], flags: bytes, codec: bytes
+) -> None:
     data = written(SequenceFile.of({"keyMode": "MessagePack", **options}))
 
     assert data[:-16] == b"SEQ\x06" + BYTES + BYTES + flags + codec + b"\0\0\0\0"
@@ -86,7 +96,9 @@ def test_ten_megabytes_and_nothing_come_back(compression: str, codec: str) -> No
 
 
 def test_records_are_marked_about_every_hundred_kilobytes() -> None:
-    data = written(SequenceFile.of({"codec": "None"}), filled(CLICKS, range(1000), [b"x" * 980] * 1000))
+    data = written(
+        SequenceFile.of({"codec": "None"}), filled(CLICKS, range(1000), [b"x" * 980] * 1000)
+    )
 
     marks = data.count(b"\xff\xff\xff\xff" + data[79:95])
     assert (marks, len(read(data))) == (10, 1000)
@@ -109,10 +121,19 @@ def test_tombstones_are_empty_or_refused() -> None:
     ("options", "message"),
     [
         ({"codec": "Zstd"}, "option codec: 'Zstd' is not one of Deflate, Gzip, None"),
-        ({"codec": "None", "compression": "Block"}, "option compression: Block does not go with codec None"),
-        ({"codec": "Gzip", "compression": "None"}, "option compression: None does not go with codec Gzip"),
+        (
+            {"codec": "None", "compression": "Block"},
+            "option compression: Block does not go with codec None",
+        ),
+        (
+            {"codec": "Gzip", "compression": "None"},
+            "option compression: None does not go with codec Gzip",
+        ),
         ({"keyMode": "legacy"}, "option keyMode: 'legacy' is not one of Legacy, MessagePack"),
-        ({"delimiter": ","}, "unknown option delimiter: this format knows codec, compression, extension, keyMode, "),
+        (
+            {"delimiter": ","},
+            "unknown option delimiter: this format knows codec, compression, extension, keyMode, ",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
@@ -123,12 +144,17 @@ def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> No
 
 
 NUMBERS = np.array(
-    sorted({sign * (2**power + step) for power in range(63) for step in (-1, 0, 1) for sign in (-1, 1)}), np.int64
+    sorted(
+        {sign * (2**power + step) for power in range(63) for step in (-1, 0, 1) for sign in (-1, 1)}
+    ),
+    np.int64,
 )
 
 
 def test_messagepack_numbers_are_those_of_the_library() -> None:
-    assert writables.messagepack_ints(NUMBERS).to_pylist() == [msgpack.packb(int(number)) for number in NUMBERS]
+    assert writables.messagepack_ints(NUMBERS).to_pylist() == [
+        msgpack.packb(int(number)) for number in NUMBERS
+    ]
 
 
 def test_messagepack_bin_heads_are_those_of_the_library() -> None:
@@ -141,14 +167,28 @@ def test_messagepack_bin_heads_are_those_of_the_library() -> None:
 
 @pytest.mark.parametrize(
     ("number", "vint"),
-    [(0, "00"), (127, "7f"), (128, "8f80"), (255, "8fff"), (256, "8e0100"), (65536, "8d010000"), (2**24, "8c01000000")],
+    [
+        (0, "00"),
+        (127, "7f"),
+        (128, "8f80"),
+        (255, "8fff"),
+        (256, "8e0100"),
+        (65536, "8d010000"),
+        (2**24, "8c01000000"),
+    ],
 )
 def test_vints_are_those_of_hadoop(number: int, vint: str) -> None:
-    assert writables.vint(number).hex() == writables.vints(np.array([number])).to_pylist()[0].hex() == vint
+    assert (
+        writables.vint(number).hex()
+        == writables.vints(np.array([number])).to_pylist()[0].hex()
+        == vint
+    )
 
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
-def test_a_file_cut_short_is_refused_or_holds_the_whole_blocks_before(compression: str, codec: str) -> None:
+def test_a_file_cut_short_is_refused_or_holds_the_whole_blocks_before(
+    compression: str, codec: str
+) -> None:
     file = SequenceFile.of({"compression": compression, "codec": codec})
     data = written(file, filled(CLICKS, range(3), [b"abc", b"", b"d"]))
     cut_clean = 0
@@ -178,5 +218,7 @@ def test_no_changed_byte_of_a_compressed_block_goes_unseen(mode: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"SEQ\x05", b"PAR1xxxx", b"SEQ\x06" + BYTES + b"\x04Text"])
 def test_what_is_no_sequencefile_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="damaged SequenceFile, in the piece that starts at byte 0"):
+    with pytest.raises(
+        ValueError, match="damaged SequenceFile, in the piece that starts at byte 0"
+    ):
         read(data)

@@ -34,7 +34,10 @@ def plain(**options: object) -> Text:
 
 
 def test_every_payload_is_followed_by_the_delimiter() -> None:
-    assert written(plain(delimiter="\\t|"), records(b"a", b""), records(b"\xff\x00b")) == b"a\t|\t|\xff\x00b\t|"
+    assert (
+        written(plain(delimiter="\\t|"), records(b"a", b""), records(b"\xff\x00b"))
+        == b"a\t|\t|\xff\x00b\t|"
+    )
 
 
 def test_an_empty_delimiter_writes_payloads_back_to_back_and_cannot_be_read() -> None:
@@ -59,7 +62,11 @@ def test_a_delimiter_inside_and_tombstones_are_refused_by_default() -> None:
 
     assert (bad.rows.tolist(), list(bad.errors)) == (
         [1, 2, 4],
-        ["the payload holds the delimiter b'\\n'", "a tombstone has no line", "the payload holds the delimiter b'\\n'"],
+        [
+            "the payload holds the delimiter b'\\n'",
+            "a tombstone has no line",
+            "the payload holds the delimiter b'\\n'",
+        ],
     )
 
 
@@ -83,17 +90,28 @@ def test_a_tombstone_that_was_not_refused_is_not_written_as_something_else() -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delimitr": "x"}, "unknown option delimitr: this format knows codec, delimiter, delimiterInside, "),
-        ({"codec": Codec.SNAPPY}, "option codec: <Codec.SNAPPY: 'Snappy'> is not one of Gzip, Zstd, None"),
+        (
+            {"delimitr": "x"},
+            "unknown option delimitr: this format knows codec, delimiter, delimiterInside, ",
+        ),
+        (
+            {"codec": Codec.SNAPPY},
+            "option codec: <Codec.SNAPPY: 'Snappy'> is not one of Gzip, Zstd, None",
+        ),
         ({"delimiter": 7}, "option delimiter: 7 is not text"),
         ({"delimiter": "\\q"}, "has an escape that is not one of"),
         ({"delimiter": "\\"}, "has an escape that is not one of"),
-        ({"delimiterInside": "Escape"}, "option delimiterInside: 'Escape' is not one of DeadLetter, Keep"),
+        (
+            {"delimiterInside": "Escape"},
+            "option delimiterInside: 'Escape' is not one of DeadLetter, Keep",
+        ),
         ({"tombstones": "Null"}, "option tombstones: 'Null' is not one of DeadLetter, Empty"),
         ({"extension": "txt"}, "option extension: 'txt' is not empty or such as .json.gz"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_would_be_right(options: dict[str, object], message: str) -> None:
+def test_a_wrong_option_is_named_with_what_would_be_right(
+    options: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match="option") as caught:
         Text.of(options)
 
@@ -102,16 +120,35 @@ def test_a_wrong_option_is_named_with_what_would_be_right(options: dict[str, obj
 
 @pytest.mark.parametrize(
     ("text", "delimiter"),
-    [("\\n", b"\n"), ("\n", b"\n"), ("\\x00\\xfe", b"\x00\xfe"), ("\\0\\\\n", b"\0\\n"), ("→", "→".encode())],
+    [
+        ("\\n", b"\n"),
+        ("\n", b"\n"),
+        ("\\x00\\xfe", b"\x00\xfe"),
+        ("\\0\\\\n", b"\0\\n"),
+        ("→", "→".encode()),
+    ],
 )
 def test_a_delimiter_may_be_any_bytes(text: str, delimiter: bytes) -> None:
     assert plain(delimiter=text).delimiter == delimiter
 
 
 def test_the_extension_tells_format_and_codec_unless_it_is_given() -> None:
-    made = [of({"codec": codec}).extension for of in (Text.of, Json.of) for codec in (None, "Gzip", "Zstd", "None")]
+    made = [
+        of({"codec": codec}).extension
+        for of in (Text.of, Json.of)
+        for codec in (None, "Gzip", "Zstd", "None")
+    ]
 
-    assert made == [".txt.gz", ".txt.gz", ".txt.zst", ".txt", ".json.gz", ".json.gz", ".json.zst", ".json"]
+    assert made == [
+        ".txt.gz",
+        ".txt.gz",
+        ".txt.zst",
+        ".txt",
+        ".json.gz",
+        ".json.gz",
+        ".json.zst",
+        ".json",
+    ]
     assert Text.of({"extension": ""}).extension == ""
     assert Json.of({"extension": ".gz"}).extension == ".gz"
 
@@ -126,7 +163,9 @@ def test_rows_come_back_also_when_they_are_large_or_none(codec: str) -> None:
 
 
 def test_an_object_that_ends_inside_a_row_is_refused() -> None:
-    with pytest.raises(ValueError, match="row 1: the object ends after 3 bytes of it, before the delimiter"):
+    with pytest.raises(
+        ValueError, match="row 1: the object ends after 3 bytes of it, before the delimiter"
+    ):
         read(plain(), b"one\ntwo")
 
 
@@ -143,4 +182,7 @@ def test_pretty_printed_json_gets_one_line_and_loses_nothing() -> None:
 def test_json_tombstones_are_refused_or_the_word_null() -> None:
     assert refused(Json.of({}), b"{}", None) == [1]
     assert refused(Json.of({"tombstones": "Null"}), None) == []
-    assert written(Json.of({"tombstones": "Null", "codec": "None"}), records(None, b"{}")) == b"null\n{}\n"
+    assert (
+        written(Json.of({"tombstones": "Null", "codec": "None"}), records(None, b"{}"))
+        == b"null\n{}\n"
+    )

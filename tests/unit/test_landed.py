@@ -22,14 +22,20 @@ def landed(**counts: Any) -> LandedSlice:
 
 
 def test_every_offset_is_accounted_for() -> None:
-    objects = (an_object(ObjectKind.DATA, 4), an_object(ObjectKind.DATA, 2), an_object(ObjectKind.DEAD_LETTERS, 1))
+    objects = (
+        an_object(ObjectKind.DATA, 4),
+        an_object(ObjectKind.DATA, 2),
+        an_object(ObjectKind.DEAD_LETTERS, 1),
+    )
 
     assert landed(objects=objects, landed=6, filtered=1, dead_lettered=1, invisible=2).landed == 6
 
 
 @pytest.mark.parametrize("invisible", [9, 11])
 def test_an_offset_too_few_or_too_many_is_refused(invisible: int) -> None:
-    with pytest.raises(ValueError, match=rf"clicks/3\[40, 50\): 10 offsets, but .* invisible {invisible}"):
+    with pytest.raises(
+        ValueError, match=rf"clicks/3\[40, 50\): 10 offsets, but .* invisible {invisible}"
+    ):
         landed(invisible=invisible)
 
 

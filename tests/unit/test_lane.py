@@ -91,7 +91,9 @@ def test_who_has_yielded_is_not_overtaken() -> None:
     assert old.newer_owner(store.read) == ""
 
 
-@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT])
+@pytest.mark.parametrize(
+    "fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT]
+)
 def test_an_append_knows_its_own_record_whatever_the_answer(fault: Fault) -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [None, fault]}))
     writer = opened(store)
@@ -112,7 +114,10 @@ def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
 
 
 def test_whoever_waits_for_the_store_is_told() -> None:
-    store, heard = MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})), list[Retry]()
+    store, heard = (
+        MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})),
+        list[Retry](),
+    )
 
     LaneWriter.open(Lane(store, "g", "0"), OpenRequest("w", 1, "test"), lambda: NOON, heard.append)
 
@@ -148,7 +153,9 @@ def test_a_snapshot_is_what_folding_everything_gives() -> None:
     assert state == writer.state
 
 
-@pytest.mark.parametrize("hint", [b"", b"{", b"[]", b'{"seq": "x"}', b'{"seq": 0}', b'{"seq": 1}', b'{"seq": 99}'])
+@pytest.mark.parametrize(
+    "hint", [b"", b"{", b"[]", b'{"seq": "x"}', b'{"seq": 0}', b'{"seq": 1}', b'{"seq": 99}']
+)
 def test_a_wrong_hint_decides_nothing(hint: bytes) -> None:
     store = MemoryStore()
     state = add(opened(store))

@@ -24,13 +24,17 @@ def test_an_illegal_topic_is_refused(topic: str) -> None:
         object_names.object_key(topic, "dt=1", 1, 0, 0, "")
 
 
-@pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a\nb", "a\x7fb", "a\x85", "\ud800"])
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a\nb", "a\x7fb", "a\x85", "\ud800"]
+)
 def test_directories_that_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"directories below the output root|control characters"):
         object_names.object_key("t", path, 1, 0, 0, "")
 
 
-@pytest.mark.parametrize(("generation", "partition", "start"), [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 2**63)])
+@pytest.mark.parametrize(
+    ("generation", "partition", "start"), [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 2**63)]
+)
 def test_numbers_out_of_range_are_refused(generation: int, partition: int, start: int) -> None:
     with pytest.raises(ValueError, match=r"not a generation, Kafka partition and offset"):
         object_names.object_key("t", "dt=1", generation, partition, start, "")
@@ -87,7 +91,9 @@ def test_everything_else_lives_under_one_folder() -> None:
     ]
 
 
-@pytest.mark.parametrize("lane", ["", "a/b", "..", "a.b", "dead-letters", "main-snapshots", "Main", "x" * 64])
+@pytest.mark.parametrize(
+    "lane", ["", "a/b", "..", "a.b", "dead-letters", "main-snapshots", "Main", "x" * 64]
+)
 def test_a_lane_that_could_collide_is_refused(lane: str) -> None:
     with pytest.raises(ValueError, match="not a lane's name"):
         object_names.ledger_prefix("clicks", lane)
@@ -100,7 +106,12 @@ def test_a_group_that_could_collide_is_refused(group: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["_landfall/clicks/main/42.json", "_landfall/clicks/main-head.json", "00000000000000000042.json"]
+    "key",
+    [
+        "_landfall/clicks/main/42.json",
+        "_landfall/clicks/main-head.json",
+        "00000000000000000042.json",
+    ],
 )
 def test_what_is_no_slot_is_not_parsed(key: str) -> None:
     with pytest.raises(ValueError, match="not a slot"):

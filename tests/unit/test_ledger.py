@@ -29,9 +29,17 @@ CLICKS = TopicPartition("clicks", 0)
 
 def opened(state: State, writer: str = "w1", generation: int = 1) -> State:
     header = Header(
-        state.seq + 1, state.tip, state.epoch + 1, writer, "2026-11-21T00:00:00+00:00", state.applied_through
+        state.seq + 1,
+        state.tip,
+        state.epoch + 1,
+        writer,
+        "2026-11-21T00:00:00+00:00",
+        state.applied_through,
     )
-    return fold(state, encode(Open(header=header, group="g", lane="0", generation=generation, software="test")))
+    return fold(
+        state,
+        encode(Open(header=header, group="g", lane="0", generation=generation, software="test")),
+    )
 
 
 def header(state: State, applied_through: int = -1) -> Header:
@@ -54,7 +62,9 @@ def landed(start: int, end: int, key: str = "k") -> LandedSlice:
 
 
 def committed(state: State, *slices: LandedSlice, applied_through: int = -1) -> State:
-    return fold(state, encode(Commit(header=header(state, applied_through), token="token", slices=slices)))
+    return fold(
+        state, encode(Commit(header=header(state, applied_through), token="token", slices=slices))
+    )
 
 
 def refused(state: State, record: Record) -> str:
@@ -73,7 +83,9 @@ def test_a_commit_advances_the_checkpoint_and_decides_its_objects() -> None:
 
 
 def test_a_gap_is_refused() -> None:
-    message = refused(entered(), Commit(header=header(entered()), token="token", slices=(landed(1, 5),)))
+    message = refused(
+        entered(), Commit(header=header(entered()), token="token", slices=(landed(1, 5),))
+    )
 
     assert message == "ledger slot 2: clicks/0: expected offset 0, got 1"
 
@@ -90,14 +102,17 @@ def test_a_key_named_twice_is_refused() -> None:
     state = entered()
 
     assert "named twice" in refused(
-        state, Commit(header=header(state), token="token", slices=(landed(0, 5, "a"), landed(5, 8, "a")))
+        state,
+        Commit(header=header(state), token="token", slices=(landed(0, 5, "a"), landed(5, 8, "a"))),
     )
 
 
 def test_an_object_of_another_batch_is_refused() -> None:
     state = entered()
 
-    assert "batch token" in refused(state, Commit(header=header(state), token="other", slices=(landed(0, 5),)))
+    assert "batch token" in refused(
+        state, Commit(header=header(state), token="other", slices=(landed(0, 5),))
+    )
 
 
 def test_a_fenced_writer_is_refused() -> None:
@@ -106,7 +121,12 @@ def test_a_fenced_writer_is_refused() -> None:
     taken = opened(held, "w2")
 
     message = refused(
-        taken, Commit(header=header(held).__class__(taken.seq + 1, taken.tip, 1, "w1", ""), token="t", slices=())
+        taken,
+        Commit(
+            header=header(held).__class__(taken.seq + 1, taken.tip, 1, "w1", ""),
+            token="t",
+            slices=(),
+        ),
     )
 
     assert "held: 2 by w2" in message
@@ -120,7 +140,9 @@ def test_an_open_takes_the_next_epoch() -> None:
 
 
 def test_an_open_of_a_wrong_epoch_is_refused() -> None:
-    wrong = Open(header=Header(0, "", 2, "w", ""), group="g", lane="0", generation=1, software="test")
+    wrong = Open(
+        header=Header(0, "", 2, "w", ""), group="g", lane="0", generation=1, software="test"
+    )
 
     assert "opens epoch 2 after 0" in refused(State(), wrong)
 
@@ -151,7 +173,9 @@ def test_a_changed_slot_breaks_the_chain() -> None:
 def test_a_slot_out_of_place_is_refused() -> None:
     state = entered()
 
-    assert "says it is slot 7" in refused(state, Yield(header=Header(7, state.tip, 1, "w1", ""), reason=""))
+    assert "says it is slot 7" in refused(
+        state, Yield(header=Header(7, state.tip, 1, "w1", ""), reason="")
+    )
 
 
 def test_applied_commits_are_forgotten() -> None:
@@ -164,7 +188,9 @@ def test_applied_commits_are_forgotten() -> None:
 def test_applied_through_is_never_ahead_of_the_slot() -> None:
     state = entered()
 
-    assert "not before it" in refused(state, Yield(header=header(state, applied_through=2), reason=""))
+    assert "not before it" in refused(
+        state, Yield(header=header(state, applied_through=2), reason="")
+    )
 
 
 def test_a_repair_replaces_the_upload_of_a_decided_object() -> None:
@@ -179,13 +205,17 @@ def test_a_repair_replaces_the_upload_of_a_decided_object() -> None:
 def test_a_repair_with_other_rows_is_refused() -> None:
     state = committed(entered(), landed(0, 5, "a"))
 
-    assert "other rows" in refused(state, Repair(header=header(state), commit=2, objects=(landed_object("a", 4, 0),)))
+    assert "other rows" in refused(
+        state, Repair(header=header(state), commit=2, objects=(landed_object("a", 4, 0),))
+    )
 
 
 def test_a_repair_of_an_unknown_object_is_refused() -> None:
     state = committed(entered(), landed(0, 5, "a"))
 
-    assert "has not open" in refused(state, Repair(header=header(state), commit=2, objects=(landed_object("b", 5, 0),)))
+    assert "has not open" in refused(
+        state, Repair(header=header(state), commit=2, objects=(landed_object("b", 5, 0),))
+    )
 
 
 def test_a_hole_skips_exactly_its_range() -> None:
@@ -198,7 +228,9 @@ def test_a_hole_skips_exactly_its_range() -> None:
 
 
 def dropped(state: State) -> State:
-    return fold(state, encode(Drop(header=header(state), topic_partitions=(CLICKS,), reason="recreated")))
+    return fold(
+        state, encode(Drop(header=header(state), topic_partitions=(CLICKS,), reason="recreated"))
+    )
 
 
 def test_a_former_life_keeps_its_names() -> None:
@@ -235,7 +267,9 @@ def test_counters_that_do_not_add_up_are_refused_when_read() -> None:
         fold(state, body.replace(b'"landed":5', b'"landed":4'))
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"type":"FOO"}', b"\xff", b'{"type":"YIELD","reason":"x"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b'{"type":"FOO"}', b"\xff", b'{"type":"YIELD","reason":"x"}']
+)
 def test_bytes_that_are_no_record_are_refused(body: bytes) -> None:
     with pytest.raises(Stalled, match="ledger slot 3: not a ledger record"):
         decode(3, body)
@@ -243,7 +277,9 @@ def test_bytes_that_are_no_record_are_refused(body: bytes) -> None:
 
 def test_a_record_of_a_later_version_is_refused() -> None:
     state = entered()
-    body = encode(Yield(header=header(state), reason="stop")).replace(b'"version":1', b'"version":2')
+    body = encode(Yield(header=header(state), reason="stop")).replace(
+        b'"version":1', b'"version":2'
+    )
 
     with pytest.raises(Stalled, match="version 2, this software knows 1"):
         fold(state, body)
@@ -257,7 +293,14 @@ def test_a_stored_state_is_the_state() -> None:
 
 def test_a_revision_is_written_only_where_there_is_one() -> None:
     plain = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s")
-    named = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s", revision="g1-a")
+    named = Open(
+        header=Header(0, "", 1, "w", "t"),
+        group="g",
+        lane="0",
+        generation=1,
+        software="s",
+        revision="g1-a",
+    )
 
     assert b"revision" not in encode(plain)
     assert fold(State(), encode(plain)).revision == ""
@@ -267,9 +310,18 @@ def test_a_revision_is_written_only_where_there_is_one() -> None:
 
 
 def test_a_lane_is_free_for_whom_nobody_is_in_the_way() -> None:
-    named = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s", revision="a")
+    named = Open(
+        header=Header(0, "", 1, "w", "t"),
+        group="g",
+        lane="0",
+        generation=1,
+        software="s",
+        revision="a",
+    )
     held = fold(State(), encode(named))
     yielded = fold(held, encode(Yield(header=header(held), reason="test")))
 
-    free = [[state.can_open(revision) for revision in ("a", "b")] for state in (State(), held, yielded)]
+    free = [
+        [state.can_open(revision) for revision in ("a", "b")] for state in (State(), held, yielded)
+    ]
     assert free == [[True, True], [True, False], [True, True]]

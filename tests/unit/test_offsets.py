@@ -23,7 +23,11 @@ def test_no_topic_partition_without_a_name_or_a_number(topic: str, partition: in
 def test_a_range_is_half_open() -> None:
     offsets = OffsetRange(5, 8)
 
-    assert (len(offsets), [o for o in range(10) if o in offsets], str(offsets)) == (3, [5, 6, 7], "[5, 8)")
+    assert (len(offsets), [o for o in range(10) if o in offsets], str(offsets)) == (
+        3,
+        [5, 6, 7],
+        "[5, 8)",
+    )
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (4, 3)])
@@ -33,7 +37,11 @@ def test_a_range_never_runs_backwards(start: int, end: int) -> None:
 
 
 def test_a_cut_gives_nearly_equal_pieces() -> None:
-    assert OffsetRange(10, 20).cut(4) == (OffsetRange(10, 13), OffsetRange(13, 16), OffsetRange(16, 20))
+    assert OffsetRange(10, 20).cut(4) == (
+        OffsetRange(10, 13),
+        OffsetRange(13, 16),
+        OffsetRange(16, 20),
+    )
 
 
 def test_an_empty_range_cuts_into_nothing() -> None:
@@ -68,7 +76,11 @@ def test_slices_advance_in_any_order() -> None:
     checkpoint = Checkpoint({CLICKS: 40, VIEWS: 0})
 
     moved = checkpoint.advance(
-        [Slice(CLICKS, OffsetRange(50, 60)), Slice(VIEWS, OffsetRange(0, 5)), Slice(CLICKS, OffsetRange(40, 50))]
+        [
+            Slice(CLICKS, OffsetRange(50, 60)),
+            Slice(VIEWS, OffsetRange(0, 5)),
+            Slice(CLICKS, OffsetRange(40, 50)),
+        ]
     )
 
     assert moved == Checkpoint({CLICKS: 60, VIEWS: 5})

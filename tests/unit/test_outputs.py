@@ -38,7 +38,14 @@ def rows(start: int, count: int, size: int) -> pa.RecordBatch:
 def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
     def begin(partition: str, start: int) -> ObjectWriter:
         begun.append(f"{partition}_{start}")
-        return ObjectWriter(TP, ObjectKind.DATA, PLAIN, Verbatim(), ObjectUpload(uploader, begun[-1], "token"), sizes)
+        return ObjectWriter(
+            TP,
+            ObjectKind.DATA,
+            PLAIN,
+            Verbatim(),
+            ObjectUpload(uploader, begun[-1], "token"),
+            sizes,
+        )
 
     return Outputs(BUDGET, 0, begin)
 
@@ -46,7 +53,9 @@ def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
 @pytest.mark.slow
 @pytest.mark.parametrize("least_part_bytes", [1, 50_000, 10**9])
 @pytest.mark.parametrize("block_bytes", [1_000, 10**9])
-def test_1000_output_partitions_stay_within_the_budget(block_bytes: int, least_part_bytes: int) -> None:
+def test_1000_output_partitions_stay_within_the_budget(
+    block_bytes: int, least_part_bytes: int
+) -> None:
     begun: list[str] = []
     held = []
     with Uploader(MemoryStore(), 10**6) as uploader:

@@ -36,7 +36,9 @@ def known(*tps: TopicPartition, landed_bytes: float = 100, seconds: float = 4e-6
     return Sizes({tp: Estimate(landed_bytes, 250, seconds, offsets=10**9) for tp in tps})
 
 
-def landed(tp: TopicPartition, offsets: int, size: int, *, cpu_seconds: float = 0.0, invisible: int = 0) -> LandedSlice:
+def landed(
+    tp: TopicPartition, offsets: int, size: int, *, cpu_seconds: float = 0.0, invisible: int = 0
+) -> LandedSlice:
     rows = offsets - invisible
     upload = Upload("k", "u", (Part("e", size),), "t")
     data = LandedObject(upload, ObjectKind.DATA, rows, 0, offsets - 1, crc32=0)
@@ -61,7 +63,11 @@ def test_the_first_override_that_matches_the_whole_topic_name_counts() -> None:
         {
             "maxBytes": "64Mi",
             "maxAge": "5m",
-            "overrides": [{"topics": "bill", "maxBytes": 1}, {"topics": "bill.*", "maxAge": "1m"}, {"topics": ".*ing"}],
+            "overrides": [
+                {"topics": "bill", "maxBytes": 1},
+                {"topics": "bill.*", "maxAge": "1m"},
+                {"topics": ".*ing"},
+            ],
         }
     )
 
@@ -97,7 +103,12 @@ def test_a_backlog_is_due_by_its_age_at_a_time_of_its_own_and_never_late() -> No
 
 
 def test_phases_are_the_same_for_ever() -> None:
-    assert [round(phase(TopicPartition("clicks", n)), 4) for n in range(4)] == [0.0329, 0.4977, 0.8999, 0.568]
+    assert [round(phase(TopicPartition("clicks", n)), 4) for n in range(4)] == [
+        0.0329,
+        0.4977,
+        0.8999,
+        0.568,
+    ]
 
 
 def test_overdue_counts_from_the_full_age() -> None:
@@ -109,7 +120,9 @@ def test_with_flush_everything_unlanded_is_due() -> None:
     young = backlog(HOT, 3, 5)
 
     assert plan([young], POLICY, Sizes(), ROOMY) is None
-    assert plan([young], POLICY, Sizes(), ROOMY, flush=True) == Round(((Slice(HOT, OffsetRange(3, 5)),),))
+    assert plan([young], POLICY, Sizes(), ROOMY, flush=True) == Round(
+        ((Slice(HOT, OffsetRange(3, 5)),),)
+    )
 
 
 def test_a_topic_partition_in_a_round_is_not_planned_again() -> None:
@@ -135,7 +148,12 @@ def test_one_hot_topic_partition_spreads_over_all_slots_in_slices_of_about_max_b
 
 
 def test_what_lands_hardly_anything_is_still_cut_into_bounded_work() -> None:
-    round_ = plan([backlog(HOT, 0, 10**9, 9 * MINUTE)], POLICY, known(HOT, landed_bytes=0, seconds=1e-5), ROOMY)
+    round_ = plan(
+        [backlog(HOT, 0, 10**9, 9 * MINUTE)],
+        POLICY,
+        known(HOT, landed_bytes=0, seconds=1e-5),
+        ROOMY,
+    )
 
     assert round_ is not None
     assert max(len(piece.offsets) for piece in round_.slices) * 1e-5 < 310
@@ -162,13 +180,19 @@ def test_a_little_work_is_one_task() -> None:
 def test_the_heaviest_slices_are_packed_first() -> None:
     light, heavy = lone("light", 6), TopicPartition("zz-heavy", 0)
     weights = {**dict.fromkeys(light, 2.0), heavy: 6.0}
-    sizes = Sizes({tp: Estimate(1, 1, seconds / 1000, offsets=10**6) for tp, seconds in weights.items()})
+    sizes = Sizes(
+        {tp: Estimate(1, 1, seconds / 1000, offsets=10**6) for tp, seconds in weights.items()}
+    )
     backlogs = [backlog(tp, 0, 1000, 9 * MINUTE) for tp in weights]
 
     round_ = plan(backlogs, POLICY, sizes, Capacity(slots=1, most_bytes=10**15))
 
     assert round_ is not None
-    assert sorted(sum(weights[piece.topic_partition] for piece in b) for b in round_.bins) == [6, 6, 6]
+    assert sorted(sum(weights[piece.topic_partition] for piece in b) for b in round_.bins) == [
+        6,
+        6,
+        6,
+    ]
 
 
 def test_over_the_limit_the_most_pressed_go_first_and_the_smallest_are_not_held_up() -> None:
@@ -197,7 +221,12 @@ def test_what_failed_before_gets_a_round_of_its_own() -> None:
     first = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, isolated={failed}))
     assert first is not None
 
-    second = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, busy=first.topic_partitions, isolated={failed}))
+    second = plan(
+        backlogs,
+        POLICY,
+        Sizes(),
+        Capacity(4, 10**15, busy=first.topic_partitions, isolated={failed}),
+    )
 
     assert second is not None
     assert (first.topic_partitions, second.topic_partitions) == ({failed}, {fine})
@@ -217,7 +246,9 @@ def test_a_handful_of_records_does_not_turn_an_estimate_over() -> None:
 
 
 def test_invisible_offsets_are_cheap() -> None:
-    sizes = Sizes().learn([landed(HOT, 10**6, 10**6, invisible=990_000), landed(HOT, 10**6, 0, invisible=10**6)])
+    sizes = Sizes().learn(
+        [landed(HOT, 10**6, 10**6, invisible=990_000), landed(HOT, 10**6, 0, invisible=10**6)]
+    )
 
     assert sizes.of(HOT).input_bytes < 30
 

@@ -24,7 +24,9 @@ GROUP = {
 
 
 def sort(*values: bytes | None) -> Sorted:
-    return Sorter.of(parse_group(GROUP).spec).sort(filled(TopicPartition("logs", 0), range(len(values)), values))
+    return Sorter.of(parse_group(GROUP).spec).sort(
+        filled(TopicPartition("logs", 0), range(len(values)), values)
+    )
 
 
 def test_the_example_plug_ins_decode_enrich_and_filter() -> None:
@@ -55,4 +57,7 @@ def test_an_example_payload_becomes_json() -> None:
     got = sort(b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""')
 
     ((_, rows),) = got.outputs
-    assert b'{"level":"info","at":"2026-11-21T04:00:00Z","msg":"it \\"works\\""}' in rows.column("value").to_pylist()
+    assert (
+        b'{"level":"info","at":"2026-11-21T04:00:00Z","msg":"it \\"works\\""}'
+        in rows.column("value").to_pylist()
+    )

@@ -22,7 +22,9 @@ def three() -> Records:
         pa.array([b"a", None, b""], pa.binary()),
         timestamps=np.array([10, -1, 30]),
         keys=pa.array([None, b"k", b""], pa.binary()),
-        headers=pa.array([[], [{"key": "h", "value": None}, {"key": "h", "value": b"2"}], []], HEADERS),
+        headers=pa.array(
+            [[], [{"key": "h", "value": None}, {"key": "h", "value": b"2"}], []], HEADERS
+        ),
     )
 
 
@@ -31,7 +33,9 @@ def test_taking_rows_keeps_every_column_aligned() -> None:
 
 
 def test_taking_rows_twice_is_taking_them_once() -> None:
-    assert rows_of(three().take(np.array([0, 2])).take(np.array([1]))) == rows_of(three().take(np.array([2])))
+    assert rows_of(three().take(np.array([0, 2])).take(np.array([1]))) == rows_of(
+        three().take(np.array([2]))
+    )
 
 
 def test_taking_no_rows_leaves_none() -> None:
@@ -42,7 +46,9 @@ def test_new_values_keep_the_other_columns() -> None:
     renewed = three().with_values(pa.array([b"x", b"y", b"z"], pa.binary()))
 
     assert renewed.values.to_pylist() == [b"x", b"y", b"z"]
-    assert [row[:2] + row[3:] for row in rows_of(renewed)] == [row[:2] + row[3:] for row in rows_of(three())]
+    assert [row[:2] + row[3:] for row in rows_of(renewed)] == [
+        row[:2] + row[3:] for row in rows_of(three())
+    ]
 
 
 def test_what_is_not_given_is_absent() -> None:
@@ -62,7 +68,9 @@ def test_costly_columns_are_built_once_and_only_when_asked_for() -> None:
         keys=lambda: column("keys", keys),
         headers=lambda: column("headers", pa.array([[]], HEADERS)),
     )
-    records = Records(CLICKS, np.array([7]), pa.array([b"v"], pa.binary()), columns).take(np.array([0]))
+    records = Records(CLICKS, np.array([7]), pa.array([b"v"], pa.binary()), columns).take(
+        np.array([0])
+    )
 
     assert built == []
     assert (records.keys.to_pylist(), records.keys.to_pylist()) == ([b"k"], [b"k"])

@@ -14,7 +14,12 @@ def group(**spec: object) -> ConsumerGroup:
         "output": {"url": "file:///tmp/out", "format": "Text"},
     }
     return parse_group(
-        {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "g"}, "spec": base | spec}
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "g"},
+            "spec": base | spec,
+        }
     )
 
 
@@ -22,17 +27,25 @@ def test_every_name_of_ours_is_there() -> None:
     for name in registry.DECODERS:
         decode = {
             "format": name,
-            "options": {"Delimited": {"columns": ["a"]}, "Regex": {"pattern": "(?P<a>x)"}}.get(name, {}),
+            "options": {"Delimited": {"columns": ["a"]}, "Regex": {"pattern": "(?P<a>x)"}}.get(
+                name, {}
+            ),
         }
         registry.check_spec(group(decode=decode))
     for name in registry.FORMATS:
-        registry.check_spec(group(decode={"format": "Json"}, output={"url": "file:///tmp/out", "format": name}))
+        registry.check_spec(
+            group(decode={"format": "Json"}, output={"url": "file:///tmp/out", "format": name})
+        )
 
 
 def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
     stages = registry.pipeline(
         group(
-            decode={"format": "Json", "timestamp": {"field": "meta.ts"}, "columns": [{"name": "a", "type": "Int64"}]},
+            decode={
+                "format": "Json",
+                "timestamp": {"field": "meta.ts"},
+                "columns": [{"name": "a", "type": "Int64"}],
+            },
             transforms=[{"use": "examples.plugins.levels:Levels"}],
             route={"pattern": "dt={date}/{field:country}"},
         ).spec
@@ -50,26 +63,53 @@ def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
             {"decode": {"format": "Jsn"}},
             "spec.decode.format: no decoder 'Jsn'; there are Delimited, Json, Raw, Regex, or",
         ),
-        ({"decode": {"format": "nowhere:Name"}}, "spec.decode.format: cannot import decoder 'nowhere:Name': No module"),
+        (
+            {"decode": {"format": "nowhere:Name"}},
+            "spec.decode.format: cannot import decoder 'nowhere:Name': No module",
+        ),
         (
             {"decode": {"format": "json:Name"}},
             "spec.decode.format: cannot import decoder 'json:Name': module 'json' has",
         ),
         ({"decode": {"format": ":"}}, "spec.decode.format: cannot import decoder ':'"),
-        ({"decode": {"format": "json:loads"}}, "spec.decode (json:loads): 'function' object has no attribute 'of'"),
-        ({"decode": {"format": "Json", "options": {"x": 1}}}, "spec.decode (Json): options: Object contains unknown"),
-        ({"decode": {"timestamp": {"field": "a.b"}}}, "spec.decode (Raw): Raw payloads have no fields (a.b)"),
-        ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown piece '{when}'"),
-        ({"transforms": [{"use": "nowhere:Name"}]}, "spec.transforms.0.use: cannot import transform 'nowhere:Name'"),
         (
-            {"transforms": [{"use": "examples.plugins.levels:Levels", "options": {"least": "loud"}}]},
+            {"decode": {"format": "json:loads"}},
+            "spec.decode (json:loads): 'function' object has no attribute 'of'",
+        ),
+        (
+            {"decode": {"format": "Json", "options": {"x": 1}}},
+            "spec.decode (Json): options: Object contains unknown",
+        ),
+        (
+            {"decode": {"timestamp": {"field": "a.b"}}},
+            "spec.decode (Raw): Raw payloads have no fields (a.b)",
+        ),
+        ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown piece '{when}'"),
+        (
+            {"transforms": [{"use": "nowhere:Name"}]},
+            "spec.transforms.0.use: cannot import transform 'nowhere:Name'",
+        ),
+        (
+            {
+                "transforms": [
+                    {"use": "examples.plugins.levels:Levels", "options": {"least": "loud"}}
+                ]
+            },
             "spec.transforms.0.options: options: Invalid enum value 'loud' - at `$.least`",
         ),
-        ({"output": {"url": "file:///tmp/x", "format": "Csv"}}, "spec.output.format: no format 'Csv'; there are Json,"),
-        ({"output": {"url": "file:///tmp/x", "format": "Text", "options": {"x": 1}}}, "spec.output (Text): "),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Csv"}},
+            "spec.output.format: no format 'Csv'; there are Json,",
+        ),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Text", "options": {"x": 1}}},
+            "spec.output (Text): ",
+        ),
     ],
 )
-def test_a_wrong_spec_is_refused_with_the_path_of_the_field(spec: Mapping[str, object], message: str) -> None:
+def test_a_wrong_spec_is_refused_with_the_path_of_the_field(
+    spec: Mapping[str, object], message: str
+) -> None:
     with pytest.raises(Stalled) as refused:
         registry.check_spec(group(**spec))
 

@@ -19,11 +19,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("folder", ["operator", "tests/operator"])
 def test_no_package_shadows_the_standard_librarys_operator(folder: str) -> None:
-    assert not (ROOT / folder / "__init__.py").exists(), "with it every `python -m` from the root dies"
+    assert not (ROOT / folder / "__init__.py").exists(), (
+        "with it every `python -m` from the root dies"
+    )
 
 
 def test_python_starts_from_the_root() -> None:
-    done = subprocess.run([sys.executable, "-c", "import operator; operator.itemgetter"], cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "import operator; operator.itemgetter"], cwd=ROOT, check=False
+    )
 
     assert done.returncode == 0
 
@@ -55,7 +59,10 @@ def declared() -> dict[str, list[Requirement]]:
     """What pyproject.toml asks for: of all, by extra, and to develop."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = {"": project["project"]["dependencies"], **project["project"]["optional-dependencies"]}
-    return {name: list(map(Requirement, texts)) for name, texts in {**groups, **project["dependency-groups"]}.items()}
+    return {
+        name: list(map(Requirement, texts))
+        for name, texts in {**groups, **project["dependency-groups"]}.items()
+    }
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -68,9 +75,15 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [("dev.txt", ["", "operator", "spark", "dev"]), ("operator.txt", ["", "operator"]), ("spark.txt", ["", "spark"])],
+    [
+        ("dev.txt", ["", "operator", "spark", "dev"]),
+        ("operator.txt", ["", "operator"]),
+        ("spark.txt", ["", "spark"]),
+    ],
 )
-def test_what_is_pinned_is_all_that_is_asked_for_and_nothing_else(name: str, groups: list[str]) -> None:
+def test_what_is_pinned_is_all_that_is_asked_for_and_nothing_else(
+    name: str, groups: list[str]
+) -> None:
     pinned, asked = pins(name), declared()
     roots = [requirement for group in groups for requirement in asked[group]]
     more = [Requirement("pyspark")] if name == "spark.txt" else []
@@ -94,7 +107,9 @@ def test_a_pin_that_does_not_fit_or_is_not_there_is_found() -> None:
 
 
 def wrong(pinned: Mapping[str, str], roots: Iterable[Requirement]) -> list[str]:
-    """What is asked for and not there, or in another version; so also of all that it asks for itself."""
+    """What is asked for and not there, or in another version; so also of all that it asks for
+    itself.
+    """
     found, seen, left = [], set(), list(roots)
     while left:
         requirement = left.pop(0)
@@ -110,7 +125,9 @@ def wrong(pinned: Mapping[str, str], roots: Iterable[Requirement]) -> list[str]:
 
 
 def reached(roots: Iterable[Requirement], pinned: Iterable[str]) -> set[str]:
-    """Packages that any platform needs; what is not installed on this one is believed to be needed by who asks for it."""
+    """Packages that any platform needs; what is not installed on this one is believed to be needed
+    by who asks for it.
+    """
     seen: set[str] = set()
     known, left = set(pinned), list(roots)
     while left:
@@ -149,5 +166,7 @@ def test_the_wheel_holds_both_packages() -> None:
 @pytest.mark.xdist_group("of its own")
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there is only one worker")
 def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist tells it by the name, and with a pytest it does not know, it says nothing and groups nothing."""
+    """pytest-xdist tells it by the name, and with a pytest it does not know, it says nothing and
+    groups nothing.
+    """
     assert request.node.nodeid.endswith("@of its own")

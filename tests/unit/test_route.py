@@ -13,12 +13,20 @@ LATE = 1_357_034_399_999
 
 def rows(count: int, timestamps: list[int] | None = None) -> Records:
     stamps = None if timestamps is None else np.array(timestamps, np.int64)
-    return of_columns(TopicPartition("app.web", 0), np.arange(count), pa.nulls(count, pa.binary()), timestamps=stamps)
+    return of_columns(
+        TopicPartition("app.web", 0),
+        np.arange(count),
+        pa.nulls(count, pa.binary()),
+        timestamps=stamps,
+    )
 
 
 def routed(pattern: str, times: list[int], zone: str = "UTC", **fields: FieldValues) -> Routed:
     router = Router.of(Route(pattern=pattern, timezone=zone), None)
-    return router.route(rows(len(times), times), {tuple(name.split("__")): values for name, values in fields.items()})
+    return router.route(
+        rows(len(times), times),
+        {tuple(name.split("__")): values for name, values in fields.items()},
+    )
 
 
 def where(pattern: str, time: int, zone: str = "UTC", **fields: FieldValues) -> str:
@@ -54,7 +62,10 @@ def test_labels_are_wall_time(zone: str, expected: str) -> None:
 
 
 def test_the_repeated_hour_has_one_label() -> None:
-    first, second = 1_793_511_000_000, 1_793_514_600_000  # 05:30Z and 06:30Z on 2026-11-01, both 01:30 in New York
+    first, second = (
+        1_793_511_000_000,
+        1_793_514_600_000,
+    )  # 05:30Z and 06:30Z on 2026-11-01, both 01:30 in New York
 
     both = routed("dt={date}/hr={hour}", [first, second], "America/New_York")
 
@@ -82,14 +93,18 @@ def test_the_repeated_hour_has_one_label() -> None:
     ],
 )
 def test_a_wrong_pattern_is_refused_with_the_piece(pattern: str, message: str) -> None:
-    with pytest.raises(ValueError, match="^" + message.replace("{", r"\{").replace("}", r"\}").replace(".", r"\.")):
+    with pytest.raises(
+        ValueError, match="^" + message.replace("{", r"\{").replace("}", r"\}").replace(".", r"\.")
+    ):
         Router.of(Route(pattern=pattern), None)
 
 
 def test_a_router_asks_for_the_fields_it_reads() -> None:
     time = Timestamp(field="meta.ts")
 
-    assert Router.of(Route(pattern="{date}/{field:meta.country}/{field:a}/{field:a}"), time).fields == (
+    assert Router.of(
+        Route(pattern="{date}/{field:meta.country}/{field:a}/{field:a}"), time
+    ).fields == (
         ("meta", "ts"),
         ("meta", "country"),
         ("a",),
@@ -100,20 +115,35 @@ def test_a_router_asks_for_the_fields_it_reads() -> None:
 def test_a_pattern_without_time_looks_at_no_time() -> None:
     got = routed("{topic}", [-1, -1])
 
-    assert (got.codes.tolist(), got.partitions, got.times_ms, len(got.bad)) == ([0, 0], ("app.web",), None, 0)
+    assert (got.codes.tolist(), got.partitions, got.times_ms, len(got.bad)) == (
+        [0, 0],
+        ("app.web",),
+        None,
+        0,
+    )
 
 
 def test_rows_without_a_time_are_bad_and_the_others_go_on() -> None:
     got = routed("dt={date}", [LATE, -1, 0])
 
-    assert [got.partitions[code] for code in got.codes[[0, 2]]] == ["dt=2013-01-01", "dt=1970-01-01"]
-    assert (got.codes[1], got.bad.rows.tolist(), got.bad.errors) == (-1, [1], ["record has no Kafka timestamp"])
+    assert [got.partitions[code] for code in got.codes[[0, 2]]] == [
+        "dt=2013-01-01",
+        "dt=1970-01-01",
+    ]
+    assert (got.codes[1], got.bad.rows.tolist(), got.bad.errors) == (
+        -1,
+        [1],
+        ["record has no Kafka timestamp"],
+    )
 
 
 def test_no_output_partition_is_made_for_bad_rows_alone() -> None:
     got = routed("dt={date}/{field:a}", [LATE, LATE], a=["x", {}])
 
-    assert (got.partitions, got.bad.errors) == (("dt=2013-01-01/x",), ["route: field 'a' is not a single value"])
+    assert (got.partitions, got.bad.errors) == (
+        ("dt=2013-01-01/x",),
+        ["route: field 'a' is not a single value"],
+    )
 
 
 def test_no_rows_are_routed_nowhere() -> None:
@@ -159,7 +189,11 @@ def test_equal_texts_of_unequal_values_share_a_partition() -> None:
 def test_a_field_says_the_same_in_every_shape(column: FieldValues) -> None:
     got = routed("{date}/{field:a}", [0, 0, 86_400_000], a=column)
 
-    assert [got.partitions[code] for code in got.codes] == ["1970-01-01/7", "1970-01-01/8", "1970-01-02/7"]
+    assert [got.partitions[code] for code in got.codes] == [
+        "1970-01-01/7",
+        "1970-01-01/8",
+        "1970-01-02/7",
+    ]
 
 
 def test_a_text_column_may_have_gaps() -> None:
@@ -168,7 +202,11 @@ def test_a_text_column_may_have_gaps() -> None:
 
 def test_a_value_too_long_for_a_directory_is_bad() -> None:
     got = routed(
-        "v={field:a}/w={field:b}/{field:c}", [0, 0], a=["x" * 239, "x" * 238], b=["y" * 240, "y" * 238], c=["", ""]
+        "v={field:a}/w={field:b}/{field:c}",
+        [0, 0],
+        a=["x" * 239, "x" * 238],
+        b=["y" * 240, "y" * 238],
+        c=["", ""],
     )
 
     assert (got.codes.tolist(), len(got.partitions), got.bad.rows.tolist()) == ([-1, 0], 1, [0])

@@ -36,9 +36,16 @@ def test_the_group_and_the_addresses_are_always_there() -> None:
 
 
 def test_secret_files_win_over_lines_win_over_the_spec(secret: Path) -> None:
-    (secret / "properties").write_text("# a comment\n\nsasl.username = from-lines\nsasl.mechanism=PLAIN\na=b=c\n")
+    (secret / "properties").write_text(
+        "# a comment\n\nsasl.username = from-lines\nsasl.mechanism=PLAIN\na=b=c\n"
+    )
     (secret / "sasl.mechanism").write_text("SCRAM-SHA-512\n")
-    written = {"sasl.username": "from-spec", "socket.keepalive.enable": True, "client.id": None, "retries": 3}
+    written = {
+        "sasl.username": "from-spec",
+        "socket.keepalive.enable": True,
+        "client.id": None,
+        "retries": 3,
+    }
 
     found = kafka_properties(group(properties=written, propertiesSecretRef={"name": "auth"}))
 
@@ -53,7 +60,9 @@ def test_secret_files_win_over_lines_win_over_the_spec(secret: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("key", ["isolation.level", "enable.auto.commit", "group.id", "auto.offset.reset"])
+@pytest.mark.parametrize(
+    "key", ["isolation.level", "enable.auto.commit", "group.id", "auto.offset.reset"]
+)
 def test_what_exactness_hangs_on_is_refused_wherever_it_stands(key: str, secret: Path) -> None:
     (secret / key).write_text("x")
 

@@ -1,4 +1,6 @@
-"""What a user writes is read as documented; what is wrong is named by its path, in the user's words."""
+"""What a user writes is read as documented; what is wrong is named by its path, in the user's
+words.
+"""
 
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -86,14 +88,24 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
     policy, source, bad = group.spec.upload_policy, group.spec.source.kafka, group.spec.bad_records
     assert (policy.max_bytes, policy.max_age) == (256 * 2**20, timedelta(minutes=5))
-    assert (source.starting_offsets, source.on_data_loss, bad.policy) == ("Earliest", "Stall", "DeadLetter")
-    assert (group.kafka_group_id, group.spec.generation, group.spec.route.pattern) == ("default.clicks", 1, "dt={date}")
+    assert (source.starting_offsets, source.on_data_loss, bad.policy) == (
+        "Earliest",
+        "Stall",
+        "DeadLetter",
+    )
+    assert (group.kafka_group_id, group.spec.generation, group.spec.route.pattern) == (
+        "default.clicks",
+        1,
+        "dt={date}",
+    )
 
 
 def test_every_documented_field_is_read() -> None:
     spec = parse_group(FULL).spec
 
-    assert spec.source.kafka.starting_offsets == StartAtTime(timestamp=datetime(2026, 11, 21, tzinfo=UTC))
+    assert spec.source.kafka.starting_offsets == StartAtTime(
+        timestamp=datetime(2026, 11, 21, tzinfo=UTC)
+    )
     assert spec.source.kafka.properties["check.crcs"] is True
     assert spec.decode.timestamp
     assert spec.decode.timestamp.path == ("meta", "ts")
@@ -111,7 +123,9 @@ def test_a_group_written_as_json_reads_back_the_same(document: dict[str, Any]) -
 def test_starting_offsets_may_be_explicit() -> None:
     document = changed("spec.source.kafka.startingOffsets", {"offsets": {"clicks": {"0": 42}}})
 
-    assert parse_group(document).spec.source.kafka.starting_offsets == StartAtOffsets(offsets={"clicks": {"0": 42}})
+    assert parse_group(document).spec.source.kafka.starting_offsets == StartAtOffsets(
+        offsets={"clicks": {"0": 42}}
+    )
 
 
 def test_a_separator_may_be_empty_for_a_name_with_dots() -> None:
@@ -121,7 +135,9 @@ def test_a_separator_may_be_empty_for_a_name_with_dots() -> None:
     assert group.spec.decode.timestamp.path == ("a.b",)
 
 
-STARTING_OFFSETS = "must be Earliest, Latest, {timestamp: TIME} or {offsets: {TOPIC: {'PARTITION': OFFSET}}}"
+STARTING_OFFSETS = (
+    "must be Earliest, Latest, {timestamp: TIME} or {offsets: {TOPIC: {'PARTITION': OFFSET}}}"
+)
 REFUSED: list[tuple[str, object, str]] = [
     # field, what is written there, what the user is told
     ("apiVersion", "v1", "apiVersion: must be 'landfall.dev/v1alpha1', got 'v1'"),
@@ -132,7 +148,11 @@ REFUSED: list[tuple[str, object, str]] = [
         "metadata.name: must be lower case letters, digits, - and . (63 at most), got 'Clicks'",
     ),
     ("spec.replica", 1, "spec.replica: unknown field, did you mean replicas?"),
-    ("spec.uploadPolicy.max_bytes", 1, "spec.uploadPolicy.max_bytes: unknown field, did you mean maxBytes?"),
+    (
+        "spec.uploadPolicy.max_bytes",
+        1,
+        "spec.uploadPolicy.max_bytes: unknown field, did you mean maxBytes?",
+    ),
     ("spec.tuning.zzz", 1, "spec.tuning.zzz: unknown field"),
     ("spec.generation", -1, "spec.generation: must be greater than or equal to 0, got -1"),
     (
@@ -149,8 +169,16 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.source.kafka.topics.1: must be a topic name (letters, digits, . _ - only), got 'b c'",
     ),
     ("spec.source.kafka.topics", ["a", "b", "a"], "spec.source.kafka.topics: named twice: a"),
-    ("spec.source.kafka.topics", [], "spec.source.kafka: exactly one of topics and topicPattern is needed"),
-    ("spec.source.kafka.topicPattern", ".*", "spec.source.kafka: exactly one of topics and topicPattern is needed"),
+    (
+        "spec.source.kafka.topics",
+        [],
+        "spec.source.kafka: exactly one of topics and topicPattern is needed",
+    ),
+    (
+        "spec.source.kafka.topicPattern",
+        ".*",
+        "spec.source.kafka: exactly one of topics and topicPattern is needed",
+    ),
     (
         "spec.source.kafka.exclude",
         "a(",
@@ -206,10 +234,22 @@ REFUSED: list[tuple[str, object, str]] = [
         [{"name": "a", "type": "String"}, {"name": "a", "type": "Int64"}],
         "spec.decode.columns: named twice: a",
     ),
-    ("spec.transforms", [{"use": "Anonymise"}], "spec.transforms.0.use: must be package.module:Name, got 'Anonymise'"),
+    (
+        "spec.transforms",
+        [{"use": "Anonymise"}],
+        "spec.transforms.0.use: must be package.module:Name, got 'Anonymise'",
+    ),
     ("spec.route.pattern", "", "spec.route.pattern: must have at least 1 character, got ''"),
-    ("spec.route.timezone", "Berlin", "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Berlin'"),
-    ("spec.route.timezone", "Europe", "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Europe'"),
+    (
+        "spec.route.timezone",
+        "Berlin",
+        "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Berlin'",
+    ),
+    (
+        "spec.route.timezone",
+        "Europe",
+        "spec.route.timezone: not an IANA time zone such as Europe/Berlin: 'Europe'",
+    ),
     (
         "spec.output.url",
         "/data",
@@ -220,7 +260,11 @@ REFUSED: list[tuple[str, object, str]] = [
         "gs://logs",
         "spec.output: url is neither s3://BUCKET/PREFIX nor file:///FOLDER, and no store of your own is named: 'gs://logs'",
     ),
-    ("spec.output.codec", "Lz4", "spec.output.codec: must be 'None', 'Gzip', 'Zstd', 'Deflate' or 'Snappy', got 'Lz4'"),
+    (
+        "spec.output.codec",
+        "Lz4",
+        "spec.output.codec: must be 'None', 'Gzip', 'Zstd', 'Deflate' or 'Snappy', got 'Lz4'",
+    ),
     (
         "spec.output.s3.endpoint",
         "host:9000",
@@ -236,12 +280,28 @@ REFUSED: list[tuple[str, object, str]] = [
         {"type": "AES256", "kmsKeyId": "k"},
         "spec.output.s3.sse: kmsKeyId goes with type aws:kms or aws:kms:dsse",
     ),
-    ("spec.uploadPolicy.maxBytes", "256MB", "spec.uploadPolicy.maxBytes: not a quantity such as 256Mi or 1G: '256MB'"),
+    (
+        "spec.uploadPolicy.maxBytes",
+        "256MB",
+        "spec.uploadPolicy.maxBytes: not a quantity such as 256Mi or 1G: '256MB'",
+    ),
     ("spec.uploadPolicy.maxBytes", 0, "spec.uploadPolicy.maxBytes: must be greater than 0, got 0"),
-    ("spec.uploadPolicy.maxAge", 300, "spec.uploadPolicy.maxAge: not a duration such as 90s, 5m or 1h30m: 300"),
+    (
+        "spec.uploadPolicy.maxAge",
+        300,
+        "spec.uploadPolicy.maxAge: not a duration such as 90s, 5m or 1h30m: 300",
+    ),
     ("spec.uploadPolicy.maxAge", "0s", "spec.uploadPolicy.maxAge: must be longer than zero"),
-    ("spec.badRecords.maxRatio", "1 %", "spec.badRecords.maxRatio: must be a number from 0 to 1, got '1 %'"),
-    ("spec.badRecords.maxRatio", None, "spec.badRecords.maxRatio: must be a number from 0 to 1, got None"),
+    (
+        "spec.badRecords.maxRatio",
+        "1 %",
+        "spec.badRecords.maxRatio: must be a number from 0 to 1, got '1 %'",
+    ),
+    (
+        "spec.badRecords.maxRatio",
+        None,
+        "spec.badRecords.maxRatio: must be a number from 0 to 1, got None",
+    ),
     (
         "spec.autoscaling",
         {"minReplicas": 3, "maxReplicas": 2},
@@ -250,7 +310,9 @@ REFUSED: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "told"), REFUSED, ids=[f"{path}={value}"[:60] for path, value, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("path", "value", "told"), REFUSED, ids=[f"{path}={value}"[:60] for path, value, _ in REFUSED]
+)
 def test_a_wrong_value_is_refused_with_its_path(path: str, value: object, told: str) -> None:
     assert refusal(changed(path, value)) == told
 
@@ -264,10 +326,14 @@ def test_every_fault_is_told_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("document", "kind"), [(None, "nothing"), ([], "a list"), ("text", "text")])
+@pytest.mark.parametrize(
+    ("document", "kind"), [(None, "nothing"), ([], "a list"), ("text", "text")]
+)
 def test_a_document_of_another_shape_is_refused(document: object, kind: str) -> None:
     assert refusal(document) == f"document: must be a mapping of fields, got {kind}"
 
 
 def test_a_refusal_never_shows_a_propertys_value() -> None:
-    assert "hush" not in refusal(changed("spec.source.kafka.properties", {"sasl.password": {"value": "hush"}}))
+    assert "hush" not in refusal(
+        changed("spec.source.kafka.properties", {"sasl.password": {"value": "hush"}})
+    )

@@ -54,7 +54,9 @@ def test_anything_else_is_not_ours(found: ObjectStat | None) -> None:
         (None, False, UploadLost()),
     ],
 )
-def test_what_is_there_decides(found: ObjectStat | None, is_open: bool, error: LandfallError) -> None:
+def test_what_is_there_decides(
+    found: ObjectStat | None, is_open: bool, error: LandfallError
+) -> None:
     settle(UPLOAD, OURS, is_open=is_open)
 
     with pytest.raises(type(error)) as raised:

@@ -16,7 +16,16 @@ from landfall.store import Created
 from landfall.store.file import STAGING, FileStore
 from tests.support.stores import content, uploaded
 
-STEPS = {"open", "os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.scandir", "shutil.rmtree"}
+STEPS = {
+    "open",
+    "os.mkdir",
+    "os.rename",
+    "os.link",
+    "os.remove",
+    "os.rmdir",
+    "os.scandir",
+    "shutil.rmtree",
+}
 
 
 class Crashed(BaseException):
@@ -54,7 +63,9 @@ def crash(at: int) -> Iterator[None]:
 
 
 def every_crash(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """Step numbers with a fresh folder each, until the body no longer reaches its step; first the one without a crash."""
+    """Step numbers with a fresh folder each, until the body no longer reaches its step; first the
+    one without a crash.
+    """
     for at in range(200):
         yield at, tmp_path / str(at)
         if CRASH.steps <= at:
@@ -68,7 +79,7 @@ def store(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "root")
 
 
-# ----------------------------------------------------------------------------------------------------------- crashes
+# ------------------------------------------------------------------------------------------ crashes
 
 
 def test_a_create_that_crashes_anywhere_leaves_a_whole_slot_or_none(tmp_path: Path) -> None:
@@ -79,12 +90,16 @@ def test_a_create_that_crashes_anywhere_leaves_a_whole_slot_or_none(tmp_path: Pa
         successor = FileStore(root)
         found = successor.read("deep/slots/0")
         assert found in (None, b"first")
-        assert successor.create("deep/slots/0", b"second") is (Created.TAKEN if found else Created.WON)
+        assert successor.create("deep/slots/0", b"second") is (
+            Created.TAKEN if found else Created.WON
+        )
         assert [slot.key for slot in successor.list_after("")] == ["deep/slots/0"]
 
 
 @pytest.mark.parametrize("bodies", [[b"body"], [b"one", b"two", b"three"]])
-def test_a_completion_that_crashes_anywhere_can_be_completed_by_another(tmp_path: Path, bodies: list[bytes]) -> None:
+def test_a_completion_that_crashes_anywhere_can_be_completed_by_another(
+    tmp_path: Path, bodies: list[bytes]
+) -> None:
     for at, root in every_crash(tmp_path):
         upload = uploaded(FileStore(root), "deep/data/1", bodies)
         with crash(at):
@@ -145,7 +160,7 @@ def test_what_a_crashed_writer_left_is_swept_after_a_day(store: FileStore, tmp_p
     assert (young, left.exists()) == (True, False)
 
 
-# ------------------------------------------------------------------------------------------------------------- paths
+# -------------------------------------------------------------------------------------------- paths
 
 
 @pytest.mark.parametrize(
@@ -192,11 +207,14 @@ def test_a_name_too_long_for_the_file_system_stalls(store: FileStore) -> None:
     assert stalled.value.reason is Reason.STORE_DENIED
 
 
-# ----------------------------------------------------------------------------------------------------------- objects
+# ------------------------------------------------------------------------------------------ objects
 
 
 def test_an_open_upload_never_replaces_another_object(store: FileStore) -> None:
-    mine, theirs = uploaded(store, "data/1", [b"mine"]), uploaded(store, "data/1", [b"theirs"], "token-2")
+    mine, theirs = (
+        uploaded(store, "data/1", [b"mine"]),
+        uploaded(store, "data/1", [b"theirs"], "token-2"),
+    )
     store.complete(theirs)
 
     with pytest.raises(Stalled, match="another object is there"):
@@ -214,12 +232,21 @@ def test_an_open_upload_never_replaces_a_strangers_file(store: FileStore, tmp_pa
     assert content(store, "data/1") == b"them"
 
 
-def test_an_aborted_upload_with_a_claim_gives_way_to_the_next(store: FileStore, tmp_path: Path) -> None:
-    """The first dies between its claim of the key and its object; while it is open, nobody may pass it by."""
-    first, second = uploaded(store, "data/1", [b"first"]), uploaded(store, "data/1", [b"again"], "token-2")
+def test_an_aborted_upload_with_a_claim_gives_way_to_the_next(
+    store: FileStore, tmp_path: Path
+) -> None:
+    """The first dies between its claim of the key and its object; while it is open, nobody may pass
+    it by.
+    """
+    first, second = (
+        uploaded(store, "data/1", [b"first"]),
+        uploaded(store, "data/1", [b"again"], "token-2"),
+    )
     assert crashed_after_claim(first, tmp_path / "root")
 
-    with pytest.raises(Stalled, match=r"claimed by upload .* with token token-1, which is still open"):
+    with pytest.raises(
+        Stalled, match=r"claimed by upload .* with token token-1, which is still open"
+    ):
         store.complete(second)
     store.abort("data/1", first.upload_id)
     store.complete(second)
@@ -241,7 +268,12 @@ def crashed_after_claim(upload: Upload, root: Path) -> bool:
 def test_a_store_that_is_only_read_writes_nothing(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "root")
 
-    assert (store.read("a"), store.stat("a"), [*store.list_after("")], [*store.open_uploads("")]) == (
+    assert (
+        store.read("a"),
+        store.stat("a"),
+        [*store.list_after("")],
+        [*store.open_uploads("")],
+    ) == (
         None,
         None,
         [],

@@ -56,7 +56,9 @@ def test_a_late_create_finds_the_slot_taken() -> None:
 
 @pytest.mark.parametrize("repeat_completes", [True, False])
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED])
-def test_a_completion_with_a_lost_answer_is_proven_by_its_object(fault: Fault, repeat_completes: bool) -> None:
+def test_a_completion_with_a_lost_answer_is_proven_by_its_object(
+    fault: Fault, repeat_completes: bool
+) -> None:
     store = MemoryStore(Scripted({Operation.COMPLETE: [fault]}), repeat_completes=repeat_completes)
     upload = uploaded(store, "data/1")
 

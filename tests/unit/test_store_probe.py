@@ -99,7 +99,11 @@ def test_a_broken_store_is_refused(broken: type[MemoryStore], message: str) -> N
 
 
 def test_a_good_store_is_not_refused_for_a_lost_answer() -> None:
-    probe(MemoryStore(Scripted({Operation.CREATE: [Fault.REPEATED] * 8, Operation.COMPLETE: [Fault.REPEATED]})))
+    probe(
+        MemoryStore(
+            Scripted({Operation.CREATE: [Fault.REPEATED] * 8, Operation.COMPLETE: [Fault.REPEATED]})
+        )
+    )
 
 
 def test_a_probe_leaves_little_and_only_in_its_own_place() -> None:

@@ -1,4 +1,6 @@
-"""What S3Store makes of a server's answers, however odd. The server here is scripted; the real one is in behaviour/."""
+"""What S3Store makes of a server's answers, however odd. The server here is scripted; the real one
+is in behaviour/.
+"""
 
 import hashlib
 from collections import Counter
@@ -18,7 +20,9 @@ from landfall.store.s3 import TOKEN, S3Store
 from tests.support.scripted import HANG_UP, Answer, Scripted, error, scripted
 
 UPLOAD = Upload("data/1", "id-1", (Part(f'"{hashlib.md5(b"body").hexdigest()}"', 4),), "token-1")
-COMPLETED = Answer(200, b'<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>')
+COMPLETED = Answer(
+    200, b'<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>'
+)
 OK = Answer(200, headers={"ETag": '"x"'})
 NO_PARTS = error(404, "NoSuchUpload")
 OPEN_PARTS = Answer(
@@ -30,7 +34,9 @@ OPEN_PARTS = Answer(
 
 def head(token: str = "token-1", size: int = 4, **headers: str) -> Answer:
     told = {"ETag": '"opaque"', "Content-Length": str(size), f"x-amz-meta-{TOKEN}": token}
-    return Answer(200, headers=told | {name.replace("_", "-"): value for name, value in headers.items()})
+    return Answer(
+        200, headers=told | {name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,13 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def script(keys: None) -> Iterator[Script]:
-    """``script(answer, ...)``: a store whose server gives these answers; each request is tried once unless said."""
-    with ExitStack() as servers, stamina.set_testing(True, attempts=5, cap=True):  # without its pauses
+    """``script(answer, ...)``: a store whose server gives these answers; each request is tried once
+    unless said.
+    """
+    with (
+        ExitStack() as servers,
+        stamina.set_testing(True, attempts=5, cap=True),
+    ):  # without its pauses
 
         def of(*answers: Answer, **settings: Any) -> Setting:
             server = servers.enter_context(scripted(answers))
@@ -63,7 +74,7 @@ def script(keys: None) -> Iterator[Script]:
         yield of
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -77,7 +88,9 @@ def script(keys: None) -> Iterator[Script]:
     ],
 )
 def test_what_only_a_person_can_mend_stalls(script: Script, answer: Answer) -> None:
-    with pytest.raises(Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): so it is$") as stalled:
+    with pytest.raises(
+        Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): so it is$"
+    ) as stalled:
         script(answer).store.begin("data/1", "token-1")
 
     assert stalled.value.reason is Reason.STORE_DENIED
@@ -158,7 +171,7 @@ def test_no_message_holds_a_secret(script: Script) -> None:
     assert "hidden" not in str(stalled.value)
 
 
-# ------------------------------------------------------------------------------------------------------------- slots
+# -------------------------------------------------------------------------------------------- slots
 
 
 def test_a_create_is_conditional(script: Script) -> None:
@@ -169,13 +182,17 @@ def test_a_create_is_conditional(script: Script) -> None:
 
 
 def test_a_create_that_meets_its_own_repetition_is_taken(script: Script) -> None:
-    """The first answer is lost, boto3 asks again, and the store refuses: the key is ours, but only reading shows it."""
+    """The first answer is lost, boto3 asks again, and the store refuses: the key is ours, but only
+    reading shows it.
+    """
     setting = script(HANG_UP, error(412, "PreconditionFailed"), max_attempts=2)
 
     assert setting.store.create("slots/0", b"x") is Created.TAKEN
 
 
-@pytest.mark.parametrize(("last", "answer"), [(OK, Created.WON), (error(412, "PreconditionFailed"), Created.TAKEN)])
+@pytest.mark.parametrize(
+    ("last", "answer"), [(OK, Created.WON), (error(412, "PreconditionFailed"), Created.TAKEN)]
+)
 def test_a_conflict_is_asked_again(script: Script, last: Answer, answer: Created) -> None:
     setting = script(*[error(409, "ConditionalRequestConflict")] * 2, last)
 
@@ -197,7 +214,7 @@ def test_a_create_without_an_answer_is_never_won(script: Script, answer: Answer)
         script(answer).store.create("slots/0", b"x")
 
 
-# ----------------------------------------------------------------------------------------------------------- objects
+# ------------------------------------------------------------------------------------------ objects
 
 
 @pytest.mark.parametrize(
@@ -265,7 +282,10 @@ def test_under_kms_an_etag_says_nothing(script: Script) -> None:
 def test_a_body_cut_off_is_to_be_retried(script: Script) -> None:
     setting = script(Answer(200, b"x" * 100, cut=50))
 
-    with setting.store.open("data/1") as stream, pytest.raises(Retry, match=r"^read s3://logs/root/data/1: "):
+    with (
+        setting.store.open("data/1") as stream,
+        pytest.raises(Retry, match=r"^read s3://logs/root/data/1: "),
+    ):
         stream.read()
 
 
@@ -275,7 +295,9 @@ def test_a_part_is_sent_signed_in_one_go(script: Script) -> None:
     assert setting.store.put_part("data/1", "id-1", 1, b"body") == Part('"x"', 4)
     headers = setting.server.asked[0].headers
     assert headers["x-amz-content-sha256"] == hashlib.sha256(b"body").hexdigest()
-    assert headers.keys().isdisjoint({"expect", "x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm", "content-md5"})
+    assert headers.keys().isdisjoint(
+        {"expect", "x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm", "content-md5"}
+    )
 
 
 def test_a_part_that_is_tried_again_is_sent_whole_again(script: Script) -> None:
@@ -292,7 +314,10 @@ def test_a_part_of_an_upload_that_is_gone_is_to_be_retried(script: Script) -> No
 
 
 def test_encryption_is_asked_for_whatever_is_made(script: Script) -> None:
-    begun = Answer(200, b"<InitiateMultipartUploadResult><UploadId>id-1</UploadId></InitiateMultipartUploadResult>")
+    begun = Answer(
+        200,
+        b"<InitiateMultipartUploadResult><UploadId>id-1</UploadId></InitiateMultipartUploadResult>",
+    )
     sse = spec.Sse(type="aws:kms", kms_key_id="key-1")
     setting = script(OK, OK, begun, sse=sse)
 
@@ -301,7 +326,10 @@ def test_encryption_is_asked_for_whatever_is_made(script: Script) -> None:
     setting.store.begin("data/1", "token-1")
 
     asked = [
-        (a.headers["x-amz-server-side-encryption"], a.headers["x-amz-server-side-encryption-aws-kms-key-id"])
+        (
+            a.headers["x-amz-server-side-encryption"],
+            a.headers["x-amz-server-side-encryption-aws-kms-key-id"],
+        )
         for a in setting.server.asked
     ]
     assert asked == [("aws:kms", "key-1")] * 3

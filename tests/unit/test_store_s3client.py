@@ -51,12 +51,16 @@ def test_without_anything_said_the_environment_is_asked(monkeypatch: pytest.Monk
 
 
 def test_a_profile_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "credentials").write_text("[other]\naws_access_key_id = from-profile\naws_secret_access_key = x\n")
+    (tmp_path / "credentials").write_text(
+        "[other]\naws_access_key_id = from-profile\naws_secret_access_key = x\n"
+    )
 
     assert signed_as(client_of(profile="other")) == "from-profile"
 
 
-def test_a_secret_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_secret_comes_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     write_secret(tmp_path, AWS_ACCESS_KEY_ID="from-secret\n", AWS_SECRET_ACCESS_KEY="x")
@@ -79,7 +83,9 @@ def test_a_rotated_secret_is_taken_up(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_secret_without_its_keys_is_named_and_not_shown(tmp_path: Path) -> None:
     write_secret(tmp_path, AWS_ACCESS_KEY_ID="hidden", password="hidden")
-    store = S3Store("logs", "", S3(endpoint="http://127.0.0.1:1", credentials_secret_ref=SecretRef(name="s3")))
+    store = S3Store(
+        "logs", "", S3(endpoint="http://127.0.0.1:1", credentials_secret_ref=SecretRef(name="s3"))
+    )
 
     with pytest.raises(Stalled, match=r"^secret 's3' lacks AWS_SECRET_ACCESS_KEY$") as stalled:
         store.read("slots/0")
@@ -89,7 +95,9 @@ def test_a_secret_without_its_keys_is_named_and_not_shown(tmp_path: Path) -> Non
 def test_no_credentials_at_all_stalls() -> None:
     store = S3Store("logs", "", S3(endpoint="http://127.0.0.1:1", max_attempts=1))
 
-    with pytest.raises(Stalled, match=r"^open s3://logs/slots/0: Unable to locate credentials$") as stalled:
+    with pytest.raises(
+        Stalled, match=r"^open s3://logs/slots/0: Unable to locate credentials$"
+    ) as stalled:
         store.read("slots/0")
     assert stalled.value.reason is Reason.STORE_DENIED
 
@@ -113,8 +121,13 @@ def test_a_role_is_taken_with_the_secret_and_again_before_it_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_secret(tmp_path, AWS_ACCESS_KEY_ID="source", AWS_SECRET_ACCESS_KEY="x")
-    answers = [assumed("first-role", timedelta(minutes=1)), assumed("second-role", timedelta(hours=1))]
-    role = AssumeRole(role_arn="arn:aws:iam::1:role/lander", session_name="clicks", external_id="tenant-1")
+    answers = [
+        assumed("first-role", timedelta(minutes=1)),
+        assumed("second-role", timedelta(hours=1)),
+    ]
+    role = AssumeRole(
+        role_arn="arn:aws:iam::1:role/lander", session_name="clicks", external_id="tenant-1"
+    )
 
     with scripted(answers) as sts:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.endpoint)
@@ -129,5 +142,7 @@ def test_a_role_is_taken_with_the_secret_and_again_before_it_ends(
 def test_a_role_without_credentials_to_take_it_with_stalls() -> None:
     role = AssumeRole(role_arn="arn:aws:iam::1:role/lander")
 
-    with pytest.raises(Stalled, match="no credentials to take the role arn:aws:iam::1:role/lander with"):
+    with pytest.raises(
+        Stalled, match="no credentials to take the role arn:aws:iam::1:role/lander with"
+    ):
         S3Store("logs", "", S3(assume_role=role))

@@ -46,7 +46,8 @@ def test_the_known_schemes_have_their_types(tmp_path: Path) -> None:
 
 def test_a_store_of_ones_own_gets_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "landfall.store.urls.importlib.import_module", lambda _: __import__("types").SimpleNamespace(Kept=Kept)
+        "landfall.store.urls.importlib.import_module",
+        lambda _: __import__("types").SimpleNamespace(Kept=Kept),
     )
 
     assert isinstance(open_store(Output(url="gs://logs/a", store="my_stores:Kept")), MemoryStore)

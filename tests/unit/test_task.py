@@ -1,4 +1,6 @@
-"""What becomes of slices: every record accounted for, nothing completed, the same bytes on every attempt."""
+"""What becomes of slices: every record accounted for, nothing completed, the same bytes on every
+attempt.
+"""
 
 import gzip
 import io
@@ -37,7 +39,9 @@ Rows = Sequence[tuple[int, bytes | None]]
 
 @dataclass
 class TwinReader:
-    """A log in memory, cut into chunks of ``rows`` records; ``broken`` is raised at the end of every slice."""
+    """A log in memory, cut into chunks of ``rows`` records; ``broken`` is raised at the end of
+    every slice.
+    """
 
     log: dict[TopicPartition, Rows]
     rows: int = 1000
@@ -52,12 +56,19 @@ class TwinReader:
             raise self.broken
 
 
-def records_of(tp: TopicPartition, offsets: Sequence[int], values: Sequence[bytes | None]) -> Records:
+def records_of(
+    tp: TopicPartition, offsets: Sequence[int], values: Sequence[bytes | None]
+) -> Records:
     numbers = np.array(offsets, np.int64)
     keys = pa.array([b"key-%d" % o for o in offsets], pa.binary())
     headers = pa.array([[("n", b"%d" % o)] for o in offsets], HEADERS)
     return of_columns(
-        tp, numbers, pa.array(values, pa.binary()), timestamps=MIDNIGHT + numbers, keys=keys, headers=headers
+        tp,
+        numbers,
+        pa.array(values, pa.binary()),
+        timestamps=MIDNIGHT + numbers,
+        keys=keys,
+        headers=headers,
     )
 
 
@@ -106,7 +117,7 @@ def untouched(store: MemoryStore) -> bool:
     return not list(store.open_uploads("")) and not list(store.list_after(""))
 
 
-# ------------------------------------------------------------------------------------------------------------- what lands
+# --------------------------------------------------------------------------------------- what lands
 
 
 def test_rows_land_in_their_output_partitions_under_the_planned_start() -> None:
@@ -117,8 +128,12 @@ def test_rows_land_in_their_output_partitions_under_the_planned_start() -> None:
 
     found = {key: gzip.decompress(body) for key, body in content(result, store).items()}
     assert found == {
-        f"clicks/dt=2025-11-21/hr=00/4_3_{100:020d}.json.gz": b"".join(click(o)[1] + b"\n" for o in (105, 110, 199)),
-        f"clicks/dt=2025-11-21/hr=01/4_3_{100:020d}.json.gz": b"".join(click(o, 1)[1] + b"\n" for o in (106, 150)),
+        f"clicks/dt=2025-11-21/hr=00/4_3_{100:020d}.json.gz": b"".join(
+            click(o)[1] + b"\n" for o in (105, 110, 199)
+        ),
+        f"clicks/dt=2025-11-21/hr=01/4_3_{100:020d}.json.gz": b"".join(
+            click(o, 1)[1] + b"\n" for o in (106, 150)
+        ),
     }
 
 
@@ -129,7 +144,10 @@ def test_objects_say_what_is_inside() -> None:
 
     bodies = content(result, store)
     assert isinstance(result, LandedSlice)
-    found = [(o.rows, o.first_offset, o.last_offset, o.crc32, o.upload.size, o.upload.token) for o in result.objects]
+    found = [
+        (o.rows, o.first_offset, o.last_offset, o.crc32, o.upload.size, o.upload.token)
+        for o in result.objects
+    ]
     crcs = [(zlib.crc32(body), len(body)) for _, body in sorted(bodies.items())]
     assert found == [(2, 105, 110, *crcs[0], "token"), (1, 120, 120, *crcs[1], "token")]
 
@@ -157,7 +175,9 @@ def test_nothing_is_completed() -> None:
 
     assert isinstance(result, LandedSlice)
     assert list(store.list_after("")) == []
-    assert sorted(open_.key for open_ in store.open_uploads("")) == [o.upload.key for o in result.objects]
+    assert sorted(open_.key for open_ in store.open_uploads("")) == [
+        o.upload.key for o in result.objects
+    ]
 
 
 def test_a_range_without_visible_records_makes_no_object() -> None:
@@ -177,13 +197,20 @@ def test_dead_letters_keep_the_record_whole() -> None:
 
     rows = pq.read_table(io.BytesIO(letters)).to_pylist()
     assert [
-        (row["topic"], row["partition"], row["offset"], row["value"], row["key"], row["stage"]) for row in rows
+        (row["topic"], row["partition"], row["offset"], row["value"], row["key"], row["stage"])
+        for row in rows
     ] == [
         ("clicks", 3, 102, b"not json", b"key-102", "decode"),
         ("clicks", 3, 150, b"\xff", b"key-150", "decode"),
     ]
-    assert [row["headers"] for row in rows] == [[{"key": "n", "value": b"102"}], [{"key": "n", "value": b"150"}]]
-    assert [int(row["timestamp"].timestamp() * 1000) for row in rows] == [MIDNIGHT + 102, MIDNIGHT + 150]
+    assert [row["headers"] for row in rows] == [
+        [{"key": "n", "value": b"102"}],
+        [{"key": "n", "value": b"150"}],
+    ]
+    assert [int(row["timestamp"].timestamp() * 1000) for row in rows] == [
+        MIDNIGHT + 102,
+        MIDNIGHT + 150,
+    ]
     assert all(row["error"] for row in rows)
 
 
@@ -209,11 +236,18 @@ class EvenOnly:
 
     def apply(self, decoded: Decoded) -> Decoded:
         even = decoded.keep(decoded.records.offsets % 2 == 0)
-        left = even.reject({row: "tens" for row, o in enumerate(even.records.offsets.tolist()) if o % 10 == 0})
-        return replace(left, records=left.records.with_values(pa.array([b"{}"] * len(left.records), pa.binary())))
+        left = even.reject(
+            {row: "tens" for row, o in enumerate(even.records.offsets.tolist()) if o % 10 == 0}
+        )
+        return replace(
+            left,
+            records=left.records.with_values(pa.array([b"{}"] * len(left.records), pa.binary())),
+        )
 
 
-def test_what_a_transform_leaves_out_or_refuses_is_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_transform_leaves_out_or_refuses_is_accounted_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plugin = ModuleType("twin_plugin")
     plugin.EvenOnly = EvenOnly  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "twin_plugin", plugin)
@@ -225,21 +259,25 @@ def test_what_a_transform_leaves_out_or_refuses_is_accounted_for(monkeypatch: py
     assert (result.landed, result.filtered, result.dead_lettered) == (4, 5, 2)
     data, letters = sorted(content(result, store).items(), reverse=True)
     assert gzip.decompress(data[1]) == b"{}\n" * 4
-    kept = pq.read_table(io.BytesIO(letters[1]), columns=["offset", "value", "stage", "error"]).to_pylist()
+    kept = pq.read_table(
+        io.BytesIO(letters[1]), columns=["offset", "value", "stage", "error"]
+    ).to_pylist()
     assert [(row["offset"], row["value"], row["stage"]) for row in kept] == [
         (101, b"bad", "decode"),
         (110, click(110)[1], "transform"),
     ]
 
 
-# ------------------------------------------------------------------------------------------------------------ what fails
+# --------------------------------------------------------------------------------------- what fails
 
 
 def test_policy_fail_stalls_the_slice_and_gives_its_uploads_up() -> None:
     store = MemoryStore()
     rows = [*(click(o) for o in range(100, 150)), (150, b"bad")]
 
-    result = landed_by(rows, store, chunk=10, badRecords={"policy": "Fail"}, output=one_byte_parts())
+    result = landed_by(
+        rows, store, chunk=10, badRecords={"policy": "Fail"}, output=one_byte_parts()
+    )
 
     assert isinstance(result, FailedSlice)
     assert isinstance(result.error, Stalled)
@@ -252,7 +290,9 @@ def one_byte_parts() -> dict[str, object]:
     return {"url": "s3://b", "format": "Text", "codec": "None"}
 
 
-@pytest.mark.parametrize("broken", [Stalled(Reason.DATA_LOSS, "clicks/3: gone"), Retry("no progress")])
+@pytest.mark.parametrize(
+    "broken", [Stalled(Reason.DATA_LOSS, "clicks/3: gone"), Retry("no progress")]
+)
 def test_what_the_reader_says_is_what_the_slice_says(broken: Exception) -> None:
     store = MemoryStore()
     reader = TwinReader({TP: [click(o) for o in range(100, 200)]}, 10, broken)
@@ -288,14 +328,18 @@ def test_a_store_that_fails_one_slice_lands_the_others(operation: Operation) -> 
     assert sorted(open_.key for open_ in store.open_uploads("")) == keys
 
 
-# -------------------------------------------------------------------------------------------------------- always the same
+# ---------------------------------------------------------------------------------- always the same
 
 
 def many(count: int, hours: int) -> list[tuple[int, bytes]]:
     """Rows that do not compress, over some hours, with gaps and a bad one here and there."""
     noise = np.random.default_rng(7)
     return [
-        (o, b'{"ts":%d,"x":"%s"}' % (MIDNIGHT + int(noise.integers(hours)) * HOUR, noise.bytes(150).hex().encode()))
+        (
+            o,
+            b'{"ts":%d,"x":"%s"}'
+            % (MIDNIGHT + int(noise.integers(hours)) * HOUR, noise.bytes(150).hex().encode()),
+        )
         if o % 97
         else (o, b"bad")
         for o in range(100, 100 + count)
@@ -303,7 +347,9 @@ def many(count: int, hours: int) -> list[tuple[int, bytes]]:
     ]
 
 
-@pytest.mark.parametrize("output", [{"format": "Json"}, {"format": "SequenceFile"}, {"format": "Parquet"}])
+@pytest.mark.parametrize(
+    "output", [{"format": "Json"}, {"format": "SequenceFile"}, {"format": "Parquet"}]
+)
 def test_the_same_range_gives_the_same_bytes_however_it_was_chunked(output: dict[str, str]) -> None:
     """Blocks are cut by the rows of the output partition, so not even the reader's chunks matter."""
     rows, piece = many(6000, 3), Slice(TP, OffsetRange(100, 6100))
@@ -339,7 +385,10 @@ def over_budget(chunk: int) -> tuple[LandedSlice, dict[str, bytes]]:
     """60 MB of noise over 1,000 output partitions, in a task that may hold 64 MiB."""
     noise = np.random.default_rng(7).bytes(400)
     text = noise.hex().encode()
-    rows = [(o, b'{"ts":0,"who":"%d","x":"%s%d"}' % (o * 7919 % 1000, text[o % 400 :], o)) for o in range(100, 120_100)]
+    rows = [
+        (o, b'{"ts":0,"who":"%d","x":"%s%d"}' % (o * 7919 % 1000, text[o % 400 :], o))
+        for o in range(100, 120_100)
+    ]
     store = MemoryStore(least_part_bytes=5 * 2**20)
     spec = {
         "route": {"pattern": "who={field:who}"},
@@ -355,13 +404,18 @@ def over_budget(chunk: int) -> tuple[LandedSlice, dict[str, bytes]]:
 def test_over_its_budget_a_task_starts_new_objects_that_hold_every_row_once() -> None:
     result, bodies = over_budget(10_000)
 
-    names = sorted((parse_key(key) for key in bodies), key=lambda name: (name.output_partition, name.start))
+    names = sorted(
+        (parse_key(key) for key in bodies), key=lambda name: (name.output_partition, name.start)
+    )
     assert len({name.output_partition for name in names}) == 1000
     assert len(names) > 1000
     by_key = {landed.upload.key: landed for landed in result.objects}
     assert all(name.start <= by_key[name.key].first_offset for name in names)
     for one, after in pairwise(names):
-        assert one.output_partition != after.output_partition or by_key[one.key].last_offset < after.start
+        assert (
+            one.output_partition != after.output_partition
+            or by_key[one.key].last_offset < after.start
+        )
     assert result.landed == sum(body.count(b"\n") for body in bodies.values()) == 120_000
     assert bodies == over_budget(10_000)[1]
 

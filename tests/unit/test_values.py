@@ -24,7 +24,9 @@ def test_a_quantity_is_read_as_kubernetes_reads_it(text: object, value: int) -> 
     assert quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "Mi", "-1", "1 Mi", "1MB", "1kb", "0x10", "1e1000", "٣", True, None, [], 1.5e300])
+@pytest.mark.parametrize(
+    "text", ["", "Mi", "-1", "1 Mi", "1MB", "1kb", "0x10", "1e1000", "٣", True, None, [], 1.5e300]
+)
 def test_what_is_no_quantity_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         quantity(text)
@@ -46,7 +48,20 @@ def test_a_duration_is_the_sum_of_its_terms(text: str, value: timedelta) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", 5, "5 m", "-5m", "5min", "m", "0.0001s", "999999999999d", None, timedelta(microseconds=1)]
+    "text",
+    [
+        "",
+        "5",
+        5,
+        "5 m",
+        "-5m",
+        "5min",
+        "m",
+        "0.0001s",
+        "999999999999d",
+        None,
+        timedelta(microseconds=1),
+    ],
 )
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="not a duration"):

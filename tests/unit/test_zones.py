@@ -29,10 +29,16 @@ def local(zone: str, utc: str) -> str:
     ],
 )
 def test_wall_time_is_exact_around_odd_transitions(zone: str, utc: str, wall: str) -> None:
-    expected = datetime.fromisoformat(utc + "+00:00").astimezone(ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M:%S")
+    expected = (
+        datetime.fromisoformat(utc + "+00:00")
+        .astimezone(ZoneInfo(zone))
+        .strftime("%Y-%m-%dT%H:%M:%S")
+    )
 
     assert local(zone, utc) == expected
-    assert zone == "Europe/Amsterdam" or expected == wall  # before 1900 releases of the database differ
+    assert (
+        zone == "Europe/Amsterdam" or expected == wall
+    )  # before 1900 releases of the database differ
 
 
 def test_a_wall_time_that_comes_twice_is_the_first() -> None:

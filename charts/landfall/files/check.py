@@ -19,15 +19,23 @@ PATIENCE = 60
 
 def kinds() -> list[str]:
     """What the API serves of ours."""
-    request = urllib.request.Request(SERVED, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"})
+    request = urllib.request.Request(
+        SERVED, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"}
+    )
     trusted = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     with urllib.request.urlopen(request, timeout=10, context=trusted) as answer:
-        return [resource["kind"] for resource in json.load(answer)["resources"] if "/" not in resource["name"]]
+        return [
+            resource["kind"]
+            for resource in json.load(answer)["resources"]
+            if "/" not in resource["name"]
+        ]
 
 
 def ready(operator: str) -> str:
     """What the operator says of itself; an HTTPError if it is not ready."""
-    with urllib.request.urlopen(f"http://{operator}:8080/readyz", timeout=10) as answer:  # our own Service
+    with urllib.request.urlopen(
+        f"http://{operator}:8080/readyz", timeout=10
+    ) as answer:  # our own Service
         return str(answer.read().decode().strip())
 
 

@@ -62,9 +62,13 @@ class Difference:
 
 def difference(before: GroupSpec, after: GroupSpec) -> Difference:
     """Compare two specs; ``fields`` are paths, sorted."""
-    old, new = (dict(leaves(spec.model_dump(mode="json", by_alias=True))) for spec in (before, after))
+    old, new = (
+        dict(leaves(spec.model_dump(mode="json", by_alias=True))) for spec in (before, after)
+    )
     absent = object()
-    changed = sorted(path for path in old.keys() | new.keys() if old.get(path, absent) != new.get(path, absent))
+    changed = sorted(
+        path for path in old.keys() | new.keys() if old.get(path, absent) != new.get(path, absent)
+    )
     return Difference(max(map(weight, changed), default=Change.IGNORE), tuple(changed))
 
 

@@ -1,8 +1,9 @@
 """The ``CustomResourceDefinition``, made from the models: ``python -m landfall_operator.api.crd > crds/…`` (``make crds``).
 
-What the models check field by field is in the schema; what takes two fields, or the object as it was before, is a CEL rule
-here. The rest (a regular expression that does not compile, an unknown time zone) only the operator can tell, and does so
-by ``SpecValid=False``. A test fails when the file in ``crds/`` is not what this module makes. Pure, but for ``main``.
+What the models check field by field is in the schema; what takes two fields, or the object as it
+was before, is a CEL rule here. The rest (a regular expression that does not compile, an unknown
+time zone) only the operator can tell, and does so by ``SpecValid=False``. A test fails when the
+file in ``crds/`` is not what this module makes. Pure, but for ``main``.
 """
 
 import sys
@@ -21,7 +22,9 @@ KIND = "ConsumerGroup"
 PLURAL = "consumergroups"
 LONGEST_NAME = 40
 
-HEADER = "# Made by `make crds` from landfall.api.spec and landfall_operator.api.status: change those.\n"
+HEADER = (
+    "# Made by `make crds` from landfall.api.spec and landfall_operator.api.status: change those.\n"
+)
 
 COLUMNS = (
     ("Phase", "string", ".status.phase", "What the group is doing", 0),
@@ -29,7 +32,13 @@ COLUMNS = (
     ("Replicas", "integer", ".status.replicas", "Executors at work", 0),
     ("Lag", "string", ".status.lag.recordsText", "Records not landed yet", 0),
     ("Lag-Time", "string", ".status.lag.secondsText", "Age of the oldest of them", 0),
-    ("Commit-Failures", "integer", ".status.commits.failures", "Failures since the driver started", 0),
+    (
+        "Commit-Failures",
+        "integer",
+        ".status.commits.failures",
+        "Failures since the driver started",
+        0,
+    ),
     ("Last-Commit", "date", ".status.commits.lastTime", "Time since the last commit", 0),
     ("Age", "date", ".metadata.creationTimestamp", "Time since the group was made", 0),
     ("Topics", "string", ".status.topics", "What is landed", 1),
@@ -88,12 +97,19 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.output.url": {"maxLength": 2048},
-    "spec.decode.columns": {"maxItems": 2000, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    "spec.decode.columns": {
+        "maxItems": 2000,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
     "status.conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     **{
-        f"spec.{pod}.{field}": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+        f"spec.{pod}.{field}": {
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": [key],
+        }
         for pod in ("driver", "executor")
         for field, key in (
             ("env", "name"),
@@ -167,7 +183,9 @@ def schema() -> Schema:
         at(root, path).update(more)
     for path, rules in RULES.items():
         node = at(root, path)
-        node["x-kubernetes-validations"] = node.get("x-kubernetes-validations", []) + [rule(*each) for each in rules]
+        node["x-kubernetes-validations"] = node.get("x-kubernetes-validations", []) + [
+            rule(*each) for each in rules
+        ]
     root["properties"]["spec"] = explained(root["properties"]["spec"])
     return root
 

@@ -1,6 +1,7 @@
 """The words of a group's status: phases, condition types, and every reason there is.
 
-``docs/operations.md`` has a section for each reason that is not simply good news; a test holds the two together.
+``docs/operations.md`` has a section for each reason that is not simply good news; a test holds the
+two together.
 """
 
 from enum import StrEnum
@@ -36,7 +37,9 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"
     """A person is needed."""
     RECONCILING = "Reconciling"
-    """Something is being done about it: with Ready and Stalled, what kstatus and ``kubectl wait`` look for."""
+    """Something is being done about it: with Ready and Stalled, what kstatus and ``kubectl wait``
+    look for.
+    """
 
 
 class Reason(StrEnum):

@@ -1,8 +1,9 @@
 """What makes two specs the same: names and digests, and the documents they are taken from.
 
-A *revision* is what a hand-over is needed for; it names the driver's Deployment. A *digest* also covers what the driver has
-to be started again for; the Deployment bears it, and is only ever changed when it differs. Both are taken from what differs
-from the defaults: a release that adds a field, or an operator that is upgraded, restarts nobody. Pure.
+A *revision* is what a hand-over is needed for; it names the driver's Deployment. A *digest* also
+covers what the driver has to be started again for; the Deployment bears it, and is only ever
+changed when it differs. Both are taken from what differs from the defaults: a release that adds a
+field, or an operator that is upgraded, restarts nobody. Pure.
 """
 
 import hashlib
@@ -31,7 +32,9 @@ def document(group: ConsumerGroup) -> dict[str, Any]:
 
 def contract(group: ConsumerGroup) -> str:
     """The resource as the driver reads it: JSON, in which ``${`` is written ``$${`` as in any group file."""
-    return json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    )
 
 
 def contract_read(text: str) -> ConsumerGroup:

@@ -1,16 +1,18 @@
 """From pydantic's JSON schema to what a CRD takes: a *structural* schema, as Kubernetes calls it.
 
-Kubernetes wants one type per node, no references, no ``null`` beside a type, no types inside ``anyOf``. So references are
-written out, an optional value is one that is not required, and what users may write in two ways becomes:
+Kubernetes wants one type per node, no references, no ``null`` beside a type, no types inside
+``anyOf``. So references are written out, an optional value is one that is not required, and what
+users may write in two ways becomes:
 
     quantity, ratio     number or text           x-kubernetes-int-or-string
     duration            text such as 90s, 5m     text
     words or mappings   startingOffsets          no type, a pattern for the words, anyOf for the mappings
     anything            options, affinity        x-kubernetes-preserve-unknown-fields, judged by whoever reads it
 
-The form of a text is a CEL rule, not a ``pattern``, so that who writes it wrongly reads a sentence and not a regular expression.
-Defaults are written as people write them (``5m``, ``256Mi``). Since ``kubectl explain`` shows neither rules nor bounds nor
-defaults, ``explained`` writes them into the descriptions. Pure.
+The form of a text is a CEL rule, not a ``pattern``, so that who writes it wrongly reads a sentence
+and not a regular expression. Defaults are written as people write them (``5m``, ``256Mi``). Since
+``kubectl explain`` shows neither rules nor bounds nor defaults, ``explained`` writes them into the
+descriptions. Pure.
 """
 
 import json
@@ -27,7 +29,9 @@ DURATION = r"^([0-9]{1,15}(\.[0-9]{1,9})?(ms|s|m|h|d))+$"
 RATIO = r"^(0(\.[0-9]{1,12})?|1(\.0{1,12})?)$"
 NOT_ZERO = "[1-9]"
 LONGEST = 1024
-"""Characters of a text that has to have a form, unless it says otherwise: what a rule costs is reckoned by it."""
+"""Characters of a text that has to have a form, unless it says otherwise: what a rule costs is
+reckoned by it.
+"""
 MOST = 100
 """Entries of a mapping whose values have to have a form, for the same reason."""
 
@@ -55,7 +59,9 @@ _WRITTEN: Mapping[str, Schema] = {
     },
     "ratio": {
         **_INT_OR_STRING,
-        "x-kubernetes-validations": [_form(_TEXT, RATIO, 'a number from 0 to 1, in quotes, as in "0.001"')],
+        "x-kubernetes-validations": [
+            _form(_TEXT, RATIO, 'a number from 0 to 1, in quotes, as in "0.001"')
+        ],
     },
     "duration": {
         "type": "string",
@@ -98,7 +104,9 @@ def without_defaults(schema: Schema) -> Schema:
     """A structural schema that adds nothing to what is written; for a status, which has one writer."""
     made = {key: value for key, value in schema.items() if key != "default"}
     if "properties" in made:
-        made["properties"] = {name: without_defaults(value) for name, value in made["properties"].items()}
+        made["properties"] = {
+            name: without_defaults(value) for name, value in made["properties"].items()
+        }
     if "items" in made:
         made["items"] = without_defaults(made["items"])
     return made
@@ -149,19 +157,28 @@ def _range(least: int | None, most: int | None) -> str:
 
 def quantity_text(value: int) -> str:
     """Bytes as people write them: ``256Mi``."""
-    return next((f"{value // size}{unit}" for unit, size in _UNITS if value and value % size == 0), str(value))
+    return next(
+        (f"{value // size}{unit}" for unit, size in _UNITS if value and value % size == 0),
+        str(value),
+    )
 
 
 def duration_text(value: timedelta) -> str:
     """A length of time as people write it: ``5m``, ``90s``."""
     milliseconds = value // timedelta(milliseconds=1)
-    return next(f"{milliseconds // size}{unit}" for unit, size in _DURATION_UNITS if milliseconds % size == 0)
+    return next(
+        f"{milliseconds // size}{unit}"
+        for unit, size in _DURATION_UNITS
+        if milliseconds % size == 0
+    )
 
 
 def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     schema = _resolved(schema, defs)
     made = {**_described(schema), **_shaped(schema, defs)}
-    nothing = schema.get("default") in (None, []) or (made.get("type") == "object" and not _fills(made))
+    nothing = schema.get("default") in (None, []) or (
+        made.get("type") == "object" and not _fills(made)
+    )
     return made if nothing else {**made, "default": _default(schema, made)}
 
 
@@ -174,10 +191,14 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     """Without a reference, and without the ``null`` of an optional value."""
     if "$ref" in schema:
         target = defs[schema["$ref"].rpartition("/")[2]]
-        return _resolved({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, defs)
+        return _resolved(
+            {**target, **{key: value for key, value in schema.items() if key != "$ref"}}, defs
+        )
     others = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(others) == 1:
-        return _resolved({**others[0], **{key: value for key, value in schema.items() if key != "anyOf"}}, defs)
+        return _resolved(
+            {**others[0], **{key: value for key, value in schema.items() if key != "anyOf"}}, defs
+        )
     return schema
 
 
@@ -227,7 +248,9 @@ def _formed(schema: Mapping[str, Any], value: str) -> Schema:
 def _bounded(written: str, schema: Mapping[str, Any]) -> Schema:
     """A number of bytes, a ratio, a duration. All rules are asked at once, so a bound has to bear text of no form."""
     made: Schema = dict(_WRITTEN[written])
-    bounds = [_bound(written, sign, word, schema[key]) for key, sign, word in _BOUNDS if key in schema]
+    bounds = [
+        _bound(written, sign, word, schema[key]) for key, sign, word in _BOUNDS if key in schema
+    ]
     return {**made, "x-kubernetes-validations": made["x-kubernetes-validations"] + bounds}
 
 
@@ -248,7 +271,9 @@ def _words_or_mappings(kinds: list[Schema]) -> Schema:
     return {
         **ANYTHING,
         "pattern": f"^({'|'.join(words)})$",
-        "properties": {name: value for kind in mappings for name, value in kind["properties"].items()},
+        "properties": {
+            name: value for kind in mappings for name, value in kind["properties"].items()
+        },
         "anyOf": [{"required": kind["required"]} for kind in mappings],
     }
 
@@ -258,9 +283,13 @@ def _mapping(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     if schema.get("required"):
         made["required"] = list(schema["required"])
     if "properties" in schema:
-        made["properties"] = {name: _node(value, defs) for name, value in schema["properties"].items()}
+        made["properties"] = {
+            name: _node(value, defs) for name, value in schema["properties"].items()
+        }
     match schema:
-        case {"additionalProperties": True} | {"additionalProperties": {"$ref": "#/$defs/JsonValue"}}:
+        case {"additionalProperties": True} | {
+            "additionalProperties": {"$ref": "#/$defs/JsonValue"}
+        }:
             made.update(ANYTHING)
         case {"additionalProperties": dict(values)}:
             made["additionalProperties"] = _node(values, defs)

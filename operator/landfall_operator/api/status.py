@@ -1,8 +1,8 @@
 """The status of a ``ConsumerGroup``: what the operator writes for people, tools and itself.
 
-``rollout`` is the operator's own log of intent: it is written before anything is done, so that an operator which died at
-any point reads it and goes on. Everything else can be observed again. Values are rounded before they get here, so that a
-status only changes when there is something to tell.
+``rollout`` is the operator's own log of intent: it is written before anything is done, so that an
+operator which died at any point reads it and goes on. Everything else can be observed again. Values
+are rounded before they get here, so that a status only changes when there is something to tell.
 """
 
 from datetime import datetime
@@ -58,7 +58,9 @@ class LagStatus(Model):
     time: Moment
     """When the driver told these numbers."""
     eta_seconds: Count | None = None
-    """In how long a backlog is worked off at the present speed; left out when it grows or there is none."""
+    """In how long a backlog is worked off at the present speed; left out when it grows or there is
+    none.
+    """
     worst: tuple[Worst, ...] = ()
     """The topic partitions that lag most."""
     blocked: Count = 0

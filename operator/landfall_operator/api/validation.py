@@ -1,7 +1,7 @@
 """Whether what a user wrote can be run: by the model, by its name, and beside the other groups. Pure.
 
-The API server refuses most of it before (``landfall_operator.api.crd``); this is for what it cannot tell, and for objects that are
-older than a rule.
+The API server refuses most of it before (``landfall_operator.api.crd``); this is for what it cannot
+tell, and for objects that are older than a rule.
 """
 
 import re
@@ -32,8 +32,9 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
 def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     """What a group and another one cannot both have; empty when there is nothing.
 
-    Both see it: which of them came first is for a person to know. A root inside another's root is fine, since each ledger has
-    its group's name and each name its topic, unless they land the same topics: so only equal roots are refused.
+    Both see it: which of them came first is for a person to know. A root inside another's root is
+    fine, since each ledger has its group's name and each name its topic, unless they land the same
+    topics: so only equal roots are refused.
     """
     for other in others:
         if _id(other) != _id(group) and _root(other) == _root(group):

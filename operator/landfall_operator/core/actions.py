@@ -1,7 +1,7 @@
 """Everything an operator may do to the world, as values. ``decide`` makes them, the edge carries them out, in order.
 
-Each can be carried out twice without harm: objects are applied by name, drivers are told levels. A closed union, so that
-``match`` with ``assert_never`` proves that the edge knows them all.
+Each can be carried out twice without harm: objects are applied by name, drivers are told levels. A
+closed union, so that ``match`` with ``assert_never`` proves that the edge knows them all.
 """
 
 from dataclasses import dataclass

@@ -7,10 +7,12 @@
     speed     records that one slot lands per second, from what tasks did
     executors = slots / cores, rounded up
 
-Up at once, when the load would fill more than ``FULL`` of what is there; at most doubled (or ``STEP`` more) at a time, then
-``COOLDOWN``. Down slowly: to the largest number that was needed in the whole ``DOWN_WINDOW``, and by no more than 40 % at
-a time. The two thresholds are so far apart that a steady load cannot make it go back and forth. It stays as it is when the
-lag is not known, commits fail, an upgrade is under way, or executors that were asked for do not come: more would not help.
+Up at once, when the load would fill more than ``FULL`` of what is there; at most doubled (or
+``STEP`` more) at a time, then ``COOLDOWN``. Down slowly: to the largest number that was needed in
+the whole ``DOWN_WINDOW``, and by no more than 40 % at a time. The two thresholds are so far apart
+that a steady load cannot make it go back and forth. It stays as it is when the lag is not known,
+commits fail, an upgrade is under way, or executors that were asked for do not come: more would not
+help.
 """
 
 import math
@@ -123,7 +125,11 @@ class Load:
 
 
 def scale(
-    samples: Sequence[Sample], policy: Autoscaling, cores: int, now: datetime, hold: ScalingReason | None = None
+    samples: Sequence[Sample],
+    policy: Autoscaling,
+    cores: int,
+    now: datetime,
+    hold: ScalingReason | None = None,
 ) -> Scaling:
     """The number of executors for a group.
 
@@ -137,7 +143,9 @@ def scale(
     latest = samples[-1]
     current = bounded(latest.wanted, policy)
     if current != latest.wanted:
-        return Scaling(current, ScalingReason.BOUNDS, f"{latest.wanted} is outside minReplicas and maxReplicas")
+        return Scaling(
+            current, ScalingReason.BOUNDS, f"{latest.wanted} is outside minReplicas and maxReplicas"
+        )
     reason = hold or _hold(samples, now)
     if reason:
         return Scaling(current, reason)
@@ -161,7 +169,8 @@ def _load(own: Sequence[Sample], at: int) -> Load | None:
     return Load(
         arriving=max(0, latest.arrived - first.arrived) / seconds,
         landing=max(0, latest.landed - first.landed) / seconds,
-        speed=_speed((first, latest), (own[0], latest)) or _ratio(latest.landed, latest.task_seconds),
+        speed=_speed((first, latest), (own[0], latest))
+        or _ratio(latest.landed, latest.task_seconds),
         backlog=latest.lag_records * late,
         overdue=timedelta(seconds=latest.overdue_seconds),
     )
@@ -194,7 +203,9 @@ def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
     if latest.time - own[0].time < STABILISATION and latest.wanted > 0:
         return ScalingReason.HOLD_STARTING
     waiting = [s for s in own if s.time >= latest.time - PATIENCE]
-    if latest.time - own[0].time >= PATIENCE and all(s.executors < s.wanted == latest.wanted for s in waiting):
+    if latest.time - own[0].time >= PATIENCE and all(
+        s.executors < s.wanted == latest.wanted for s in waiting
+    ):
         return ScalingReason.HOLD_NO_CAPACITY
     return None
 
@@ -218,13 +229,19 @@ def _decided(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scal
     return Scaling(stepped, ScalingReason.IDLE if idle else ScalingReason.LESS_LOAD, message)
 
 
-def _up(samples: Sequence[Sample], seen: Load, policy: Autoscaling, needed: int, message: str) -> Scaling:
+def _up(
+    samples: Sequence[Sample], seen: Load, policy: Autoscaling, needed: int, message: str
+) -> Scaling:
     latest = samples[-1]
     if latest.wanted >= policy.max_replicas:
         return Scaling(latest.wanted, ScalingReason.AT_MAXIMUM, message)
     if _changed_since(samples, latest.time - COOLDOWN):
         return Scaling(latest.wanted, ScalingReason.COOLING_DOWN, message)
-    desired = min(max(needed, latest.wanted + 1), max(2 * latest.wanted, latest.wanted + STEP), policy.max_replicas)
+    desired = min(
+        max(needed, latest.wanted + 1),
+        max(2 * latest.wanted, latest.wanted + STEP),
+        policy.max_replicas,
+    )
     late = seen.overdue > policy.target_lag
     return Scaling(desired, ScalingReason.BACKLOG if late else ScalingReason.LOAD, message)
 
@@ -232,7 +249,9 @@ def _up(samples: Sequence[Sample], seen: Load, policy: Autoscaling, needed: int,
 def _unmeasured(latest: Sample, policy: Autoscaling) -> Scaling:
     """Records wait, and nobody has landed one: at least somebody must be there to try."""
     if latest.wanted == 0:
-        return Scaling(min(1, policy.max_replicas), ScalingReason.LOAD, "records wait and there is no executor")
+        return Scaling(
+            min(1, policy.max_replicas), ScalingReason.LOAD, "records wait and there is no executor"
+        )
     return Scaling(latest.wanted, ScalingReason.HOLD_NOT_MEASURED)
 
 

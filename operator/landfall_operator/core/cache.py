@@ -1,7 +1,8 @@
 """What the API server told last of every group and of what it owns: only what decisions need, the newest version of each.
 
-Watches, lists and the answers to the operator's own writes all come here, in any order; a version older than the known one
-changes nothing, and what was deleted stays deleted. So a pass sees what the pass before it wrote, however late the watch is.
+Watches, lists and the answers to the operator's own writes all come here, in any order; a version
+older than the known one changes nothing, and what was deleted stays deleted. So a pass sees what
+the pass before it wrote, however late the watch is.
 Pure: this only keeps, and says which group something matters to.
 """
 
@@ -36,7 +37,8 @@ class CachedObject:
         uid: of the object.
         version: its resourceVersion; greater is newer.
         owner: uid of the group it belongs to; empty when nobody owns it.
-        value: by kind: slim JSON of a Deployment or Pod, ``Record``, contract (``ConsumerGroup`` or None), else None.
+        value: by kind: slim JSON of a Deployment or Pod, ``Record``, contract (``ConsumerGroup`` or
+            None), else None.
         hash: of what was applied.
         revision: of the driver it belongs to, if to one.
     """
@@ -53,7 +55,12 @@ class CachedObject:
 
     def same(self, other: "CachedObject") -> bool:
         """Whether nothing that matters differs."""
-        return (self.uid, self.owner, self.value, self.hash) == (other.uid, other.owner, other.value, other.hash)
+        return (self.uid, self.owner, self.value, self.hash) == (
+            other.uid,
+            other.owner,
+            other.value,
+            other.hash,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,9 @@ class ObjectCache:
             del self._owned[key][kind, kept.name]
         return key
 
-    def sweep(self, kind: str, namespace: str | None, items: Iterable[Mapping[str, Any]], version: str) -> set[Key]:
+    def sweep(
+        self, kind: str, namespace: str | None, items: Iterable[Mapping[str, Any]], version: str
+    ) -> set[Key]:
         """Take a list of all objects of a kind for what there is; returns the groups that have to be looked at."""
         listed = list(items)
         changed = {key for item in listed if (key := self.put(kind, item))}
@@ -138,7 +147,9 @@ class ObjectCache:
 
     def _known(self, kind: str, namespace: str | None) -> Iterator[tuple[Key, Json]]:
         if kind == GROUP:
-            every: Iterable[tuple[Key, Json]] = ((key, group.body) for key, group in self.groups.items())
+            every: Iterable[tuple[Key, Json]] = (
+                (key, group.body) for key, group in self.groups.items()
+            )
         else:
             every = (
                 (key, _as_body(key, kept))
@@ -156,10 +167,14 @@ class ObjectCache:
             return None
         slim = _slim_group(body)
         unchanged = (
-            known is not None and _asked(known.body)["spec"] == slim["spec"] and known.uid == slim["metadata"]["uid"]
+            known is not None
+            and _asked(known.body)["spec"] == slim["spec"]
+            and known.uid == slim["metadata"]["uid"]
         )
         spec, fault = (known.spec, known.fault) if known and unchanged else parsed(slim)
-        self.groups[key] = made = Resource(slim, version, spec, fault, status_of(slim.get("status", {})))
+        self.groups[key] = made = Resource(
+            slim, version, spec, fault, status_of(slim.get("status", {}))
+        )
         if known and not unchanged:
             self._unmark(key, known)
         for mark in _marks(spec) if spec else ():
@@ -207,15 +222,31 @@ def _asked(body: Json) -> Json:
     metadata = body["metadata"]
     return {
         "spec": body.get("spec"),
-        "about": [metadata.get(name) for name in ("uid", "generation", "deletionTimestamp", "finalizers")],
+        "about": [
+            metadata.get(name) for name in ("uid", "generation", "deletionTimestamp", "finalizers")
+        ],
     }
 
 
 def _slim_group(body: Mapping[str, Any]) -> Json:
-    names = ("name", "namespace", "uid", "generation", "resourceVersion", "deletionTimestamp", "finalizers")
+    names = (
+        "name",
+        "namespace",
+        "uid",
+        "generation",
+        "resourceVersion",
+        "deletionTimestamp",
+        "finalizers",
+    )
     metadata = {name: body["metadata"][name] for name in names if name in body["metadata"]}
     rest = {name: body[name] for name in ("apiVersion", "kind", "spec", "status") if name in body}
-    return {"apiVersion": "landfall.dev/v1alpha1", "kind": GROUP, "spec": None, **rest, "metadata": metadata}
+    return {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": GROUP,
+        "spec": None,
+        **rest,
+        "metadata": metadata,
+    }
 
 
 def _taken(kind: str, body: Mapping[str, Any]) -> CachedObject:
@@ -252,26 +283,40 @@ def _value(kind: str, body: Mapping[str, Any]) -> Any:
 
 def _slim_deployment(body: Mapping[str, Any]) -> Json:
     spec = body["spec"]
-    containers = [{"name": c["name"], "image": c.get("image", "")} for c in spec["template"]["spec"]["containers"]]
+    containers = [
+        {"name": c["name"], "image": c.get("image", "")}
+        for c in spec["template"]["spec"]["containers"]
+    ]
     conditions = body.get("status", {}).get("conditions", [])
-    failures = [_only(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"]
+    failures = [
+        _only(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
+    ]
     return {
         "metadata": _only(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
-        "spec": {"replicas": spec.get("replicas", 1), "template": {"spec": {"containers": containers}}},
+        "spec": {
+            "replicas": spec.get("replicas", 1),
+            "template": {"spec": {"containers": containers}},
+        },
         "status": {"conditions": failures},
     }
 
 
 def _slim_pod(body: Mapping[str, Any]) -> Json:
     status = body.get("status", {})
-    conditions = [_only(c, "type", "status", "reason", "message") for c in status.get("conditions", [])]
+    conditions = [
+        _only(c, "type", "status", "reason", "message") for c in status.get("conditions", [])
+    ]
     drivers = [c for c in status.get("containerStatuses", []) if c["name"] == "driver"]
     return {
-        "metadata": _only(body["metadata"], "name", "uid", "creationTimestamp", "deletionTimestamp"),
+        "metadata": _only(
+            body["metadata"], "name", "uid", "creationTimestamp", "deletionTimestamp"
+        ),
         "status": {
             **_only(status, "phase", "podIP"),
             "conditions": [c for c in conditions if c["type"] in {"PodScheduled", "Ready"}],
-            "containerStatuses": [_only(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers],
+            "containerStatuses": [
+                _only(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers
+            ],
         },
     }
 

@@ -1,6 +1,7 @@
 """What to do now about one group: the difference between what should be there and what is. Pure.
 
-``desired_state`` says where the group is to go; its stage says which drivers there should be, and what they are told:
+``desired_state`` says where the group is to go; its stage says which drivers there should be, and
+what they are told:
 
     stage                        drivers (pods wanted)            told
     Settled Opening Watching     active 1                         active: open, if it stands by
@@ -10,8 +11,8 @@
     Suspending Suspended         active 0
     Deleting Deleted             whatever there is, 0
 
-Other drivers go. Carrying out the actions on a cluster that answers leads to an observation without any: a property test
-holds this against a model of a cluster.
+Other drivers go. Carrying out the actions on a cluster that answers leads to an observation without
+any: a property test holds this against a model of a cluster.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,7 +58,13 @@ _WAITING = frozenset({Phase.STANDBY, Phase.YIELDED})
 def decide(observed: Observed, context: OperatorContext) -> tuple[Action, ...]:
     """The actions to carry out, in this order; none when all is as it should be."""
     desired = desired_state(observed)
-    return tuple(chain(_intent(observed, desired), _objects(observed, desired, context), _words(observed, desired)))
+    return tuple(
+        chain(
+            _intent(observed, desired),
+            _objects(observed, desired, context),
+            _words(observed, desired),
+        )
+    )
 
 
 def _intent(observed: Observed, desired: DesiredState) -> Iterator[Action]:
@@ -72,7 +79,9 @@ def _intent(observed: Observed, desired: DesiredState) -> Iterator[Action]:
         yield AddFinalizer()
 
 
-def _objects(observed: Observed, desired: DesiredState, context: OperatorContext) -> Iterator[Action]:
+def _objects(
+    observed: Observed, desired: DesiredState, context: OperatorContext
+) -> Iterator[Action]:
     wanted = wanted_drivers(observed, desired)
     if desired.group and not observed.deleting:
         yield from _shared(observed, account_of(desired.group), context)
@@ -107,7 +116,11 @@ def _shared(observed: Observed, account: str, context: OperatorContext) -> Itera
 
 
 def _driver(
-    observed: Observed, desired: DesiredState, context: OperatorContext, revision: str, replicas: int
+    observed: Observed,
+    desired: DesiredState,
+    context: OperatorContext,
+    revision: str,
+    replicas: int,
 ) -> Iterator[Action]:
     """Bring one revision's driver to where it should be."""
     driver, group = observed.driver(revision), _group_of(observed, desired, revision)
@@ -121,7 +134,9 @@ def _driver(
     if not observed.known(digest_of(group)):
         number = max((record.number for record in observed.records), default=0) + 1
         yield CreateRevision(manifests.controller_revision(owner, group, image, number))
-    yield from _applied(observed, manifests.config_map(owner, group, image, desired.scaling.desired, context))
+    yield from _applied(
+        observed, manifests.config_map(owner, group, image, desired.scaling.desired, context)
+    )
     if driver is None or driver.digest != digest_of(group):
         yield Apply(manifests.deployment(owner, group, image, replicas, context))
     elif driver.replicas != replicas:
@@ -136,7 +151,9 @@ def _group_of(observed: Observed, desired: DesiredState, revision: str) -> Consu
     return record.group if record else None
 
 
-def _image(observed: Observed, driver: Driver | None, group: ConsumerGroup, context: OperatorContext) -> str:
+def _image(
+    observed: Observed, driver: Driver | None, group: ConsumerGroup, context: OperatorContext
+) -> str:
     """What it runs already, where the spec leaves that to us: only the user changes a running image."""
     if group.spec.image:
         return group.spec.image
@@ -149,8 +166,14 @@ def _abandoned(observed: Observed, desired: DesiredState) -> Iterator[Action]:
     rollout, prefix = desired.rollout, f"ConfigMap/{observed.name}-"
     if rollout.stage in _ENDING:
         return  # it goes with the group
-    needed = {names.revision_name(observed.name, revision) for revision in (rollout.active, rollout.target) if revision}
-    for name in sorted(key.removeprefix("ConfigMap/") for key in observed.hashes if key.startswith(prefix)):
+    needed = {
+        names.revision_name(observed.name, revision)
+        for revision in (rollout.active, rollout.target)
+        if revision
+    }
+    for name in sorted(
+        key.removeprefix("ConfigMap/") for key in observed.hashes if key.startswith(prefix)
+    ):
         if name not in needed:
             yield Delete("ConfigMap", name)
 
@@ -159,7 +182,9 @@ def _forgotten(observed: Observed, desired: DesiredState) -> Iterator[Action]:
     """Specs beyond the history, oldest first, but never one that may run again."""
     rollout = desired.rollout
     needed = {rollout.active, rollout.target, rollout.previous}
-    oldest = sorted(observed.records, key=lambda record: record.number)[: max(0, len(observed.records) - HISTORY)]
+    oldest = sorted(observed.records, key=lambda record: record.number)[
+        : max(0, len(observed.records) - HISTORY)
+    ]
     for record in oldest:
         if record.revision not in needed or record != observed.record(record.revision):
             yield Delete("ControllerRevision", names.record_name(observed.name, record.digest))
@@ -176,12 +201,20 @@ def _words(observed: Observed, desired: DesiredState) -> Iterator[Action]:
     elif rollout.stage in {*_LANDING, Stage.WARMING} and status.phase in _WAITING:
         yield SendTakeOver(active.revision)
     asked = status.workers.wanted if status.workers else None
-    if rollout.stage in _LANDING and asked is not None and asked != desired.scaling.desired and desired.group:
+    if (
+        rollout.stage in _LANDING
+        and asked is not None
+        and asked != desired.scaling.desired
+        and desired.group
+    ):
         yield SendScale(active.revision, desired.scaling.desired)
 
 
 def _applied(observed: Observed, manifest: Json) -> Iterator[Action]:
-    if observed.hashes.get(names.reference(manifest)) != manifest["metadata"]["annotations"][names.HASH_ANNOTATION]:
+    if (
+        observed.hashes.get(names.reference(manifest))
+        != manifest["metadata"]["annotations"][names.HASH_ANNOTATION]
+    ):
         yield Apply(manifest)
 
 

@@ -1,8 +1,9 @@
 """Where a group is to go, from what is seen of it: the next stage, the spec that counts, the number of executors.
 
-The spec that counts is what the user asks for, unless that is not valid (then the last valid one stays in force) or was
-taken back (then the one it was taken back to, with the user's live settings). Pure: ``course(observed)`` is the same
-whenever it is asked, and ``decide`` and ``report`` both start from it.
+The spec that counts is what the user asks for, unless that is not valid (then the last valid one
+stays in force) or was taken back (then the one it was taken back to, with the user's live
+settings). Pure: ``course(observed)`` is the same whenever it is asked, and ``decide`` and
+``report`` both start from it.
 """
 
 from collections.abc import Iterator
@@ -97,14 +98,17 @@ def _working_badly(status: Status, since: timedelta, group: ConsumerGroup) -> Dr
     ours = last is None or not last.reason.startswith(_ENVIRONMENT)
     if failures >= group.spec.upgrade.rollback.max_commit_failures and ours:
         return DriverFailure(
-            Reason.COMMITS_FAILING, f"{failures} failures in a row; last: {last.message if last else ''}"
+            Reason.COMMITS_FAILING,
+            f"{failures} failures in a row; last: {last.message if last else ''}",
         )
     bad = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
     if bad:
         return DriverFailure(Reason.BAD_RECORDS, bad[0])
     overdue = timedelta(seconds=status.overdue_seconds)
     if ours and min(since, overdue) > NO_COMMIT and not status.rates.landed_records:
-        return DriverFailure(Reason.NO_COMMIT, f"records are overdue by {overdue} and nothing was committed")
+        return DriverFailure(
+            Reason.NO_COMMIT, f"records are overdue by {overdue} and nothing was committed"
+        )
     return None
 
 
@@ -126,7 +130,9 @@ def _revision(group: ConsumerGroup | None) -> str | None:
 
 def _counts(observed: Observed, rollout: RolloutStatus) -> ConsumerGroup | None:
     """The spec that counts."""
-    refused = observed.spec is None or (rollout.rejected is not None and _asked(observed) == rollout.rejected.digest)
+    refused = observed.spec is None or (
+        rollout.rejected is not None and _asked(observed) == rollout.rejected.digest
+    )
     if not refused:
         return observed.spec
     revision = rollout.target or rollout.active
@@ -143,15 +149,19 @@ def _with_live(group: ConsumerGroup, asked: ConsumerGroup) -> ConsumerGroup:
         "state": asked.spec.state,
         "replicas": asked.spec.replicas,
         "autoscaling": asked.spec.autoscaling,
-        "upgrade": asked.spec.upgrade.model_copy(update={"drain_timeout": group.spec.upgrade.drain_timeout}),
+        "upgrade": asked.spec.upgrade.model_copy(
+            update={"drain_timeout": group.spec.upgrade.drain_timeout}
+        ),
     }
     return group.model_copy(update={"spec": group.spec.model_copy(update=live)})
 
 
-# ------------------------------------------------------------------------------------------------------------- events
+# ------------------------------------------------------------------------------------------- events
 
 
-def _events(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup | None) -> Iterator[Event]:
+def _events(
+    observed: Observed, rollout: RolloutStatus, group: ConsumerGroup | None
+) -> Iterator[Event]:
     """Everything that holds; the table knows what matters where."""
     if observed.deleting:
         yield Event.DELETE
@@ -174,7 +184,11 @@ def _wishes(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup) ->
 
 
 def _may_warm(observed: Observed, active: Driver | None, group: ConsumerGroup) -> bool:
-    return group.spec.upgrade.strategy == "HandOver" and active is not None and active.lands(observed.now)
+    return (
+        group.spec.upgrade.strategy == "HandOver"
+        and active is not None
+        and active.lands(observed.now)
+    )
 
 
 def _progress(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup) -> Iterator[Event]:
@@ -182,21 +196,35 @@ def _progress(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup) 
     if rollout.target:
         if driver_failure(observed, target, rollout, group):
             yield Event.TARGET_BROKEN
-        elif target and target.phase(observed.now) in {Phase.STANDBY, Phase.RECOVERING, Phase.RUNNING}:
+        elif target and target.phase(observed.now) in {
+            Phase.STANDBY,
+            Phase.RECOVERING,
+            Phase.RUNNING,
+        }:
             yield Event.TARGET_WARM
         if active is None or active.phase(observed.now) not in {*HOLDING, Phase.DRAINING}:
             yield Event.YIELDED
     if active and active.lands(observed.now):
         yield Event.LANDING
-    if rollout.previous and observed.record(rollout.previous) and driver_failure(observed, active, rollout, group):
+    if (
+        rollout.previous
+        and observed.record(rollout.previous)
+        and driver_failure(observed, active, rollout, group)
+    ):
         yield Event.REVERT_WARM if _may_warm(observed, active, group) else Event.REVERT_DRAIN
     if not rollout.previous or lasted(observed, rollout) > group.spec.upgrade.rollback.window:
         yield Event.PROVEN
 
 
-def _ends(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup | None) -> Iterator[Event]:
+def _ends(
+    observed: Observed, rollout: RolloutStatus, group: ConsumerGroup | None
+) -> Iterator[Event]:
     every = rollout.stage is Stage.DELETING
-    if not any(driver.pods for driver in observed.drivers.values() if every or driver.revision == rollout.active):
+    if not any(
+        driver.pods
+        for driver in observed.drivers.values()
+        if every or driver.revision == rollout.active
+    ):
         yield Event.DRAINED
     timeout = group.spec.upgrade.drain_timeout if group else READY_IN
     if lasted(observed, rollout) > timeout:
@@ -225,20 +253,28 @@ def _rejected(observed: Observed, rollout: RolloutStatus, event: Event) -> Rejec
     )
 
 
-# ------------------------------------------------------------------------------------------------------ plan, scaling
+# ------------------------------------------------------------------------------------ plan, scaling
 
 
 def _plan(observed: Observed) -> PlanStatus | None:
     """What the latest edit amounts to, against the newest recorded spec."""
     old = observed.status.plan
-    if observed.spec is None or not observed.records or (old and old.observed_generation == observed.generation):
+    if (
+        observed.spec is None
+        or not observed.records
+        or (old and old.observed_generation == observed.generation)
+    ):
         return old
     newest = max(observed.records, key=lambda record: record.number)
     found: Difference = difference(newest.group.spec, observed.spec.spec)
     if not found.fields:
         return old
     return PlanStatus.model_validate(
-        {"change": str(found.change), "fields": found.fields[:20], "observed_generation": observed.generation}
+        {
+            "change": str(found.change),
+            "fields": found.fields[:20],
+            "observed_generation": observed.generation,
+        }
     )
 
 
@@ -250,8 +286,13 @@ def _scaling(observed: Observed, rollout: RolloutStatus, group: ConsumerGroup | 
         return Scaling(group.spec.replicas, ScalingReason.BY_HAND)
     if not observed.samples:
         last = observed.status.autoscaling
-        return Scaling(bounded(last.desired if last else group.spec.replicas, policy), ScalingReason.HOLD_LAG_UNKNOWN)
-    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, _hold(observed, rollout))
+        return Scaling(
+            bounded(last.desired if last else group.spec.replicas, policy),
+            ScalingReason.HOLD_LAG_UNKNOWN,
+        )
+    return scale(
+        observed.samples, policy, group.spec.executor.cores, observed.now, _hold(observed, rollout)
+    )
 
 
 def _hold(observed: Observed, rollout: RolloutStatus) -> ScalingReason | None:

@@ -44,8 +44,14 @@ class Inputs:
 def observed(key: Key, resource: Resource, owned: Owned, heard: Inputs) -> Observed:
     """What is known of a group: itself, what bears its label, and what was heard."""
     metadata = resource.body["metadata"]
-    records = [kept.value for kept in owned.values() if kept.kind == "ControllerRevision" and kept.value]
-    contracts = {kept.revision: kept.value for kept in owned.values() if kept.kind == "ConfigMap" and kept.value}
+    records = [
+        kept.value for kept in owned.values() if kept.kind == "ControllerRevision" and kept.value
+    ]
+    contracts = {
+        kept.revision: kept.value
+        for kept in owned.values()
+        if kept.kind == "ConfigMap" and kept.value
+    }
     return Observed(
         now=heard.now,
         name=key[1],
@@ -60,7 +66,8 @@ def observed(key: Key, resource: Resource, owned: Owned, heard: Inputs) -> Obser
         records=tuple(sorted(records, key=lambda record: record.number)),
         drivers=drivers(resource.uid, owned, heard.told),
         contracts=contracts,
-        hashes=_hashes(resource.uid, owned) | ({f"Secret/{heard.token}": ""} if heard.token else {}),
+        hashes=_hashes(resource.uid, owned)
+        | ({f"Secret/{heard.token}": ""} if heard.token else {}),
         samples=heard.samples,
     )
 
@@ -69,7 +76,11 @@ def running(owned: Owned) -> dict[str, Json]:
     """The newest pod of each revision's driver, if it runs and can be asked."""
     found = {}
     for revision in revisions(owned):
-        newest = max(pods(owned, revision), key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
+        newest = max(
+            pods(owned, revision),
+            key=lambda pod: str(pod["metadata"]["creationTimestamp"]),
+            default=None,
+        )
         if newest and newest["status"].get("phase") == "Running" and newest["status"].get("podIP"):
             found[revision] = newest
     return found
@@ -88,7 +99,9 @@ def _hashes(uid: str, owned: Owned) -> dict[str, str]:
 def drivers(uid: str, owned: Owned, told: Mapping[str, DriverReport]) -> dict[str, Driver]:
     """Drivers by revision."""
     return {
-        kept.revision: _driver(_adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision))
+        kept.revision: _driver(
+            _adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision)
+        )
         for kept in owned.values()
         if kept.kind == "Deployment" and kept.revision
     }
@@ -103,13 +116,17 @@ def _driver(deployment: Json, of_it: list[Json], told: DriverReport | None) -> D
 
 def process_id(pod: Json) -> str:
     """Which process of a driver speaks at a pod's address: another one after every restart."""
-    restarts = [status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])]
+    restarts = [
+        status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])
+    ]
     return f"{pod['metadata']['uid']}/{sum(restarts)}"
 
 
 def pods(owned: Owned, revision: str) -> list[Json]:
     """Pods of a revision's driver."""
-    return [kept.value for kept in owned.values() if kept.kind == "Pod" and kept.revision == revision]
+    return [
+        kept.value for kept in owned.values() if kept.kind == "Pod" and kept.revision == revision
+    ]
 
 
 def _adopted(deployment: CachedObject, uid: str) -> Json:

@@ -1,7 +1,7 @@
 """From what the API server and drivers answer (parsed JSON) to the values of ``observe``. Pure.
 
-Only what is needed is taken, so an index may keep these instead of whole objects. A missing field is nothing unusual here:
-Kubernetes leaves out what is empty.
+Only what is needed is taken, so an index may keep these instead of whole objects. A missing field
+is nothing unusual here: Kubernetes leaves out what is empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,12 @@ from landfall_operator.api.revisions import contract_read
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import Driver, PodFailure, Record, Report
 from landfall_operator.humanize import shortened
-from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, REVISION_LABEL, reference
+from landfall_operator.objects.names import (
+    DIGEST_ANNOTATION,
+    HASH_ANNOTATION,
+    REVISION_LABEL,
+    reference,
+)
 
 Json = Mapping[str, Any]
 
@@ -40,12 +45,16 @@ _REASONS: Mapping[str, Reason] = {reason.value: reason for reason in Reason}
 def driver_of(deployment: Json, pods: Sequence[Json], report: Report | None) -> Driver:
     """A revision's driver, from its Deployment and the pods of that revision, ending ones too."""
     metadata, spec = deployment["metadata"], deployment["spec"]
-    newest = max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
+    newest = max(
+        pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
+    )
     own = _container(newest) if newest else {}
     return Driver(
         revision=metadata["labels"][REVISION_LABEL],
         digest=metadata.get("annotations", {}).get(DIGEST_ANNOTATION, ""),
-        image=next(c["image"] for c in spec["template"]["spec"]["containers"] if c["name"] == "driver"),
+        image=next(
+            c["image"] for c in spec["template"]["spec"]["containers"] if c["name"] == "driver"
+        ),
         replicas=spec.get("replicas", 1),
         pods=len(pods),
         restarts=own.get("restartCount", 0),
@@ -62,7 +71,9 @@ def trouble_of(pod: Json) -> PodFailure | None:
         return None
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _WAITING:
-        return PodFailure(_WAITING[waiting["reason"]], _short(waiting.get("message") or waiting["reason"]))
+        return PodFailure(
+            _WAITING[waiting["reason"]], _short(waiting.get("message") or waiting["reason"])
+        )
     ended = state.get("terminated") or _container(pod).get("lastState", {}).get("terminated")
     return _ended(ended) if ended else _unscheduled(pod)
 
@@ -119,7 +130,9 @@ def contract_of(config_map: Json) -> ConsumerGroup:
 
 def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
     """What was applied, of the objects that a group owns; objects need their ``kind``."""
-    return {reference(o): o["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "") for o in objects}
+    return {
+        reference(o): o["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "") for o in objects
+    }
 
 
 def _container(pod: Json) -> Json:
@@ -138,7 +151,10 @@ def _ended(terminated: Json) -> PodFailure:
         return PodFailure(Reason.FENCED, _short(last or "another driver opened the ledger"))
     if colon and name in _REASONS:
         return PodFailure(_REASONS[name], _short(message))
-    return PodFailure(Reason.CRASH_LOOP, _short(f"exit code {terminated.get('exitCode')}: {last}".removesuffix(": ")))
+    return PodFailure(
+        Reason.CRASH_LOOP,
+        _short(f"exit code {terminated.get('exitCode')}: {last}".removesuffix(": ")),
+    )
 
 
 def _unscheduled(pod: Json) -> PodFailure | None:

@@ -1,9 +1,10 @@
 """How a group gets from one driver to the next, as one table: in this stage, if this holds, that stage is next.
 
-A stage says what should be there (which drivers, asked for what: ``landfall_operator.core.decide``), an event says what is. In a
-row the order is the priority: deleting comes before suspending, and both before anything else. What a row does not name
-does not matter there. A stage is written into the status before anything of it is done, so an operator that died anywhere
-goes on from what it reads and sees.
+A stage says what should be there (which drivers, asked for what:
+``landfall_operator.core.decide``), an event says what is. In a row the order is the priority:
+deleting comes before suspending, and both before anything else. What a row does not name does not
+matter there. A stage is written into the status before anything of it is done, so an operator that
+died anywhere goes on from what it reads and sees.
 
     HandOver    Settled → Warming → Yielding → Opening → Watching → Settled
     Recreate    Settled → Draining → Opening → Watching → Settled
@@ -11,8 +12,9 @@ goes on from what it reads and sees.
     suspend     any → Suspending → Suspended → Opening
     delete      any → Deleting → Deleted
 
-A driver that has to go need not be healthy for the next to come: one that does not land is stopped, not asked to yield.
-Whatever happens, two drivers at once do no harm: the ledger lets only the last to open it commit. Pure.
+A driver that has to go need not be healthy for the next to come: one that does not land is stopped,
+not asked to yield. Whatever happens, two drivers at once do no harm: the ledger lets only the last
+to open it commit. Pure.
 """
 
 from collections.abc import Mapping
@@ -36,7 +38,9 @@ class Event(StrEnum):
     CHANGE_WARM = "ChangeWarm"
     """Another revision is wanted, and can warm up while the active one lands."""
     CHANGE_DRAIN = "ChangeDrain"
-    """Another revision is wanted, and the active one stops first: it does not land, or strategy Recreate says so."""
+    """Another revision is wanted, and the active one stops first: it does not land, or strategy
+    Recreate says so.
+    """
     WITHDRAWN = "Withdrawn"
     """The active revision is wanted after all."""
     TARGET_WARM = "TargetWarm"
@@ -54,7 +58,9 @@ class Event(StrEnum):
     REVERT_WARM = "RevertWarm"
     """The active revision fails, though it lands, and there is one to go back to."""
     REVERT_DRAIN = "RevertDrain"
-    """The active revision fails and there is one to go back to, which starts when this one has stopped."""
+    """The active revision fails and there is one to go back to, which starts when this one has
+    stopped.
+    """
     PROVEN = "Proven"
     """The window for taking it back is over, or there is nothing to go back to."""
 
@@ -105,7 +111,11 @@ def next_event(stage: Stage, events: frozenset[Event]) -> Event | None:
 
 
 def transition(
-    rollout: RolloutStatus, event: Event, wanted: str | None, now: datetime, rejected: Rejected | None
+    rollout: RolloutStatus,
+    event: Event,
+    wanted: str | None,
+    now: datetime,
+    rejected: Rejected | None,
 ) -> RolloutStatus:
     """The rollout after an event that counts.
 
@@ -118,7 +128,11 @@ def transition(
     """
     stage = TABLE[rollout.stage][event]
     return rollout.model_copy(
-        update={"stage": stage, "since": whole_seconds(now), **_roles(rollout, event, wanted, rejected)}
+        update={
+            "stage": stage,
+            "since": whole_seconds(now),
+            **_roles(rollout, event, wanted, rejected),
+        }
     )
 
 

@@ -1,7 +1,8 @@
 """What an operator sees of one group in one look: plain values, taken once, that everything else is decided from.
 
-The edge fills them (``observe`` over the API server's index of owned objects and the drivers' ``/status``); nothing here
-reads a clock or asks anybody. What could not be read is None, never a guess.
+The edge fills them (``observe`` over the API server's index of owned objects and the drivers'
+``/status``); nothing here reads a clock or asks anybody. What could not be read is None, never a
+guess.
 """
 
 from collections.abc import Mapping
@@ -86,7 +87,12 @@ def measured(report: Report) -> Sample | None:
     """What a report says for scaling; None if its driver does not measure that."""
     status = report.status
     rates, workers = status.rates, status.workers
-    if rates.arrived_records is None or rates.task_seconds is None or workers is None or not status.lag_known:
+    if (
+        rates.arrived_records is None
+        or rates.task_seconds is None
+        or workers is None
+        or not status.lag_known
+    ):
         return None
     moving = [p for p in status.partitions if not p.blocked]
     return Sample(
@@ -147,7 +153,8 @@ class Observed:
         status: what the operator wrote last.
         records: specs that were to be run, oldest first.
         drivers: Deployments of drivers by revision.
-        contracts: what the ConfigMap of a revision holds, by revision: the last valid spec, with its live settings.
+        contracts: what the ConfigMap of a revision holds, by revision: the last valid spec, with
+            its live settings.
         hashes: of every other object the group owns, by ``Kind/name``, as it was applied.
         samples: measurements of the last half an hour, oldest first.
     """
@@ -174,7 +181,11 @@ class Observed:
 
     def record(self, revision: str | None) -> Record | None:
         """The newest spec of a revision, if it is still known."""
-        return max((r for r in self.records if r.revision == revision), key=lambda r: r.number, default=None)
+        return max(
+            (r for r in self.records if r.revision == revision),
+            key=lambda r: r.number,
+            default=None,
+        )
 
     def known(self, digest: str) -> bool:
         """Whether a spec is recorded."""

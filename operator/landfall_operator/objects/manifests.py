@@ -1,8 +1,9 @@
 """Every object the operator makes for a group, as the API server takes it. Pure: the same observation, the same bytes.
 
-All of them are owned by the ``ConsumerGroup``, so deleting it deletes them, and carry the hash of what was applied, so that
-only what differs is applied again. The exception is a driver's Deployment: it is changed only when the digest of its *spec*
-differs, so that a new release of the operator, which may write other templates, starts no driver again.
+All of them are owned by the ``ConsumerGroup``, so deleting it deletes them, and carry the hash of
+what was applied, so that only what differs is applied again. The exception is a driver's
+Deployment: it is changed only when the digest of its *spec* differs, so that a new release of the
+operator, which may write other templates, starts no driver again.
 """
 
 import json
@@ -11,7 +12,13 @@ from typing import Any
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall.api.spec import ConsumerGroup
-from landfall_operator.api.revisions import contract, digest_of, document, manifest_hash, revision_of
+from landfall_operator.api.revisions import (
+    contract,
+    digest_of,
+    document,
+    manifest_hash,
+    revision_of,
+)
 from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
@@ -30,8 +37,11 @@ DRIVER_RULES = (
         "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"],
     },
 )
-"""What a driver may do: make executors, look after them and end them. The operator must be allowed all of it: see
-``landfall_operator.objects.rbac``. Spark is told to need no more: see ``landfall_operator.objects.pod_templates.spark_defaults``."""
+"""What a driver may do: make executors, look after them and end them. The operator must be allowed
+all
+of it: see ``landfall_operator.objects.rbac``. Spark is told to need no more: see
+``landfall_operator.objects.pod_templates.spark_defaults``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +76,15 @@ def shared(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, 
 
 def control_secret(owner: Owner, token: str) -> Json:
     """The Secret with the token of the control port; made once, with a token that nobody else knows."""
-    return {**_object(owner, "v1", "Secret", names.control_name(owner.name)), "stringData": {"token": token}}
+    return {
+        **_object(owner, "v1", "Secret", names.control_name(owner.name)),
+        "stringData": {"token": token},
+    }
 
 
-def config_map(owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext) -> Json:
+def config_map(
+    owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext
+) -> Json:
     """What a revision's driver reads: the contract, Spark's properties, the executors' template."""
     name = names.revision_name(owner.name, revision_of(group))
     data = {
@@ -80,10 +95,14 @@ def config_map(owner: Owner, group: ConsumerGroup, image: str, executors: int, c
     return with_hash({**_object(owner, "v1", "ConfigMap", name, revision_of(group)), "data": data})
 
 
-def deployment(owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext) -> Json:
+def deployment(
+    owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext
+) -> Json:
     """A revision's driver: one pod at most, ever (Recreate)."""
     revision = revision_of(group)
-    base = _object(owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision)
+    base = _object(
+        owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision
+    )
     base["metadata"]["annotations"] = {names.DIGEST_ANNOTATION: digest_of(group)}
     return {
         **base,
@@ -99,7 +118,9 @@ def deployment(owner: Owner, group: ConsumerGroup, image: str, replicas: int, co
 
 def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: int) -> Json:
     """A spec that is to be run, for history and for going back to it. The API server lets nobody change it."""
-    base = _object(owner, "apps/v1", "ControllerRevision", names.record_name(owner.name, digest_of(group)))
+    base = _object(
+        owner, "apps/v1", "ControllerRevision", names.record_name(owner.name, digest_of(group))
+    )
     base["metadata"]["labels"][names.REVISION_LABEL] = revision_of(group)
     return {**base, "revision": number, "data": {"group": document(group), "image": image}}
 
@@ -107,11 +128,16 @@ def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: 
 def with_hash(manifest: Json) -> Json:
     """With the hash of itself as an annotation."""
     metadata = manifest["metadata"]
-    annotations = {**metadata.get("annotations", {}), names.HASH_ANNOTATION: manifest_hash(manifest)}
+    annotations = {
+        **metadata.get("annotations", {}),
+        names.HASH_ANNOTATION: manifest_hash(manifest),
+    }
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _object(owner: Owner, api_version: str, kind: str, name: str, revision: str | None = None) -> Json:
+def _object(
+    owner: Owner, api_version: str, kind: str, name: str, revision: str | None = None
+) -> Json:
     return {
         "apiVersion": api_version,
         "kind": kind,

@@ -1,6 +1,7 @@
 """What a group's objects are called and how they are labelled: always the same, so that what exists is found again. Pure.
 
-A group has one each of most things, ``<group>-driver``; a Deployment and a ConfigMap per revision, ``<group>-<revision>``.
+A group has one each of most things, ``<group>-driver``; a Deployment and a ConfigMap per revision,
+``<group>-<revision>``.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Merging what a user says of a pod into what Landfall needs of it. Pure.
 
-Mappings are merged key by key. Lists of things that have names are merged by name: containers into each other, the rest
-(environment variables, volumes, mounts by their path) one for one, the user's winning. Other lists are joined.
+Mappings are merged key by key. Lists of things that have names are merged by name: containers into
+each other, the rest (environment variables, volumes, mounts by their path) one for one, the user's
+winning. Other lists are joined.
 """
 
 from collections.abc import Mapping
@@ -31,9 +32,15 @@ def merged(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Json:
 
 def overlay(pod: Pod, container: str) -> Json:
     """A pod template of what the user wrote; ``container`` is the name of ours."""
-    said: Json = pod.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    said: Json = pod.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
+    )
     metadata: Json = {key: said.pop(key) for key in ("labels", "annotations") if key in said}
-    own: Json = {key: said.pop(key) for key in ("env", "volumeMounts", "resources", "imagePullPolicy") if key in said}
+    own: Json = {
+        key: said.pop(key)
+        for key in ("env", "volumeMounts", "resources", "imagePullPolicy")
+        if key in said
+    }
     said.pop("cores", None)
     containers: list[Json] = [{"name": container, **own}] if own else []
     for extra in said.pop("containers", []):
@@ -50,7 +57,11 @@ def _combined(key: str, ours: Any, theirs: Any) -> Any:
         return theirs
     if key in _INTO_EACH_OTHER:
         return _by_key(ours, theirs, _INTO_EACH_OTHER[key], deep=True)
-    return _by_key(ours, theirs, _ONE_FOR_ONE[key], deep=False) if key in _ONE_FOR_ONE else [*ours, *theirs]
+    return (
+        _by_key(ours, theirs, _ONE_FOR_ONE[key], deep=False)
+        if key in _ONE_FOR_ONE
+        else [*ours, *theirs]
+    )
 
 
 def _by_key(ours: list[Json], theirs: list[Json], key: str, *, deep: bool) -> list[Json]:

@@ -1,15 +1,18 @@
 """The pods of a group: the driver's template, the executors' template, and how Spark is set up between them. Pure.
 
 Spark runs in client mode in the driver's pod. Executors are made by the driver and owned by its pod
-(``spark.kubernetes.driver.pod.name``), so they go when it goes. Their names get a new prefix at each start, Spark's own way,
-because ``executor.podNamePrefix`` is left unset: executors of a driver that crashed may still be there. The driver binds
-to its pod's address: executors dial ``spark.driver.bindAddress`` since Spark 4.3, and ``0.0.0.0`` would kill them.
+(``spark.kubernetes.driver.pod.name``), so they go when it goes. Their names get a new prefix at
+each start, Spark's own way, because ``executor.podNamePrefix`` is left unset: executors of a driver
+that crashed may still be there. The driver binds to its pod's address: executors dial
+``spark.driver.bindAddress`` since Spark 4.3, and ``0.0.0.0`` would kill them.
 
-Data never passes through the JVM, so it gets little; Python gets the rest, as Spark's memory overhead. By default pods run
-as Kubernetes' ``restricted`` standard wants, on a read-only root; what the user says of pods is merged in last.
+Data never passes through the JVM, so it gets little; Python gets the rest, as Spark's memory
+overhead. By default pods run as Kubernetes' ``restricted`` standard wants, on a read-only root;
+what the user says of pods is merged in last.
 
-Nobody may talk to a driver's Spark ports but its own executors: Spark makes a secret at each start and hands it to executors in
-their environment, so that both prove to have it, and encrypts what they say. Little is said: no data.
+Nobody may talk to a driver's Spark ports but its own executors: Spark makes a secret at each start
+and hands it to executors in their environment, so that both prove to have it, and encrypts what
+they say. Little is said: no data.
 """
 
 from collections.abc import Mapping
@@ -20,7 +23,13 @@ from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import quantity
 from landfall_operator.api.revisions import digest_of, revision_of
-from landfall_operator.objects.names import DIGEST_ANNOTATION, control_name, driver_name, labels, revision_name
+from landfall_operator.objects.names import (
+    DIGEST_ANNOTATION,
+    control_name,
+    driver_name,
+    labels,
+    revision_name,
+)
 from landfall_operator.objects.overlay import Json, merged, overlay
 
 MIB = 2**20
@@ -32,8 +41,11 @@ GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
 SCRATCH_FOLDER = "/tmp"  # noqa: S108  # a volume of the pod's own
-"""All that is written to in a pod, beside the local directories that Spark gives executors: home and working directory, temporary
-files of Python and the JVM, the driver's blocks. Nothing in it is missed after a restart."""
+"""All that is written to in a pod, beside the local directories that Spark gives executors: home
+and
+working directory, temporary files of Python and the JVM, the driver's blocks. Nothing in it is
+missed after a restart.
+"""
 DRIVER_PORT = 7078
 BLOCK_PORT = 7079
 USER = 185
@@ -78,7 +90,8 @@ def driver_template(group: ConsumerGroup, image: str, context: OperatorContext) 
         {"name": "control", "secret": {"secretName": control_name(name), "defaultMode": 0o440}},
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
-    # what the driver is told by its environment stays as it is: a REVISION of somebody else's would never get the lane
+    # what the driver is told by its environment stays as it is: a REVISION of somebody else's would
+    # never get the lane
     told = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
     template = merged(merged(ours, overlay(group.spec.driver, "driver")), told)
     return _labelled(template, labels(name, "driver", revision))
@@ -100,11 +113,15 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
     merged_pod = merged(ours, overlay(group.spec.executor, "executor"))
     for container in merged_pod["spec"]["containers"]:
         if container["name"] == "executor":
-            container.pop("resources", None)  # they are Spark's properties, or it would overwrite them
+            container.pop(
+                "resources", None
+            )  # they are Spark's properties, or it would overwrite them
     return _labelled(merged_pod, labels(name, "executor", revision_of(group)))
 
 
-def spark_defaults(group: ConsumerGroup, image: str, executors: int, context: OperatorContext) -> str:
+def spark_defaults(
+    group: ConsumerGroup, image: str, executors: int, context: OperatorContext
+) -> str:
     """``spark-defaults.conf``: what is known before the driver's pod is; the rest comes by its environment."""
     spec, size = group.spec.executor, group.spec.executor.resources
     heap, overhead = executor_memory(group)
@@ -113,12 +130,14 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, context: Op
         "spark.submit.deployMode": "client",
         "spark.kubernetes.namespace": group.metadata.namespace,
         "spark.kubernetes.container.image": image,
-        "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy or context.image_pull_policy,
+        "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy
+        or context.image_pull_policy,
         "spark.kubernetes.authenticate.executor.serviceAccountName": spec.service_account_name
         or driver_name(group.metadata.name),
         "spark.kubernetes.executor.podTemplateFile": f"{GROUP_FOLDER}/executor.json",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
-        # of a pod that was deleted by force Spark learns only when it looks: half a minute late by its default
+        # of a pod that was deleted by force Spark learns only when it looks: half a minute late by
+        # its default
         "spark.kubernetes.executor.apiPollingInterval": "10s",
         "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
         "spark.kubernetes.allocation.batch.delay": "1s",
@@ -141,7 +160,9 @@ def spark_defaults(group: ConsumerGroup, image: str, executors: int, context: Op
         "spark.network.crypto.saslFallback": "false",
     }
     cpu = {"request": size.requests.get("cpu"), "limit": size.limits.get("cpu")}
-    conf |= {f"spark.kubernetes.executor.{kind}.cores": value for kind, value in cpu.items() if value}
+    conf |= {
+        f"spark.kubernetes.executor.{kind}.cores": value for kind, value in cpu.items() if value
+    }
     return "".join(f"{key} {value}\n" for key, value in sorted(conf.items()))
 
 
@@ -160,7 +181,10 @@ def account_of(group: ConsumerGroup) -> str:
 
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     """Names of the Secrets that driver and executors read."""
-    references = (group.spec.source.kafka.properties_secret_ref, group.spec.output.s3.credentials_secret_ref)
+    references = (
+        group.spec.source.kafka.properties_secret_ref,
+        group.spec.output.s3.credentials_secret_ref,
+    )
     return tuple(sorted({reference.name for reference in references if reference}))
 
 
@@ -210,7 +234,10 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     }
     fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
     return [
-        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in fields.items()
+        ),
         *({"name": name, "value": value} for name, value in plain.items()),
     ]
 
@@ -228,7 +255,10 @@ def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
         },
         "volumes": [
             {"name": "scratch", "emptyDir": {}},
-            *({"name": f"secret-{i}", "secret": {"secretName": name}} for i, name in enumerate(secrets_of(group))),
+            *(
+                {"name": f"secret-{i}", "secret": {"secretName": name}}
+                for i, name in enumerate(secrets_of(group))
+            ),
         ],
     }
     if context.image_pull_secrets:
@@ -256,4 +286,7 @@ def _container(group: ConsumerGroup) -> Json:
 def _labelled(template: Json, required: Mapping[str, str]) -> Json:
     """With the labels that things are found by, whatever the user says."""
     metadata = template["metadata"]
-    return {**template, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **required}}}
+    return {
+        **template,
+        "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **required}},
+    }

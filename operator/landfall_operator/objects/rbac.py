@@ -1,10 +1,12 @@
 """The least that the operator must be allowed to do: the one place where it is written. Pure.
 
-``GROUPS`` is needed in every namespace with groups (as a Role each, or once as a ClusterRole), ``own`` in the operator's namespace.
-The chart has the same (``templates/_rights.tpl``), and the operator's integration tests run with exactly these.
+``GROUPS`` is needed in every namespace with groups (as a Role each, or once as a ClusterRole),
+``own`` in the operator's namespace. The chart has the same (``templates/_rights.tpl``), and the
+operator's integration tests run with exactly these.
 
-The API server lets nobody give away what they do not have, so the operator has every right of the Role it makes for drivers
-(``landfall_operator.objects.manifests``). Secrets it may make, and read by name; it never lists them.
+The API server lets nobody give away what they do not have, so the operator has every right of the
+Role it makes for drivers (``landfall_operator.objects.manifests``). Secrets it may make, and read
+by name; it never lists them.
 """
 
 import sys
@@ -24,7 +26,9 @@ def _rule(group: str, resources: str, verbs: str) -> Rule:
 
 
 _KEPT = "list watch create patch"
-"""Of what is made by server-side apply, which asks for both of the last two, and stays as long as its group does."""
+"""Of what is made by server-side apply, which asks for both of the last two, and stays as long as
+its group does.
+"""
 
 GROUPS: tuple[Rule, ...] = (
     _rule(GROUP, PLURAL, "list watch patch"),
@@ -55,7 +59,9 @@ def documents() -> dict[str, Any]:
 
 def written() -> str:
     """As a YAML document."""
-    return yaml.dump(documents(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120)
+    return yaml.dump(
+        documents(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120
+    )
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,7 +1,8 @@
 """The conditions of a group: each a function of what is seen and where it goes. Pure.
 
-``Ready`` is not the sum of the others: it says that the active generation lands, as far as is known now, and stays True
-while the next one warms up. What a person has to do something about is in ``Stalled``, with the reason to look up.
+``Ready`` is not the sum of the others: it says that the active generation lands, as far as is known
+now, and stays True while the next one warms up. What a person has to do something about is in
+``Stalled``, with the reason to look up.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,10 +60,14 @@ def conditions(observed: Observed, desired: DesiredState) -> tuple[Condition, ..
     driver = observed.driver(desired.rollout.active)
     view = View(observed, desired, driver, driver.fresh(observed.now) if driver else None)
     before = {condition.type: condition for condition in observed.status.conditions}
-    return tuple(_timed(view, before.get(kind), kind, judge(view)) for kind, judge in _JUDGES.items())
+    return tuple(
+        _timed(view, before.get(kind), kind, judge(view)) for kind, judge in _JUDGES.items()
+    )
 
 
-def _timed(view: View, before: Condition | None, kind: ConditionType, judged: Judgement) -> Condition:
+def _timed(
+    view: View, before: Condition | None, kind: ConditionType, judged: Judgement
+) -> Condition:
     same = before is not None and before.status == judged.status
     return Condition(
         type=kind,
@@ -91,7 +96,11 @@ def _ready(view: View) -> Judgement:
 def _absent(view: View) -> Judgement:
     """Why there are no numbers."""
     if view.driver is None:
-        return Judgement("False", Reason.SPEC_INVALID if view.observed.fault else Reason.STARTING, view.observed.fault)
+        return Judgement(
+            "False",
+            Reason.SPEC_INVALID if view.observed.fault else Reason.STARTING,
+            view.observed.fault,
+        )
     if view.driver.trouble:
         return Judgement("False", *_told(view.driver.trouble))
     if view.driver.report is None or view.driver.gone:
@@ -134,7 +143,11 @@ def _source_reachable(view: View) -> Judgement:
     if view.status is None:
         return Judgement("Unknown", Reason.UNKNOWN)
     last = view.status.commits.last_failure
-    if last and view.status.commits.consecutive_failures >= FLAPS and last.reason.startswith("Source"):
+    if (
+        last
+        and view.status.commits.consecutive_failures >= FLAPS
+        and last.reason.startswith("Source")
+    ):
         return Judgement("False", Reason.SOURCE_UNAVAILABLE, last.message)
     return Judgement("True", Reason.AS_EXPECTED)
 
@@ -160,7 +173,11 @@ def _upgrading(view: View) -> Judgement:
     if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
         return Judgement("False", Reason.AS_EXPECTED)
     back = rollout.rejected is not None
-    roles = f"from {rollout.active} to {rollout.target}" if rollout.target else f"{rollout.active} is being watched"
+    roles = (
+        f"from {rollout.active} to {rollout.target}"
+        if rollout.target
+        else f"{rollout.active} is being watched"
+    )
     return Judgement("True", Reason.ROLLING_BACK if back else _STAGES[rollout.stage], roles)
 
 
@@ -185,15 +202,23 @@ def _stalled(view: View) -> Judgement:
 
 
 def _blocked_reason(name: str | None) -> Reason:
-    return Reason(name) if name in {reason.value for reason in Reason} else Reason.PARTITIONS_BLOCKED
+    return (
+        Reason(name) if name in {reason.value for reason in Reason} else Reason.PARTITIONS_BLOCKED
+    )
 
 
 def _reconciling(view: View) -> Judgement:
     stage = view.course.rollout.stage
     if stage in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
         lands = view.driver is not None and view.driver.lands(view.observed.now)
-        starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
-        return Judgement("True", Reason.STARTING) if starting else Judgement("False", Reason.AS_EXPECTED)
+        starting = (
+            stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
+        )
+        return (
+            Judgement("True", Reason.STARTING)
+            if starting
+            else Judgement("False", Reason.AS_EXPECTED)
+        )
     return Judgement("True", _STAGES[stage])
 
 

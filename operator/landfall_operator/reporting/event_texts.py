@@ -1,6 +1,7 @@
 """What is said about a group as Kubernetes Events, in the words of who looks on.
 
-There is one per step of its rollout, and one per change of a condition that is worth a person's attention. Pure.
+There is one per step of its rollout, and one per change of a condition that is worth a person's
+attention. Pure.
 """
 
 from collections.abc import Iterator
@@ -40,14 +41,18 @@ def changes(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
             continue
         if _is_bad(condition):
             yield EmitEvent(
-                "Warning", str(condition.reason), condition.message or f"{condition.type} is {condition.status}"
+                "Warning",
+                str(condition.reason),
+                condition.message or f"{condition.type} is {condition.status}",
             )
         elif (
             condition.status == _GOOD[condition.type]
             and old
             and (_is_bad(old) or condition.type is ConditionType.READY)
         ):
-            yield EmitEvent("Normal", f"{condition.type}", f"{condition.type} is {condition.status} now")
+            yield EmitEvent(
+                "Normal", f"{condition.type}", f"{condition.type} is {condition.status} now"
+            )
 
 
 _GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}

@@ -1,8 +1,9 @@
 """The status of a group, made anew from each look at it. Pure.
 
-Nothing is carried over from the last status but what cannot be seen: the rollout, the plan, and since when a condition is
-as it is. Numbers of a driver that does not answer stay, with their time and their age in the text; they are never shown as
-fresh. Numbers are rounded to two digits, so that a status is only written when there is something to tell.
+Nothing is carried over from the last status but what cannot be seen: the rollout, the plan, and
+since when a condition is as it is. Numbers of a driver that does not answer stay, with their time
+and their age in the text; they are never shown as fresh. Numbers are rounded to two digits, so that
+a status is only written when there is something to tell.
 """
 
 from collections.abc import Mapping
@@ -64,7 +65,9 @@ def report(observed: Observed, desired: DesiredState) -> GroupStatus:
         topics=_topics(desired.group) if desired.group else None,
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
-        executors=ExecutorsStatus(wanted=desired.scaling.desired, ready=workers.registered if workers else 0),
+        executors=ExecutorsStatus(
+            wanted=desired.scaling.desired, ready=workers.registered if workers else 0
+        ),
         lag=_lag(observed, told) if told and told.status.lag_known else _remembered(observed),
         commits=_commits(told.status) if told else observed.status.commits,
         rate=_rate(observed),
@@ -79,7 +82,9 @@ def report(observed: Observed, desired: DesiredState) -> GroupStatus:
 def worth_writing(before: GroupStatus, after: GroupStatus) -> bool:
     """Whether a status tells more than that the driver said the same again."""
     if before.lag and after.lag:
-        after = after.model_copy(update={"lag": after.lag.model_copy(update={"time": before.lag.time})})
+        after = after.model_copy(
+            update={"lag": after.lag.model_copy(update={"time": before.lag.time})}
+        )
     return before != after
 
 
@@ -104,7 +109,11 @@ def summary(rollout: RolloutStatus, judged: tuple[Condition, ...]) -> tuple[Phas
 
 def _lag(observed: Observed, told: Report) -> LagStatus:
     status = told.status
-    worst = sorted(status.partitions, key=lambda p: (p.overdue_seconds, p.lag_seconds, p.lag_records), reverse=True)
+    worst = sorted(
+        status.partitions,
+        key=lambda p: (p.overdue_seconds, p.lag_seconds, p.lag_records),
+        reverse=True,
+    )
     seconds, records = rough(status.lag_seconds), rough(status.lag_records)
     return LagStatus(
         records=records,
@@ -158,7 +167,9 @@ def _commits(status: Status) -> CommitsStatus:
         consecutive_failures=commits.consecutive_failures,
         last_time=datetime.fromisoformat(commits.last_time) if commits.last_time else None,
         last_failure=FailureStatus(
-            time=datetime.fromisoformat(last.time), reason=last.reason, message=shortened(last.message, LONGEST)
+            time=datetime.fromisoformat(last.time),
+            reason=last.reason,
+            message=shortened(last.message, LONGEST),
         )
         if last
         else None,

@@ -1,7 +1,8 @@
 """Carries out actions: one request each, to the API server in a thread, or to a driver.
 
-Whatever the API server answers goes into the stock at once, so the next pass starts from what this one did, not from what
-the watch has come to. Every action may be carried out twice; none is tried again here.
+Whatever the API server answers goes into the stock at once, so the next pass starts from what this
+one did, not from what the watch has come to. Every action may be carried out twice; none is tried
+again here.
 """
 
 import asyncio
@@ -73,7 +74,9 @@ class Target:
 class ActionExecutor:
     """Does things to the world."""
 
-    def __init__(self, kube: Kube, cache: ObjectCache, drivers: Drivers, events: Events, pool: Executor) -> None:
+    def __init__(
+        self, kube: Kube, cache: ObjectCache, drivers: Drivers, events: Events, pool: Executor
+    ) -> None:
         """Ask the API server in threads of ``pool``."""
         self._kube = kube
         self._cache = cache
@@ -95,7 +98,9 @@ class ActionExecutor:
             case SaveRollout(rollout, plan):
                 told = GroupStatus(rollout=rollout, plan=plan)
                 await self.write_status(
-                    target, {name: _written(told)[name] for name in ("rollout", "plan")}, checked=True
+                    target,
+                    {name: _written(told)[name] for name in ("rollout", "plan")},
+                    checked=True,
                 )
             case EmitEvent():
                 await self.announce(target, action)
@@ -125,7 +130,9 @@ class ActionExecutor:
     async def announce(self, target: Target, said: EmitEvent) -> None:
         """Post a Kubernetes Event; that it cannot be posted is no reason to do less."""
         level = logging.WARNING if said.kind == "Warning" else logging.INFO
-        log.log(level, "%s", said.message, extra={"group": "/".join(target.key), "reason": said.reason})
+        log.log(
+            level, "%s", said.message, extra={"group": "/".join(target.key), "reason": said.reason}
+        )
         try:
             await self._in_thread(self._events.post, target.owner, said)
         except (Retry, NotFound) as error:
@@ -141,7 +148,9 @@ class ActionExecutor:
         if checked:
             patch["metadata"] = {"resourceVersion": str(target.resource.version)}
         namespace, name = target.key
-        self._cache.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status"))
+        self._cache.put(
+            GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status")
+        )
 
     async def knows_token(self, target: Target) -> bool:
         """Whether there is a Secret with a control token: asked now and then."""
@@ -154,7 +163,10 @@ class ActionExecutor:
             except NotFound:
                 self.forget(target.key)
                 return False
-            self._tokens[target.key] = base64.b64decode(secret["data"]["token"]).decode(), time.monotonic()
+            self._tokens[target.key] = (
+                base64.b64decode(secret["data"]["token"]).decode(),
+                time.monotonic(),
+            )
         return True
 
     def forget(self, key: Key) -> None:
@@ -175,13 +187,17 @@ class ActionExecutor:
             self._cache.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
         except Conflict:
             metadata = manifest["metadata"]
-            there = await self._in_thread(self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"])
+            there = await self._in_thread(
+                self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"]
+            )
             self._cache.put(manifest["kind"], there)
 
     async def _apply(self, target: Target, manifest: Json) -> None:
         kept = self._kept(target, manifest["kind"], manifest["metadata"]["name"])
         if kept and kept.owner not in {"", target.resource.uid}:
-            raise Retry(f"{names.reference(manifest)} belongs to a former group of this name, and is about to go")
+            raise Retry(
+                f"{names.reference(manifest)} belongs to a former group of this name, and is about to go"
+            )
         self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
         log.debug("applied %s", names.reference(manifest), extra={"group": "/".join(target.key)})
 
@@ -199,7 +215,9 @@ class ActionExecutor:
             answer = await self._in_thread(self._kube.delete, kind, kept.namespace, name, kept.uid)
         except NotFound:
             answer = {"kind": "Status"}
-        if answer["kind"] == "Status":  # gone; else the object itself comes back, with the begin of its deletion
+        if (
+            answer["kind"] == "Status"
+        ):  # gone; else the object itself comes back, with the begin of its deletion
             self._cache.drop(kind, _ghost(target.key, kept))
         else:
             self._cache.put(kind, answer)
@@ -219,11 +237,15 @@ class ActionExecutor:
         }
         namespace, name = target.key
         try:
-            self._cache.put(GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch))
+            self._cache.put(
+                GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
+            )
         except NotFound:
             log.debug("the group is gone", extra={"group": "/".join(target.key)})
 
-    async def _tell(self, target: Target, revision: str, word: WantExecutors | HandOver | TakeOver) -> None:
+    async def _tell(
+        self, target: Target, revision: str, word: WantExecutors | HandOver | TakeOver
+    ) -> None:
         """A driver that does not hear it is told again in the next pass."""
         about = {"group": "/".join(target.key), "revision": revision}
         address = target.addresses.get(revision)
@@ -243,7 +265,9 @@ class ActionExecutor:
         return self._cache.owned(target.key).get((kind, name))
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(call, *args, **kwargs))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._pool, partial(call, *args, **kwargs)
+        )
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
@@ -265,5 +289,10 @@ def _written(status: GroupStatus) -> Json:
 
 
 def _ghost(key: Key, kept: CachedObject) -> Json:
-    metadata = {"name": kept.name, "namespace": kept.namespace, "uid": kept.uid, "labels": {names.GROUP_LABEL: key[1]}}
+    metadata = {
+        "name": kept.name,
+        "namespace": kept.namespace,
+        "uid": kept.uid,
+        "labels": {names.GROUP_LABEL: key[1]},
+    }
     return {"metadata": metadata}

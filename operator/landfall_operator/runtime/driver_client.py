@@ -1,7 +1,7 @@
 """The drivers' two HTTP faces, asked from the operator's event loop: ``/status`` by anybody, control with the group's token.
 
-A driver that does not answer within three seconds has not answered. Nothing is tried twice: the next pass asks again, and
-everything a driver is told is a level.
+A driver that does not answer within three seconds has not answered. Nothing is tried twice: the
+next pass asks again, and everything a driver is told is a level.
 """
 
 import ipaddress
@@ -31,7 +31,11 @@ LARGEST = 64 * 2**20
 STATUS_PATH = "/status"
 
 Word = WantExecutors | HandOver | TakeOver
-_PATHS: Mapping[type[Word], str] = {WantExecutors: EXECUTORS_PATH, HandOver: YIELD_PATH, TakeOver: OPEN_PATH}
+_PATHS: Mapping[type[Word], str] = {
+    WantExecutors: EXECUTORS_PATH,
+    HandOver: YIELD_PATH,
+    TakeOver: OPEN_PATH,
+}
 
 
 class DriverUnreachable(Retry):
@@ -61,7 +65,10 @@ class HttpDrivers:
     """Asks drivers at their pods' addresses."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, metrics: Metrics, before_word: Callable[[], None] = lambda: None
+        self,
+        session: aiohttp.ClientSession,
+        metrics: Metrics,
+        before_word: Callable[[], None] = lambda: None,
     ) -> None:
         """Use a session, which somebody else closes; ``before_word`` may refuse, by raising Fenced."""
         self._session = session
@@ -73,7 +80,9 @@ class HttpDrivers:
         """See ``Drivers``."""
         outcome = "error"
         try:
-            async with self._session.get(_url(address, HTTP_PORT, STATUS_PATH), timeout=self._timeout) as answer:
+            async with self._session.get(
+                _url(address, HTTP_PORT, STATUS_PATH), timeout=self._timeout
+            ) as answer:
                 outcome = _named(answer.status)
                 return await _body(answer) if answer.status == HTTPStatus.OK else None
         except (TimeoutError, aiohttp.ClientError, OSError):
@@ -88,7 +97,10 @@ class HttpDrivers:
         headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(
-                _url(address, CONTROL_PORT, path), json=asdict(word), headers=headers, timeout=self._timeout
+                _url(address, CONTROL_PORT, path),
+                json=asdict(word),
+                headers=headers,
+                timeout=self._timeout,
             )
             async with request as answer:
                 outcome = _named(answer.status)

@@ -44,7 +44,9 @@ class Events:
 def manifest(owner: Owner, said: EmitEvent, now: datetime) -> Json:
     """The Event as it is posted first."""
     message = shortened(said.message, LONGEST)
-    digest = hashlib.sha256(f"{owner.uid} {said.kind} {said.reason} {message}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(
+        f"{owner.uid} {said.kind} {said.reason} {message}".encode()
+    ).hexdigest()[:16]
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

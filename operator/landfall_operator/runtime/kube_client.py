@@ -1,7 +1,8 @@
 """The API server, as the operator asks it: few verbs, plain JSON, a time limit on everything, every call counted.
 
-All of it blocks, so it is only ever called in threads. Nothing is tried twice here: a pass that fails is followed by another
-one, which looks again. What went wrong comes in the kinds that a pass can do something about.
+All of it blocks, so it is only ever called in threads. Nothing is tried twice here: a pass that
+fails is followed by another one, which looks again. What went wrong comes in the kinds that a pass
+can do something about.
 """
 
 import json
@@ -26,7 +27,11 @@ CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 10.0
 PAGE = 500
 """Objects in one answer to a list."""
 _LONGEST = 500
-_MERGE, _APPLY, _JSON = "application/merge-patch+json", "application/apply-patch+yaml", "application/json"
+_MERGE, _APPLY, _JSON = (
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/json",
+)
 _BUSY = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -147,7 +152,9 @@ class Kube:
         known = KINDS[kind]
         request = Request("discover", known, "GET", f"/apis/{known.group}/{known.version}")
         try:
-            return any(resource["name"] == known.plural for resource in self._ask(request)["resources"])
+            return any(
+                resource["name"] == known.plural for resource in self._ask(request)["resources"]
+            )
         except NotFound:
             return False
 
@@ -187,7 +194,9 @@ class Kube:
         """
         known = KINDS[manifest["kind"]]
         path = known.path(manifest["metadata"]["namespace"])
-        return self._ask(Request("create", known, "POST", path, {"fieldManager": OPERATOR}, manifest))
+        return self._ask(
+            Request("create", known, "POST", path, {"fieldManager": OPERATOR}, manifest)
+        )
 
     def replace(self, manifest: Json) -> Json:
         """Write a whole object anew; its ``resourceVersion`` says which one was read.
@@ -197,7 +206,9 @@ class Kube:
         """
         known, metadata = KINDS[manifest["kind"]], manifest["metadata"]
         path = known.path(metadata["namespace"], metadata["name"])
-        return self._ask(Request("update", known, "PUT", path, {"fieldManager": OPERATOR}, manifest))
+        return self._ask(
+            Request("update", known, "PUT", path, {"fieldManager": OPERATOR}, manifest)
+        )
 
     def apply(self, manifest: Json) -> Json:
         """Create or change an object, by server-side apply; what others set against us is taken back."""
@@ -206,7 +217,9 @@ class Kube:
         query = {"fieldManager": OPERATOR, "force": "true"}
         return self._ask(Request("apply", known, "PATCH", path, query, manifest, _APPLY))
 
-    def merge(self, kind: str, namespace: str, name: str, patch: Json, subresource: str = "") -> Json:
+    def merge(
+        self, kind: str, namespace: str, name: str, patch: Json, subresource: str = ""
+    ) -> Json:
         """Change parts of an object; None takes a field away.
 
         Raises:
@@ -215,7 +228,9 @@ class Kube:
         known = KINDS[kind]
         path = known.path(namespace, name, *filter(None, [subresource]))
         verb = f"patch_{subresource}" if subresource else "patch"
-        return self._ask(Request(verb, known, "PATCH", path, {"fieldManager": OPERATOR}, patch, _MERGE))
+        return self._ask(
+            Request(verb, known, "PATCH", path, {"fieldManager": OPERATOR}, patch, _MERGE)
+        )
 
     def delete(self, kind: str, namespace: str, name: str, uid: str) -> Json:
         """Delete an object once everything it owns is gone; nothing happens to another one of the same name.
@@ -230,7 +245,9 @@ class Kube:
             "preconditions": {"uid": uid},
             "propagationPolicy": "Foreground",
         }
-        return self._ask(Request("delete", known, "DELETE", known.path(namespace, name), {}, options))
+        return self._ask(
+            Request("delete", known, "DELETE", known.path(namespace, name), {}, options)
+        )
 
     def _ask(self, request: Request) -> Json:
         """The answer as JSON.
@@ -260,7 +277,9 @@ class Kube:
         headers = {"Accept": _JSON, "Content-Type": request.content, "User-Agent": OPERATOR}
         query = f"?{urlencode(request.query)}" if request.query else ""
         try:
-            self._client.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, None)
+            self._client.update_params_for_auth(
+                headers, [], ["BearerToken"], request.path, request.method, None
+            )
             answer = self._client.call_api(
                 request.method,
                 f"{self._client.configuration.host}{request.path}{query}",
@@ -270,7 +289,9 @@ class Kube:
             )
             return answer.status, answer.read(), answer.headers.get("Retry-After")
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise Unavailable(f"{request.verb} {request.path}: no answer: {shortened(str(error), _LONGEST)}") from error
+            raise Unavailable(
+                f"{request.verb} {request.path}: no answer: {shortened(str(error), _LONGEST)}"
+            ) from error
 
 
 def _fault(request: Request, status: int, body: bytes, after: str | None) -> LandfallError:

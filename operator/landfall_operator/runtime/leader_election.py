@@ -1,9 +1,11 @@
 """The operator's own Lease: of all that run, the holder alone acts.
 
-A holder renews it every few seconds, in a thread of its own: an event loop that is busy with a thousand groups must not cost
-the lease. Another one takes it when it was given back, or when it has not changed for as long as it is held, by that one's
-own clock: clocks of different machines are never compared. A holder that could not renew it in time stops before anybody may
-take it, and looks at its age before each write, so one that was frozen writes nothing when it wakes. What was under way is
+A holder renews it every few seconds, in a thread of its own: an event loop that is busy with a
+thousand groups must not cost the lease. Another one takes it when it was given back, or when it has
+not changed for as long as it is held, by that one's own clock: clocks of different machines are
+never compared. A holder that could not renew it in time stops before anybody may take it, and looks
+at its age before each write, so one that was frozen writes nothing when it wakes. What was under
+way is
 harmless: see docs/adr/0006.
 """
 
@@ -27,7 +29,11 @@ LOOK = 0.5
 
 def since_boot() -> float:
     """Seconds by a clock that nobody sets, and that passes while a process is stopped or its machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class Terms:
 
     Attributes:
         held: how long a holder may be silent before another one takes it.
-        stops: how long a holder that cannot renew it goes on; less than ``held`` by more than a request takes.
+        stops: how long a holder that cannot renew it goes on; less than ``held`` by more than a
+            request takes.
         renewed: how often it is renewed.
         again: how soon after a renewal that failed the next one is tried.
         tried: how often others look at it.
@@ -172,7 +179,9 @@ class Lease:
             return holder
         moved = holder != self._holder
         transitions = spec.get("leaseTransitions", 0) + (1 if moved else 0)
-        ours = self._manifest(lease["metadata"], transitions, began=None if moved else spec.get("acquireTime"))
+        ours = self._manifest(
+            lease["metadata"], transitions, began=None if moved else spec.get("acquireTime")
+        )
         return self._written(self._kube.replace, ours)
 
     def _written(self, write: Callable[[Json], Json], lease: Json) -> str:
@@ -188,7 +197,12 @@ class Lease:
         self._thread.join()
         lease = self._kube.get("Lease", *self._where)
         if lease["spec"].get("holderIdentity") == self._holder:
-            self._kube.replace({**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}})
+            self._kube.replace(
+                {
+                    **lease,
+                    "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1},
+                }
+            )
 
     def _manifest(self, metadata: Json, transitions: int, began: str | None = None) -> Json:
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

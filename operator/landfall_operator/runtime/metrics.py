@@ -1,8 +1,8 @@
 """What Prometheus scrapes from the operator: how its own work goes, and every group as its status tells it.
 
-Groups are collected at each scrape from the pictures that the last passes left, so a group that is gone is gone from
-here, too. Labels are ``namespace`` and ``group``; never a topic, a pod or a message. ``docs/metrics.md`` lists every name, and
-a test holds it to this module.
+Groups are collected at each scrape from the pictures that the last passes left, so a group that is
+gone is gone from here, too. Labels are ``namespace`` and ``group``; never a topic, a pod or a
+message. ``docs/metrics.md`` lists every name, and a test holds it to this module.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -64,9 +64,14 @@ class Metrics:
             collector(registry=own)
         own.register(_Groups(self.pictures))
         own.register(_Standing(standing))
-        Info("landfall_operator", "Software of the operator", registry=own).info({"version": __version__})
+        Info("landfall_operator", "Software of the operator", registry=own).info(
+            {"version": __version__}
+        )
         self.passes = Counter(
-            "landfall_operator_passes", "Passes over groups, by how they ended", ["outcome"], registry=own
+            "landfall_operator_passes",
+            "Passes over groups, by how they ended",
+            ["outcome"],
+            registry=own,
         )
         self.pass_seconds = Histogram(
             "landfall_operator_pass_duration_seconds",
@@ -81,10 +86,16 @@ class Metrics:
             registry=own,
         )
         self.actions = Counter(
-            "landfall_operator_actions", "Actions that were carried out, by kind", ["action"], registry=own
+            "landfall_operator_actions",
+            "Actions that were carried out, by kind",
+            ["action"],
+            registry=own,
         )
         self.api_requests = Counter(
-            "landfall_operator_api_requests", "Requests to the API server", ["verb", "kind", "code"], registry=own
+            "landfall_operator_api_requests",
+            "Requests to the API server",
+            ["verb", "kind", "code"],
+            registry=own,
         )
         self.api_seconds = Histogram(
             "landfall_operator_api_request_duration_seconds",
@@ -94,10 +105,16 @@ class Metrics:
             registry=own,
         )
         self.driver_requests = Counter(
-            "landfall_operator_driver_requests", "Requests to drivers", ["path", "outcome"], registry=own
+            "landfall_operator_driver_requests",
+            "Requests to drivers",
+            ["path", "outcome"],
+            registry=own,
         )
         self.announcements = Counter(
-            "landfall_operator_announcements", "Kubernetes Events that were posted, by type", ["type"], registry=own
+            "landfall_operator_announcements",
+            "Kubernetes Events that were posted, by type",
+            ["type"],
+            registry=own,
         )
         self.troubles = Counter(
             "landfall_group_driver_troubles",
@@ -133,8 +150,12 @@ class _Standing(Collector):
 
     def collect(self) -> Iterator[Family]:
         now = self._standing()
-        yield GaugeMetricFamily("landfall_operator_leader", "1 if it holds the lease and acts", value=now.leads)
-        yield GaugeMetricFamily("landfall_operator_groups", "Groups it looks after", value=now.groups)
+        yield GaugeMetricFamily(
+            "landfall_operator_leader", "1 if it holds the lease and acts", value=now.leads
+        )
+        yield GaugeMetricFamily(
+            "landfall_operator_groups", "Groups it looks after", value=now.groups
+        )
         yield GaugeMetricFamily(
             "landfall_operator_oldest_pass_age_seconds",
             "Time since the last pass over the group that has waited longest",
@@ -167,7 +188,11 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         "1; what the group is in words",
         ("phase", "reason", "stage", "revision", "image"),
     ),
-    "landfall_group_phase": (GaugeMetricFamily, "1 for the phase the group is in, 0 for the others", ("phase",)),
+    "landfall_group_phase": (
+        GaugeMetricFamily,
+        "1 for the phase the group is in, 0 for the others",
+        ("phase",),
+    ),
     "landfall_group_phase_start_timestamp_seconds": (GaugeMetricFamily, "When the phase began", ()),
     "landfall_group_condition": (
         GaugeMetricFamily,
@@ -180,23 +205,69 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         ("condition",),
     ),
     "landfall_group_generation": (GaugeMetricFamily, "The generation that lands", ()),
-    "landfall_group_driver_up": (GaugeMetricFamily, "1 if the active driver has told its status lately", ()),
-    "landfall_group_driver_restarts": (GaugeMetricFamily, "Restarts of the active driver, in its present pod", ()),
+    "landfall_group_driver_up": (
+        GaugeMetricFamily,
+        "1 if the active driver has told its status lately",
+        (),
+    ),
+    "landfall_group_driver_restarts": (
+        GaugeMetricFamily,
+        "Restarts of the active driver, in its present pod",
+        (),
+    ),
     "landfall_group_executors_wanted": (GaugeMetricFamily, "Executors there should be", ()),
     "landfall_group_executors_ready": (GaugeMetricFamily, "Executors at work", ()),
     "landfall_group_lag_records": (GaugeMetricFamily, "Offsets not landed yet, to two digits", ()),
-    "landfall_group_lag_seconds": (GaugeMetricFamily, "Age of the oldest unlanded record, to two digits", ()),
-    "landfall_group_overdue_seconds": (GaugeMetricFamily, "Longest wait beyond the upload policy, to two digits", ()),
-    "landfall_group_lag_timestamp_seconds": (GaugeMetricFamily, "When the driver told lag and commits", ()),
-    "landfall_group_blocked_topic_partitions": (GaugeMetricFamily, "Topic partitions that wait for a person", ()),
-    "landfall_group_commits": (CounterMetricFamily, "Commits in the ledger since its first slot", ()),
-    "landfall_group_commit_failures": (CounterMetricFamily, "Failures since the active driver started", ()),
+    "landfall_group_lag_seconds": (
+        GaugeMetricFamily,
+        "Age of the oldest unlanded record, to two digits",
+        (),
+    ),
+    "landfall_group_overdue_seconds": (
+        GaugeMetricFamily,
+        "Longest wait beyond the upload policy, to two digits",
+        (),
+    ),
+    "landfall_group_lag_timestamp_seconds": (
+        GaugeMetricFamily,
+        "When the driver told lag and commits",
+        (),
+    ),
+    "landfall_group_blocked_topic_partitions": (
+        GaugeMetricFamily,
+        "Topic partitions that wait for a person",
+        (),
+    ),
+    "landfall_group_commits": (
+        CounterMetricFamily,
+        "Commits in the ledger since its first slot",
+        (),
+    ),
+    "landfall_group_commit_failures": (
+        CounterMetricFamily,
+        "Failures since the active driver started",
+        (),
+    ),
     "landfall_group_consecutive_commit_failures": (GaugeMetricFamily, "Failures in a row", ()),
-    "landfall_group_last_commit_timestamp_seconds": (GaugeMetricFamily, "When the last commit was made", ()),
-    "landfall_group_arriving_records_per_second": (GaugeMetricFamily, "Speed that the topics grow with", ()),
-    "landfall_group_landing_records_per_second": (GaugeMetricFamily, "Speed that records are landed with", ()),
+    "landfall_group_last_commit_timestamp_seconds": (
+        GaugeMetricFamily,
+        "When the last commit was made",
+        (),
+    ),
+    "landfall_group_arriving_records_per_second": (
+        GaugeMetricFamily,
+        "Speed that the topics grow with",
+        (),
+    ),
+    "landfall_group_landing_records_per_second": (
+        GaugeMetricFamily,
+        "Speed that records are landed with",
+        (),
+    ),
 }
-"""By name as declared: type, help, labels beyond namespace and group. Prometheus shows counters with ``_total``."""
+"""By name as declared: type, help, labels beyond namespace and group. Prometheus shows counters
+with ``_total``.
+"""
 
 _TRUTH = {"True": 1, "False": 0, "Unknown": -1}
 Shown = Iterator[tuple[str, tuple[str, ...], float]]
@@ -205,7 +276,13 @@ Shown = Iterator[tuple[str, tuple[str, ...], float]]
 def _shown(picture: GroupSnapshot) -> Shown:
     """Names as in ``GROUP_FAMILIES``, label values, value; what is not known is left out."""
     status = picture.status
-    words = (status.phase, status.reason or "", status.rollout.stage, status.rollout.active or "", status.image or "")
+    words = (
+        status.phase,
+        status.reason or "",
+        status.rollout.stage,
+        status.rollout.active or "",
+        status.image or "",
+    )
     yield "landfall_group_info", tuple(map(str, words)), 1
     for phase in Phase:
         yield "landfall_group_phase", (str(phase),), float(phase is status.phase)

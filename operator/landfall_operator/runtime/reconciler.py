@@ -1,7 +1,8 @@
 """One pass over a group: observe, decide, apply, report (docs/adr/0006). The order of what is done is all here.
 
-What a group's drivers said, and when its status was last written, is remembered between passes; everything else is in the
-stock or in the status, so an operator that is started anew goes on where the one before it was killed.
+What a group's drivers said, and when its status was last written, is remembered between passes;
+everything else is in the stock or in the status, so an operator that is started anew goes on where
+the one before it was killed.
 """
 
 import asyncio
@@ -47,7 +48,9 @@ PATIENCE = timedelta(minutes=2)
 APART = 5.0
 """Seconds between two writes of a status, unless something changed that cannot wait."""
 FIRST_LOOKS = 3
-"""How often a running driver that does not answer is asked, before the first decision after a start."""
+"""How often a running driver that does not answer is asked, before the first decision after a
+start.
+"""
 
 
 @dataclass(slots=True)
@@ -129,17 +132,21 @@ class Reconciler:
             raise failure
         return min(wait, self._terms.interval, _next(observed, desired, actions))
 
-    # --------------------------------------------------------------------------------------------------- observe
+    # -------------------------------------------------------------------------------------- observe
 
     async def _listen(self, key: Key, memory: GroupState) -> dict[str, str]:
         """Ask all drivers of a group how they are; returns their addresses by revision."""
         running = inputs.running(self._cache.owned(key))
         looks = 1 if memory.decided else FIRST_LOOKS
         for attempt in range(looks):
-            silent = [revision for revision in running if attempt == 0 or revision not in memory.told]
+            silent = [
+                revision for revision in running if attempt == 0 or revision not in memory.told
+            ]
             if attempt and silent:
                 await asyncio.sleep(1)
-            await asyncio.gather(*(self._ask(revision, running[revision], memory) for revision in silent))
+            await asyncio.gather(
+                *(self._ask(revision, running[revision], memory) for revision in silent)
+            )
         return {revision: pod["status"]["podIP"] for revision, pod in running.items()}
 
     async def _ask(self, revision: str, pod: Json, memory: GroupState) -> None:
@@ -151,7 +158,9 @@ class Reconciler:
     async def _observe(self, target: Target, memory: GroupState) -> Observed:
         now, owned = self._terms.clock(), self._cache.owned(target.key)
         there = inputs.revisions(owned)
-        memory.told = {revision: said for revision, said in memory.told.items() if revision in there}
+        memory.told = {
+            revision: said for revision, said in memory.told.items() if revision in there
+        }
         active = target.resource.status.rollout.active
         _remember(memory.samples, memory.told.get(active) if active else None, now)
         token = control_name(target.key[1]) if await self._executor.knows_token(target) else ""
@@ -176,9 +185,11 @@ class Reconciler:
                 self._metrics.troubles.labels(*key, str(reason)).inc()
         memory.troubles = dict(seen)
 
-    # ----------------------------------------------------------------------------------------------------- apply
+    # ---------------------------------------------------------------------------------------- apply
 
-    async def _apply(self, target: Target, actions: tuple[Action, ...], memory: GroupState) -> LandfallError | None:
+    async def _apply(
+        self, target: Target, actions: tuple[Action, ...], memory: GroupState
+    ) -> LandfallError | None:
         """Carry the actions out in order; the first that fails ends it.
 
         Raises:
@@ -196,7 +207,9 @@ class Reconciler:
         memory.refused, memory.invalid = "", None
         return None
 
-    async def _refused(self, target: Target, action: Action, failure: LandfallError, memory: GroupState) -> None:
+    async def _refused(
+        self, target: Target, action: Action, failure: LandfallError, memory: GroupState
+    ) -> None:
         """Tell people what only they can put right, once."""
         if not isinstance(failure, RequestRejected) or memory.refused == str(failure):
             return
@@ -205,19 +218,29 @@ class Reconciler:
         memory.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
         await self._executor.announce(target, EmitEvent("Warning", "NotApplied", memory.refused))
 
-    # ---------------------------------------------------------------------------------------------------- report
+    # --------------------------------------------------------------------------------------- report
 
-    async def _report(self, target: Target, observed: Observed, desired: DesiredState, memory: GroupState) -> float:
+    async def _report(
+        self, target: Target, observed: Observed, desired: DesiredState, memory: GroupState
+    ) -> float:
         """Write the status if there is something to tell, and tell what changed; returns how long that has to wait."""
         told, current = report(observed, desired), self._cache.groups.get(target.key)
-        self._metrics.pictures[target.key] = _picture(self._metrics.pictures.get(target.key), observed, desired, told)
-        if current is None or current.uid != target.resource.uid or not worth_writing(current.status, told):
+        self._metrics.pictures[target.key] = _picture(
+            self._metrics.pictures.get(target.key), observed, desired, told
+        )
+        if (
+            current is None
+            or current.uid != target.resource.uid
+            or not worth_writing(current.status, told)
+        ):
             return INTERVAL
         wait = memory.wrote + APART - time.monotonic()
         if wait > 0 and not _urgent(current.status, told):
             return wait
         try:
-            await self._executor.write_status(target, difference(current.body.get("status", {}), _written(told)))
+            await self._executor.write_status(
+                target, difference(current.body.get("status", {}), _written(told))
+            )
         except NotFound:
             return INTERVAL  # it has just gone
         memory.wrote = time.monotonic()
@@ -237,7 +260,9 @@ def _picture(
     """For the metrics; of an operator that has just started, a phase began with the last change of a condition."""
     driver = observed.driver(desired.rollout.active)
     since = (
-        before.phase_since if before else max((c.last_transition_time for c in told.conditions), default=observed.now)
+        before.phase_since
+        if before
+        else max((c.last_transition_time for c in told.conditions), default=observed.now)
     )
     same = (before.status if before else observed.status).phase is told.phase
     return GroupSnapshot(
@@ -278,7 +303,11 @@ def _next(observed: Observed, desired: DesiredState, actions: tuple[Action, ...]
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
     rollout = desired.rollout
-    moving = rollout.stage in MOVING and rollout.since is not None and observed.now - rollout.since < PATIENCE
+    moving = (
+        rollout.stage in MOVING
+        and rollout.since is not None
+        and observed.now - rollout.since < PATIENCE
+    )
     return SHORTLY if moving else INTERVAL
 
 

@@ -1,9 +1,10 @@
 """kopf's part: it lists and watches, and everything it sees goes into the stock and wakes groups. Nothing is decided here.
 
-Only kopf's lowest handlers are used: index functions, which it runs over everything there is before any other handler, so
-that no group is looked at before all of its objects are known; and event handlers, which wake. So kopf writes nothing: no
-annotations, no finalizers, no Events. It is given exact namespaces and may not scan for more, hence needs no right
-beyond list and watch of what is watched. What it misses when a watch has to begin anew, ``sweep`` finds.
+Only kopf's lowest handlers are used: index functions, which it runs over everything there is before
+any other handler, so that no group is looked at before all of its objects are known; and event
+handlers, which wake. So kopf writes nothing: no annotations, no finalizers, no Events. It is given
+exact namespaces and may not scan for more, hence needs no right beyond list and watch of what is
+watched. What it misses when a watch has to begin anew, ``sweep`` finds.
 """
 
 import logging
@@ -39,7 +40,8 @@ SELECTORS: Mapping[str, str] = {
 }
 """Labels that the API server selects by, for each kind that is watched."""
 _LOGIN = timedelta(minutes=10)
-"""How long a token is used before it is read again: the kubelet writes a new one from time to time."""
+"""How long a token is used before it is read again: the kubelet writes a new one from time to time.
+"""
 _PAGE = 500
 
 
@@ -60,7 +62,11 @@ def registry(
 
 
 def _register(
-    made: kopf.OperatorRegistry, kind: Kind, cache: ObjectCache, changed: set[Key], wake: Callable[[Key], None]
+    made: kopf.OperatorRegistry,
+    kind: Kind,
+    cache: ObjectCache,
+    changed: set[Key],
+    wake: Callable[[Key], None],
 ) -> None:
     where = (kind.group, kind.version, kind.plural)
 
@@ -72,7 +78,11 @@ def _register(
     @kopf.on.event(*where, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
-        key = cache.drop(kind.name, body) if event["type"] == "DELETED" else cache.put(kind.name, body)
+        key = (
+            cache.drop(kind.name, body)
+            if event["type"] == "DELETED"
+            else cache.put(kind.name, body)
+        )
         if key:
             changed.add(key)
         while changed:
@@ -98,9 +108,9 @@ def settings() -> kopf.OperatorSettings:
 
 def credentials(configuration: Configuration) -> kopf.ConnectionInfo:
     """The same way to the API server that everything else here takes."""
-    header = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
-        "authorization"
-    )
+    header = configuration.get_api_key_with_prefix(
+        "BearerToken"
+    ) or configuration.get_api_key_with_prefix("authorization")
     scheme, _, token = (header or "").rpartition(" ")
     return kopf.ConnectionInfo(
         server=configuration.host,
@@ -135,6 +145,9 @@ def sweep(kube: Kube, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Ke
             listing = kube.list(kind, namespace, selector)
             found = cache.sweep(kind, namespace, listing.items, listing.version)
             if found:
-                log.info("found changes that no watch told of", extra={"kind": kind, "groups": len(found)})
+                log.info(
+                    "found changes that no watch told of",
+                    extra={"kind": kind, "groups": len(found)},
+                )
             changed |= found
     return changed

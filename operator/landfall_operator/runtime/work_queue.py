@@ -1,7 +1,8 @@
 """When groups are looked at: one coroutine each, that sleeps until something happens or its time has come.
 
-Events only wake; what to do is found by looking. Wake-ups that come while a pass is under way lead to one more pass. A
-pass that fails is tried again soon, then less and less soon; how long the group has waited is what liveness is judged by.
+Events only wake; what to do is found by looking. Wake-ups that come while a pass is under way lead
+to one more pass. A pass that fails is tried again soon, then less and less soon; how long the group
+has waited is what liveness is judged by.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from landfall_operator.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 
 SPREAD = 0.05
-"""Seconds per group that was not looked at yet, over which first looks are spread: at a start all are new at once."""
+"""Seconds per group that was not looked at yet, over which first looks are spread: at a start all
+are new at once.
+"""
 APART = 0.3
 """Seconds from one pass over a group to the next at least: events come in bursts."""
 LONGEST = 15.0
@@ -52,7 +55,7 @@ class WorkQueue:
 
     def __init__(self, reconcile: Pass, metrics: Metrics) -> None:
         """``reconcile`` returns in how many seconds to look again, or None when the group is gone."""
-        self._pass_over = reconcile
+        self._reconcile = reconcile
         self._metrics = metrics
         self._turns: dict[Key, _Item] = {}
 
@@ -110,7 +113,7 @@ class WorkQueue:
         about = {"group": "/".join(key)}
         try:
             with self._metrics.pass_seconds.time():
-                wait = await self._pass_over(key)
+                wait = await self._reconcile(key)
             return "done", None if wait is None else wait * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
         except Conflict as conflict:
             log.debug("changed meanwhile: %s", conflict, extra=about)

@@ -2,15 +2,17 @@
 
 The operator, the command line and a person with curl all read this one module. Pure values.
 
-**Control** is a second, small HTTP face on ``CONTROL_PORT``, there only where ``CONTROL_TOKEN_FILE`` names a file. Each
-request is a POST with ``Authorization: Bearer <the file's content>`` and one of the JSON documents below; the answer is 202
-with an empty body, 401 without the token, 400 for another document. All of them are levels, not steps: telling a driver
-again what it was told already changes nothing.
+**Control** is a second, small HTTP face on ``CONTROL_PORT``, there only where
+``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <the file's
+content>`` and one of the JSON documents below; the answer is 202 with an empty body, 401 without
+the token, 400 for another document. All of them are levels, not steps: telling a driver again what
+it was told already changes nothing.
 
-**Standing by.** A driver that is given a ``REVISION`` takes the lane at once if the lane is empty, if it was handed over
-(its last record is YIELD), or if its last OPEN has the same revision: so a driver that crashed goes on by itself. If
-another revision holds the lane, it warms up, reads nothing and waits in ``Phase.STANDBY`` for the YIELD, or until it is
-told to ``TakeOver``, which fences the other.
+**Standing by.** A driver that is given a ``REVISION`` takes the lane at once if the lane is empty,
+if it was handed over (its last record is YIELD), or if its last OPEN has the same revision: so a
+driver that crashed goes on by itself. If another revision holds the lane, it warms up, reads
+nothing and waits in ``Phase.STANDBY`` for the YIELD, or until it is told to ``TakeOver``, which
+fences the other.
 """
 
 from dataclasses import dataclass
@@ -33,8 +35,10 @@ CONTROL_TOKEN_FILE = "LANDFALL_CONTROL_TOKEN_FILE"  # noqa: S105  # the name of 
 """Environment variable: a file with the token that control asks for."""
 
 TERMINATION_FILE = "/dev/termination-log"
-"""Where a driver that ends with an error leaves ``REASON: message`` in its last moment, if the file is there; REASON is a
-``landfall.errors.Reason`` or the name of its ``ExitCode``."""
+"""Where a driver that ends with an error leaves ``REASON: message`` in its last moment, if the file
+is
+there; REASON is a ``landfall.errors.Reason`` or the name of its ``ExitCode``.
+"""
 
 EXECUTORS_PATH = "/control/executors"
 """POST ``WantExecutors``."""
@@ -140,8 +144,9 @@ class Failure:
 class CommitStatus:
     """Commits of the whole ledger (total) and of this driver (the rest).
 
-    While the store does not answer, ``consecutive_failures`` is at least the number of answers that did not come, and
-    ``last_failure`` says so, whatever the driver does or waits for; see ``landfall.driver.store_monitor``.
+    While the store does not answer, ``consecutive_failures`` is at least the number of answers that
+    did not come, and ``last_failure`` says so, whatever the driver does or waits for; see
+    ``landfall.driver.store_monitor``.
     """
 
     total: int
@@ -163,9 +168,13 @@ class Rates:
     records_per_second: float
     input_bytes_per_second: float
     arrived_records: int | None = None
-    """Offsets that topic partitions which are not blocked grew by, as far as this driver saw; a counter."""
+    """Offsets that topic partitions which are not blocked grew by, as far as this driver saw; a
+    counter.
+    """
     task_seconds: float | None = None
-    """How long tasks occupied a slot for what was committed, by the clock on the wall, summed; a counter."""
+    """How long tasks occupied a slot for what was committed, by the clock on the wall, summed; a
+    counter.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What a user may say of the pods a group runs in: sizes, places, permissions.
 
-Only the operator acts on it; a driver on a bare machine reads past it. The parts that are Kubernetes' own are passed on
-as they are: the API server judges them better than a copy of its rules could.
+Only the operator acts on it; a driver on a bare machine reads past it. The parts that are
+Kubernetes' own are passed on as they are: the API server judges them better than a copy of its
+rules could.
 """
 
 from typing import Annotated, Literal
@@ -17,7 +18,10 @@ Labels = dict[str, str]
 Quantity = Annotated[
     str,
     Field(coerce_numbers_to_str=True, json_schema_extra={"format": "quantity"}),
-    matching(r"[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", "a quantity such as 500m, 2 or 1Gi"),
+    matching(
+        r"[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?",
+        "a quantity such as 500m, 2 or 1Gi",
+    ),
 ]
 
 
@@ -53,7 +57,9 @@ class Named(BaseModel):
 class Mount(BaseModel):
     """A volume mount, known by its path; the rest is passed on."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=True
+    )
 
     name: Name
     mount_path: Name
@@ -67,7 +73,9 @@ class Pod(Model):
     annotations: Labels = Field(default_factory=dict)
     """Annotations, beside ours."""
     service_account_name: DnsName | None = None
-    """One of your own, as web identities need it; the driver's is given the rights that Spark needs."""
+    """One of your own, as web identities need it; the driver's is given the rights that Spark
+    needs.
+    """
     node_selector: Labels = Field(default_factory=dict)
     """Labels of the nodes to run on."""
     tolerations: tuple[Anything, ...] = ()

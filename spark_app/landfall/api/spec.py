@@ -1,10 +1,12 @@
 """The ``ConsumerGroup`` resource: what a user writes, checked.
 
-Both halves of Landfall read this model and nothing else: the operator makes the CRD from it, the driver runs by it, and
-``landfall run group.yaml`` takes the same file. Field names are camelCase in YAML. An unknown field is refused with its
-path; so is a value out of range. Secrets appear by reference only.
+Both halves of Landfall read this model and nothing else: the operator makes the CRD from it, the
+driver runs by it, and ``landfall run group.yaml`` takes the same file. Field names are camelCase in
+YAML. An unknown field is refused with its path; so is a value out of range. Secrets appear by
+reference only.
 
-Quantities are written as Kubernetes does (``256Mi``, ``1G``), durations as ``90s``, ``5m``, ``1h30m``.
+Quantities are written as Kubernetes does (``256Mi``, ``1G``), durations as ``90s``, ``5m``,
+``1h30m``.
 """
 
 import re
@@ -55,7 +57,7 @@ class SecretRef(Model):
     """Of a Secret in the group's own namespace."""
 
 
-# --------------------------------------------------------------------------------------------------------- source
+# ------------------------------------------------------------------------------------------- source
 
 
 def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,9 +74,13 @@ def _not_dots(name: str) -> str:
 
 
 TopicName = Annotated[
-    str, matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"), AfterValidator(_not_dots)
+    str,
+    matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
+    AfterValidator(_not_dots),
 ]
-PartitionNumber = Annotated[str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")]
+PartitionNumber = Annotated[
+    str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")
+]
 
 
 class StartAtOffsets(Model):
@@ -120,20 +126,30 @@ class Kafka(Model):
     topics: Annotated[tuple[TopicName, ...], AfterValidator(_distinct)] = ()
     """Names of the topics to land; either this or ``topicPattern``."""
     topic_pattern: Pattern | None = None
-    """Regular expression that matches the whole names of topics; new ones are found within ``discoveryInterval``."""
+    """Regular expression that matches the whole names of topics; new ones are found within
+    ``discoveryInterval``.
+    """
     exclude: Pattern | None = None
     """Regular expression that matches the whole names of topics that are left out."""
     starting_offsets: StartingOffsets = "Earliest"
-    """Where topic partitions begin that the ledger does not know yet: Earliest, Latest, ``{timestamp: TIME}`` or
-    ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``."""
+    """Where topic partitions begin that the ledger does not know yet: Earliest, Latest,
+    ``{timestamp:
+    TIME}`` or ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``.
+    """
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
-    """When offsets expired before they were landed: Stall waits for a person, SkipAndRecord leaves a hole and says so in the ledger."""
+    """When offsets expired before they were landed: Stall waits for a person, SkipAndRecord leaves
+    a hole and says so in the ledger.
+    """
     group_id: str | None = None
-    """Kafka group id of the offset mirror, for other tools to see; ``<namespace>.<name>`` when left out."""
+    """Kafka group id of the offset mirror, for other tools to see; ``<namespace>.<name>`` when left
+    out.
+    """
     properties: dict[str, Setting] = Field(default_factory=dict)
     """Plain librdkafka properties, such as ``security.protocol``."""
     properties_secret_ref: SecretRef | None = None
-    """Secret properties: a file ``properties`` with key=value lines, any other file is the property of its name."""
+    """Secret properties: a file ``properties`` with key=value lines, any other file is the property
+    of its name.
+    """
     discovery_interval: Duration = timedelta(seconds=30)
     """How often to look for new topics and Kafka partitions."""
 
@@ -148,7 +164,9 @@ class Kafka(Model):
         if self.topics and isinstance(self.starting_offsets, StartAtOffsets):
             strangers = sorted(self.starting_offsets.offsets.keys() - set(self.topics))
             if strangers:
-                raise ValueError(f"startingOffsets names topics that are not landed: {', '.join(strangers)}")
+                raise ValueError(
+                    f"startingOffsets names topics that are not landed: {', '.join(strangers)}"
+                )
         return self
 
 
@@ -159,14 +177,16 @@ class Source(Model):
     """A Kafka cluster and topics of it."""
 
 
-# --------------------------------------------------------------------------------------------------------- decode
+# ------------------------------------------------------------------------------------------- decode
 
 
 class TimeUnit(StrEnum):
     """How a payload field tells the time."""
 
     AUTO = "Auto"
-    """A number whose size tells its unit, by Secor's rule; text is read as ISO-8601, digits as a number."""
+    """A number whose size tells its unit, by Secor's rule; text is read as ISO-8601, digits as a
+    number.
+    """
     SECONDS = "Seconds"
     MILLISECONDS = "Milliseconds"
     MICROSECONDS = "Microseconds"
@@ -191,13 +211,16 @@ class Timestamp(Model):
     separator: str = "."
     """What parts a nested path; empty for a field name that holds dots."""
     unit: TimeUnit = TimeUnit.AUTO
-    """How the field tells the time. Auto: the size of a number tells its unit, text is read as ISO-8601. Custom: by ``format``."""
+    """How the field tells the time. Auto: the size of a number tells its unit, text is read as
+    ISO-8601. Custom: by ``format``.
+    """
     format: TimeFormat | None = None
     """With unit Custom: strptime directives, as in ``%d/%b/%Y:%H:%M:%S``."""
     timezone: TimeZone = "UTC"
     """IANA time zone of times that are written without one."""
     missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
-    """What becomes of a record without the field: it is a dead letter, or dated by Kafka, or 1970."""
+    """What becomes of a record without the field: it is a dead letter, or dated by Kafka, or 1970.
+    """
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -213,7 +236,9 @@ class Timestamp(Model):
     @model_validator(mode="after")
     def _path_has_no_hole(self) -> "Timestamp":
         if not all(self.path):
-            raise ValueError(f"field {self.field!r} has an empty step; separator: '' takes it as one name")
+            raise ValueError(
+                f"field {self.field!r} has an empty step; separator: '' takes it as one name"
+            )
         return self
 
 
@@ -259,7 +284,9 @@ class Decode(Model):
     timestamp: Timestamp | None = None
     """The payload field that dates a record; without one, the Kafka timestamp does."""
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Of the decoder. Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever it takes."""
+    """Of the decoder. Delimited: separator, columns. Regex: pattern (named groups). Yours: whatever
+    it takes.
+    """
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns; they are never inferred from data."""
 
@@ -273,14 +300,16 @@ class TransformStep(Model):
     """Whatever it takes."""
 
 
-# ----------------------------------------------------------------------------------------------------- route, output
+# ------------------------------------------------------------------------------------ route, output
 
 
 class Route(Model):
     """Which output partition a record goes to."""
 
     pattern: Name = "dt={date}"
-    """Folders between topic and file, from event times and payload fields, as in ``dt={date}/hr={hour}``."""
+    """Folders between topic and file, from event times and payload fields, as in
+    ``dt={date}/hr={hour}``.
+    """
     timezone: TimeZone = "UTC"
     """IANA time zone of dates and hours in names."""
 
@@ -314,7 +343,10 @@ class AssumeRole(Model):
 class S3(Model):
     """How to reach an S3 bucket; without credentials here, boto3's default chain is used."""
 
-    endpoint: Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")] | None = None
+    endpoint: (
+        Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")]
+        | None
+    ) = None
     """Address of a store that is not AWS."""
     region: str | None = None
     """AWS region of the bucket."""
@@ -323,7 +355,9 @@ class S3(Model):
     profile: str | None = None
     """Profile in boto3's configuration files."""
     credentials_secret_ref: SecretRef | None = None
-    """Secret with the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and ``AWS_SESSION_TOKEN`` if there is one."""
+    """Secret with the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and
+    ``AWS_SESSION_TOKEN`` if there is one.
+    """
     assume_role: AssumeRole | None = None
     """A role to take before talking to S3."""
     sse: Sse | None = None
@@ -351,12 +385,19 @@ class Codec(StrEnum):
 class Output(Model):
     """Where objects go and what they look like: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own."""
 
-    url: Annotated[str, matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER")]
+    url: Annotated[
+        str,
+        matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER"),
+    ]
     """Root of everything that is landed, and of the ledger, as in ``s3://logs/parsed``."""
     store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
-    """A store of your own, which reads ``url`` as it likes; without one, that is ``s3://bucket/prefix`` or ``file:///folder``."""
+    """A store of your own, which reads ``url`` as it likes; without one, that is
+    ``s3://bucket/prefix`` or ``file:///folder``.
+    """
     format: Name = "Json"
-    """Format of objects: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own ``package.module:Name``."""
+    """Format of objects: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or your own
+    ``package.module:Name``.
+    """
     codec: Codec | None = None
     """Compression; the format's usual one when left out."""
     options: dict[str, Setting] = Field(default_factory=dict)
@@ -373,7 +414,7 @@ class Output(Model):
         return self
 
 
-# -------------------------------------------------------------------------------------------------------- policies
+# ----------------------------------------------------------------------------------------- policies
 
 
 class Override(Model):
@@ -402,9 +443,12 @@ class BadRecords(Model):
     """What becomes of a record that cannot be decoded, routed or encoded."""
 
     policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
-    """DeadLetter lands it with its error beside the others, Fail stops its topic partition at once."""
+    """DeadLetter lands it with its error beside the others, Fail stops its topic partition at once.
+    """
     max_ratio: Ratio = 0.001
-    """Share of a topic partition's records in one batch; over it, that topic partition stops before anything is committed."""
+    """Share of a topic partition's records in one batch; over it, that topic partition stops before
+    anything is committed.
+    """
 
 
 class Autoscaling(Model):
@@ -422,7 +466,9 @@ class Autoscaling(Model):
     @model_validator(mode="after")
     def _ordered(self) -> "Autoscaling":
         if self.min_replicas > self.max_replicas:
-            raise ValueError(f"minReplicas {self.min_replicas} is over maxReplicas {self.max_replicas}")
+            raise ValueError(
+                f"minReplicas {self.min_replicas} is over maxReplicas {self.max_replicas}"
+            )
         return self
 
 
@@ -439,9 +485,13 @@ class Upgrade(Model):
     """How one generation hands over to the next."""
 
     strategy: Literal["HandOver", "Recreate"] = "HandOver"
-    """HandOver warms the next driver up beside the running one; Recreate stops that first and needs no room for two."""
+    """HandOver warms the next driver up beside the running one; Recreate stops that first and needs
+    no room for two.
+    """
     drain_timeout: Duration = timedelta(minutes=10)
-    """How long a driver may finish what it has begun; then it is fenced, and what it had not committed is landed again."""
+    """How long a driver may finish what it has begun; then it is fenced, and what it had not
+    committed is landed again.
+    """
     rollback: Rollback = Rollback()
     """When a new generation is taken back by itself."""
 
@@ -466,7 +516,8 @@ class Tuning(Model):
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Ledger records between two snapshots."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    """Where a driver on a bare machine serves status and metrics; in a cluster that is always 8080."""
+    """Where a driver on a bare machine serves status and metrics; in a cluster that is always 8080.
+    """
     spark_conf: dict[str, str] = Field(default_factory=dict)
     """Properties of Spark; they win over Landfall's own."""
 
@@ -481,7 +532,8 @@ class GroupSpec(Model):
     state: Literal["Running", "Suspended"] = "Running"
     """Suspended drains, hands the lane over and stops; Running goes on where it stopped."""
     replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
-    """Executors; ``kubectl scale``, HPA and KEDA write it. Not read where ``autoscaling`` is given."""
+    """Executors; ``kubectl scale``, HPA and KEDA write it. Not read where ``autoscaling`` is given.
+    """
     source: Source
     """Which topics to land, from where on."""
     decode: Decode = Decode()
@@ -493,7 +545,9 @@ class GroupSpec(Model):
     output: Output
     """Where objects go and what they look like."""
     upload_policy: UploadPolicy = UploadPolicy()
-    """When records are due to be landed: when enough bytes have gathered or the oldest is old enough, whichever comes first."""
+    """When records are due to be landed: when enough bytes have gathered or the oldest is old
+    enough, whichever comes first.
+    """
     bad_records: BadRecords = BadRecords()
     """What becomes of a record that cannot be decoded, routed or encoded."""
     autoscaling: Autoscaling | None = None
@@ -535,7 +589,8 @@ def parse_group(document: object) -> ConsumerGroup:
     """The resource in a parsed YAML or JSON document.
 
     Raises:
-        Stalled: SPEC_INVALID, with a line per fault: the path to the field, then what is wrong with it.
+        Stalled: SPEC_INVALID, with a line per fault: the path to the field, then what is wrong with
+            it.
     """
     try:
         return ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
@@ -549,4 +604,6 @@ def _models(model: type[Model]) -> Iterator[type[Model]]:
         yield from _models(kind)
 
 
-_FIELDS = sorted(set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model))))
+_FIELDS = sorted(
+    set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model)))
+)

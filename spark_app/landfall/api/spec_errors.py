@@ -16,13 +16,17 @@ def spec_errors(error: ValidationError, known_fields: Collection[str]) -> list[s
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location if not str(part).startswith(VARIANT)) or "document"
+    return (
+        ".".join(str(part) for part in location if not str(part).startswith(VARIANT)) or "document"
+    )
 
 
 def _said(fault: Mapping[str, Any], known_fields: Collection[str]) -> str:
     match fault["type"]:
         case "extra_forbidden":
-            similar = get_close_matches(_camel(str(fault["loc"][-1])), known_fields, n=1, cutoff=0.75)
+            similar = get_close_matches(
+                _camel(str(fault["loc"][-1])), known_fields, n=1, cutoff=0.75
+            )
             return f"unknown field, did you mean {similar[0]}?" if similar else "unknown field"
         case "missing":
             return "is missing"
@@ -45,7 +49,9 @@ def _plain(message: str) -> str:
     _, should, rule = message.partition("should ")
     if not should:
         return message[:1].lower() + message[1:]
-    return "must " + rule.replace("a valid string", "text").replace("a valid integer", "a whole number")
+    return "must " + rule.replace("a valid string", "text").replace(
+        "a valid integer", "a whole number"
+    )
 
 
 def _shown(value: object) -> str:

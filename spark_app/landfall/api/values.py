@@ -1,7 +1,8 @@
 """Values as people write them in YAML: quantities, durations, patterns, time zones, plain settings.
 
-Each is a type for the models of ``landfall.api.spec``. What is not one is refused with a message that shows how one looks;
-nothing here ever raises anything but ``ValueError`` for what a user wrote.
+Each is a type for the models of ``landfall.api.spec``. What is not one is refused with a message
+that shows how one looks; nothing here ever raises anything but ``ValueError`` for what a user
+wrote.
 """
 
 import re
@@ -34,7 +35,9 @@ def quantity(text: object) -> int:
         ValueError: it is none of these.
     """
     match = re.fullmatch(
-        r"(\d{1,30}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)", str(text), re.ASCII
+        r"(\d{1,30}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)",
+        str(text),
+        re.ASCII,
     )
     if not match:
         raise ValueError(f"not a quantity such as 256Mi or 1G: {text!r}")
@@ -111,7 +114,11 @@ def _strptime(text: str) -> str:
 
 def _ratio(value: object) -> float:
     try:
-        ratio = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1
+        ratio = (
+            float(value)
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
+            else -1
+        )
     except ValueError:
         ratio = -1
     if not 0 <= ratio <= 1:
@@ -142,7 +149,9 @@ class Matching:
         """Check after whatever the type itself checks."""
         return AfterValidator(self._check).__get_pydantic_core_schema__(source, handler)
 
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: Any, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         """Tell the pattern, and what a person is told instead of it."""
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$", "described": self.described}
 
@@ -159,10 +168,17 @@ def matching(pattern: str, described: str) -> Matching:
 
 Name = Annotated[str, Field(min_length=1)]
 DnsName = Annotated[
-    str, matching(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)")
+    str,
+    matching(
+        r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", "lower case letters, digits, - and . (63 at most)"
+    ),
 ]
-Bytes = Annotated[int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "bytes"})]
-Duration = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)]
+Bytes = Annotated[
+    int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "bytes"})
+]
+Duration = Annotated[
+    timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)
+]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Instant = Annotated[datetime, AfterValidator(_aware)]

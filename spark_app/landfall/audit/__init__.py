@@ -1,13 +1,15 @@
 """The auditor: what landed, held against Kafka by somebody who does not believe the writer.
 
-``landfall fsck`` and ``verify`` use the writer's own ledger, layout and formats, so a fault in those may hide from them.
-Nothing here imports any of it (``make check`` holds that): the ledger is read as plain JSON, objects by ``gzip``, ``zlib``,
-``zstandard``, ``pyarrow`` and a small SequenceFile reader, Kafka by a plain consumer, and the output partition of a record
-is worked out anew. Shared are only the group file and the way to log in: addresses, credentials, patience.
+``landfall fsck`` and ``verify`` use the writer's own ledger, layout and formats, so a fault in
+those may hide from them. Nothing here imports any of it (``make check`` holds that): the ledger is
+read as plain JSON, objects by ``gzip``, ``zlib``, ``zstandard``, ``pyarrow`` and a small
+SequenceFile reader, Kafka by a plain consumer, and the output partition of a record is worked out
+anew. Shared are only the group file and the way to log in: addresses, credentials, patience.
 
-``book`` writes down what is visible and what the ledger names, on disk. ``inspection`` then goes through one committed range
-after the other: ``log`` reads it from Kafka, ``rows`` reads its objects, ``places`` says where each record belongs, and
-``judge`` (pure) compares. In memory is one range at a time, some 200 bytes a record, and never a payload that was looked at.
+``book`` writes down what is visible and what the ledger names, on disk. ``inspection`` then goes
+through one committed range after the other: ``log`` reads it from Kafka, ``rows`` reads its
+objects, ``places`` says where each record belongs, and ``judge`` (pure) compares. In memory is one
+range at a time, some 200 bytes a record, and never a payload that was looked at.
 
 What cannot be compared is counted as unchecked, with the reason, and never passed off as good.
 """
@@ -87,7 +89,16 @@ class PartitionResult:
     @property
     def is_whole(self) -> bool:
         """Nothing is wrong in what could be checked."""
-        return not any((self.missing, self.duplicate, self.misplaced, self.corrupted, self.disordered, self.foreign))
+        return not any(
+            (
+                self.missing,
+                self.duplicate,
+                self.misplaced,
+                self.corrupted,
+                self.disordered,
+                self.foreign,
+            )
+        )
 
     def leave(self, records: int, reason: Unchecked) -> None:
         """Note records that something about could not be checked."""

@@ -43,13 +43,16 @@ def open_bucket(output: Output) -> Bucket:
     """
     if output.store:
         raise Stalled(
-            Reason.SPEC_INVALID, f"output.store: audit reads s3:// and file:// itself, and not {output.store}"
+            Reason.SPEC_INVALID,
+            f"output.store: audit reads s3:// and file:// itself, and not {output.store}",
         )
     url = urlsplit(output.url)
     if url.scheme == "file":
         return Folder(Path(unquote(url.path)))
     with told("connect", f"s3://{url.netloc}"):
-        return S3(s3_client(output.s3, Counter()), url.netloc, f"{url.path.strip('/')}/".lstrip("/"))
+        return S3(
+            s3_client(output.s3, Counter()), url.netloc, f"{url.path.strip('/')}/".lstrip("/")
+        )
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,20 @@ class S3:
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """By listings of a thousand."""
-        pages = iter(self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=self.root + prefix))
+        pages = iter(
+            self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.name, Prefix=self.root + prefix
+            )
+        )
         while True:
             with told("list", f"s3://{self.name}/{self.root}{prefix}"):
                 page = next(pages, None)
             if page is None:
                 return
-            yield from ((found["Key"].removeprefix(self.root), found["Size"]) for found in page.get("Contents", ()))
+            yield from (
+                (found["Key"].removeprefix(self.root), found["Size"])
+                for found in page.get("Contents", ())
+            )
 
     def open(self, key: str) -> BinaryIO:
         """By one request."""

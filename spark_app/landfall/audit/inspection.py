@@ -1,7 +1,8 @@
 """The audit itself: every committed range, one after the other, against Kafka; then everything visible against the ledger.
 
-A range that Kafka does not hold any more, wholly or in part, is counted as unchecked: its objects must still be there. A
-COMMIT whose objects are not all visible yet and that no later record calls applied is left to the next audit.
+A range that Kafka does not hold any more, wholly or in part, is counted as unchecked: its objects
+must still be there. A COMMIT whose objects are not all visible yet and that no later record calls
+applied is left to the next audit.
 """
 
 from array import array
@@ -93,7 +94,11 @@ _ALL = Scope()
 
 
 def inspect(
-    group: ConsumerGroup, bucket: Bucket, log: Log, scope: Scope = _ALL, told: Told = lambda *_: None
+    group: ConsumerGroup,
+    bucket: Bucket,
+    log: Log,
+    scope: Scope = _ALL,
+    told: Told = lambda *_: None,
 ) -> Findings:
     """Audit what a group landed.
 
@@ -146,13 +151,15 @@ class _Inspection:
         self._found.waiting = len(self._waiting)
         return self._found
 
-    # --------------------------------------------------------------------------------------------- a topic partition
+    # ---------------------------------------------------------------------------- a topic partition
 
     def _life(self, life: PartitionLifetime, scope: Scope, pool: ThreadPoolExecutor) -> None:
         account = self._found.accounts.setdefault((life.topic, life.partition), PartitionResult())
         held = self._held(life)
         compacted = held is not None and self._log.is_compacted(life.topic)
-        audited = _Audited(life.topic, account, Cursor(self._log, life.topic, life.partition), held, compacted)
+        audited = _Audited(
+            life.topic, account, Cursor(self._log, life.topic, life.partition), held, compacted
+        )
         at = life.start
         for piece in self._book.ranges(life):
             if not self._is_applied(piece):
@@ -174,22 +181,28 @@ class _Inspection:
         return self._log.bounds(life.topic, life.partition)
 
     def _is_applied(self, piece: Range) -> bool:
-        if piece.slot <= self._book.applied_through or all(map(self._book.is_visible, piece.objects or ())):
+        if piece.slot <= self._book.applied_through or all(
+            map(self._book.is_visible, piece.objects or ())
+        ):
             return True
         self._waiting.add(piece.slot)
         return False
 
-    # --------------------------------------------------------------------------------------------------------- a range
+    # -------------------------------------------------------------------------------------- a range
 
     def _piece(self, audited: "_Audited", piece: Range, pool: ThreadPoolExecutor) -> None:
         keys = [key for key in map(self._standing, piece.objects or ()) if key]
         way = self._ways.rows
         if way is None or not audited.holds(piece.start, piece.end):
-            audited.account.leave(piece.counted, Unchecked.UNREADABLE if way is None else Unchecked.GONE)
+            audited.account.leave(
+                piece.counted, Unchecked.UNREADABLE if way is None else Unchecked.GONE
+            )
             return
         data = [key for key in keys if not key.startswith("_landfall/")]
         reads = [pool.submit(self._read, key, way) for key in data]
-        letters = [self._noted(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data]
+        letters = [
+            self._noted(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
+        ]
         lettered = [Landed(LETTERS, read.offsets, read.hashes) for read in letters]
         codes: dict[str, int] = {}
         try:
@@ -199,7 +212,10 @@ class _Inspection:
                 raise
             audited.account.leave(piece.counted, Unchecked.GONE)
             return
-        landed = [_landed(key, self._noted(key, read.result()), codes) for key, read in zip(data, reads, strict=True)]
+        landed = [
+            _landed(key, self._noted(key, read.result()), codes)
+            for key, read in zip(data, reads, strict=True)
+        ]
         rules = Rules(way.hash_of is not None, piece.filtered, audited.compacted)
         judge(logged, [*lettered, *landed], rules, audited.account)
 
@@ -240,15 +256,24 @@ class _Inspection:
             self._found.fault(Fault(Kind.DAMAGED, key, read.damage))
         return read
 
-    def _logged(self, audited: "_Audited", piece: Range, lettered: list[Landed], codes: dict[str, int]) -> Logged:
-        letters = {offset for read in lettered if read.offsets is not None for offset in read.offsets.tolist()}
+    def _logged(
+        self, audited: "_Audited", piece: Range, lettered: list[Landed], codes: dict[str, int]
+    ) -> Logged:
+        letters = {
+            offset
+            for read in lettered
+            if read.offsets is not None
+            for offset in read.offsets.tolist()
+        }
         flat = array("q")
         for message in audited.cursor.take(piece.start, piece.end):
             flat.extend(self._expected(audited.topic, message, letters, codes))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         return Logged(columns[:, 0], columns[:, 1], columns[:, 2])
 
-    def _expected(self, topic: str, message: Record, letters: set[int], codes: dict[str, int]) -> tuple[int, int, int]:
+    def _expected(
+        self, topic: str, message: Record, letters: set[int], codes: dict[str, int]
+    ) -> tuple[int, int, int]:
         """Offset, hash and place that a record must have."""
         offset = message.offset()
         if offset in letters:

@@ -1,8 +1,9 @@
 """What is visible, and what the ledger names, noted in a temporary database: on disk, as either may be larger than memory.
 
-The listing comes first and the ledger after it: whatever is visible was committed before it became so, and is therefore
-named in what is read later. The ledger is plain JSON here; of its rules only the chain is checked (numbers and hashes), and
-behind a slot that breaks it nothing is believed. ``landfall fsck`` judges the rest.
+The listing comes first and the ledger after it: whatever is visible was committed before it became
+so, and is therefore named in what is read later. The ledger is plain JSON here; of its rules only
+the chain is checked (numbers and hashes), and behind a slot that breaks it nothing is believed.
+``landfall fsck`` judges the rest.
 """
 
 import hashlib
@@ -84,7 +85,9 @@ class Inventory:
         ).fetchall()
         last = {(topic, partition): life for topic, partition, life, _, _ in found}
         return (
-            PartitionLifetime(topic, partition, life, topic_id, start, last[topic, partition] == life)
+            PartitionLifetime(
+                topic, partition, life, topic_id, start, last[topic, partition] == life
+            )
             for topic, partition, life, topic_id, start in found
         )
 
@@ -102,21 +105,32 @@ class Inventory:
         topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
         asked = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"
         return next(
-            (found for (found,) in self._rows.execute(asked, (basename,)) if found.split("/")[0] == topic), None
+            (
+                found
+                for (found,) in self._rows.execute(asked, (basename,))
+                if found.split("/")[0] == topic
+            ),
+            None,
         )
 
     def is_visible(self, key: str) -> bool:
         """Whether it was, when the look began."""
-        return self._rows.execute("SELECT 1 FROM visible WHERE key = ?", (key,)).fetchone() is not None
+        return (
+            self._rows.execute("SELECT 1 FROM visible WHERE key = ?", (key,)).fetchone() is not None
+        )
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
         """Visible objects that look landed and that nothing names, with sizes."""
-        yield from self._rows.execute("SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named)")
+        yield from self._rows.execute(
+            "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named)"
+        )
 
-    # ----------------------------------------------------------------------------------------------------- noting it
+    # ------------------------------------------------------------------------------------ noting it
 
     def _list(self) -> None:
-        letters = re.compile(f"_landfall/{re.escape(self._group)}/dead-letters/{_DATA.pattern.replace('/.+/', '/')}")
+        letters = re.compile(
+            f"_landfall/{re.escape(self._group)}/dead-letters/{_DATA.pattern.replace('/.+/', '/')}"
+        )
         for key, size in self._bucket.visible():
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
                 self.visible += 1
@@ -169,7 +183,9 @@ class Inventory:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])
         self._rows.executemany("INSERT OR IGNORE INTO named VALUES (?)", [(key,) for key in keys])
         counted = sum(o["rows"] for o in landed["objects"])
-        self._range(slot, landed["piece"], (landed["filtered"], counted, msgspec.json.encode(keys).decode()))
+        self._range(
+            slot, landed["piece"], (landed["filtered"], counted, msgspec.json.encode(keys).decode())
+        )
 
     def _range(self, slot: int, piece: Any, rest: Sequence[object]) -> None:
         tp, offsets = piece["topic_partition"], piece["offsets"]

@@ -1,9 +1,10 @@
 """Holding the rows of a range's objects against the records that Kafka holds of it. Pure: arrays in, numbers out.
 
-Formats that store offsets are compared offset by offset. For the others every row is first given the offset of the record
-it must be: the rows of an output partition, in order, are the records that belong there, in order. Only where that does
-not hold row by row, it is asked which record a row may be: one of the same payload that belongs here, then one that
-belongs elsewhere, then one that was seen already; a row that is none of these stands for a record that is missing here.
+Formats that store offsets are compared offset by offset. For the others every row is first given
+the offset of the record it must be: the rows of an output partition, in order, are the records that
+belong there, in order. Only where that does not hold row by row, it is asked which record a row may
+be: one of the same payload that belongs here, then one that belongs elsewhere, then one that was
+seen already; a row that is none of these stands for a record that is missing here.
 
 Payloads are compared by ``hash``: 64 bits, keyed anew in every process.
 """
@@ -80,7 +81,9 @@ class _Rows:
         return cls(_joined(offsets), _joined([o.hashes for o in objects]), _joined(places))
 
 
-def judge(logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult) -> None:
+def judge(
+    logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult
+) -> None:
     """Add what is found of one range to its topic partition's account."""
     data = [o for o in objects if o.place != LETTERS]
     lettered = _joined([o.offsets for o in objects if o.place == LETTERS and o.offsets is not None])
@@ -102,7 +105,9 @@ def _joined(arrays: Sequence[Int64s]) -> Int64s:
     return np.concatenate([_none, *arrays])
 
 
-def _count(logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult) -> None:
+def _count(
+    logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult
+) -> None:
     expected, rows = len(logged.offsets) - rules.filtered, sum(len(o.hashes) for o in objects)
     account.expected += expected
     account.found += min(expected, rows)
@@ -117,7 +122,11 @@ def _count(logged: Logged, objects: Sequence[Landed], rules: Rules, account: Par
 
 
 def _by_offset(
-    logged: Logged, objects: Sequence[Landed], offsets: Sequence[Int64s], rules: Rules, account: PartitionResult
+    logged: Logged,
+    objects: Sequence[Landed],
+    offsets: Sequence[Int64s],
+    rules: Rules,
+    account: PartitionResult,
 ) -> None:
     rows = _Rows.of(objects, offsets)
     at = np.searchsorted(logged.offsets, rows.offsets)
@@ -145,7 +154,9 @@ def _by_offset(
     account.disordered += sum(_to_move(run) for run in _runs(objects, offsets))
 
 
-def _lack(logged: Logged, absent: npt.NDArray[np.bool_], rules: Rules, account: PartitionResult) -> None:
+def _lack(
+    logged: Logged, absent: npt.NDArray[np.bool_], rules: Rules, account: PartitionResult
+) -> None:
     missing = max(int(absent.sum()) - rules.filtered, 0)
     account.expected += len(logged.offsets) - min(rules.filtered, int(absent.sum()))
     account.missing += missing
@@ -177,7 +188,7 @@ def _to_move(offsets: Int64s) -> int:
     return len(offsets) - len(ends)
 
 
-# -------------------------------------------------------------------------------------------- rows without their offsets
+# ----------------------------------------------------------------------- rows without their offsets
 
 
 def _aligned(logged: Logged, data: Sequence[Landed], lettered: Int64s) -> list[Int64s]:
@@ -217,7 +228,11 @@ class _Matching:
 
     def result(self) -> list[Int64s]:
         at = self.open_.tolist()
-        self._match(at, lambda position: (self.places[position], self.hashes[position]), lambda o, h: (o.place, h))
+        self._match(
+            at,
+            lambda position: (self.places[position], self.hashes[position]),
+            lambda o, h: (o.place, h),
+        )
         self._match(at, lambda position: self.hashes[position], lambda _, h: h)
         self._repeats()
         self._match(at, lambda position: self.places[position], lambda o, _: o.place)
@@ -229,7 +244,9 @@ class _Matching:
         """Object, row and hash of every row that is nobody yet."""
         for number, o in enumerate(self.objects):
             told = self.told[number]
-            yield from ((number, row, h) for row, h in enumerate(o.hashes.tolist()) if told[row] == NOBODY)
+            yield from (
+                (number, row, h) for row, h in enumerate(o.hashes.tolist()) if told[row] == NOBODY
+            )
 
     def _match(self, at: Sequence[int], name: _Name, wanted: _Wanted) -> None:
         """Give each row the first open record of the name it wants."""

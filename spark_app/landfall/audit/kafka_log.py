@@ -24,7 +24,13 @@ _READING: Mapping[str, object] = {
     "log_level": 2,
 }
 _AT_ONCE = 5000
-_PASSING = {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
+_PASSING = {
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_TIMED_OUT",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+}
 """Errors after which the client goes on by itself; how long is bounded by ``readTimeout``."""
 
 
@@ -81,7 +87,9 @@ class KafkaLog:
             found = self._consumer.list_topics(topic, self._seconds).topics[topic]
             if found.error is not None or partition not in found.partitions:
                 return None
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), self._seconds)
+            low, high = self._consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), self._seconds
+            )
             return low, high
 
     def topic_id(self, topic: str) -> str | None:
@@ -102,7 +110,9 @@ class KafkaLog:
         return "compact" in str(policy)
 
     def _described(self, topic: str) -> Any:
-        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._seconds)[topic].result()
+        return self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._seconds)[
+            topic
+        ].result()
 
     @staticmethod
     def _asked(ask: Callable[[], Any]) -> Any:
@@ -123,7 +133,8 @@ class KafkaLog:
             self._consumer.assign([TopicPartition(topic, partition, start)])
         while True:
             with _told(name):
-                # waits until it has as many as were asked for: so one, and then whatever else is there
+                # waits until it has as many as were asked for: so one, and then whatever else is
+                # there
                 batch = self._consumer.consume(1, self._seconds)
                 batch += self._consumer.consume(_AT_ONCE, 0)
             if not batch:

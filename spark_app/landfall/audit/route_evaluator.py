@@ -1,10 +1,12 @@
 """Which output partition a record belongs to, worked out anew: from the pattern as ``docs/decoding.md`` describes it.
 
-One record at a time, by ``json``, ``datetime``, ``zoneinfo`` and ``fractions``; the writer does the same in columns, with
-other libraries. ``tests/properties/test_auditor_laws.py`` holds the two against each other.
+One record at a time, by ``json``, ``datetime``, ``zoneinfo`` and ``fractions``; the writer does the
+same in columns, with other libraries. ``tests/properties/test_auditor_laws.py`` holds the two
+against each other.
 
-Not worked out (``RouteNotSupported``): anything after transforms, and fields of payloads that are not JSON. A record of which this
-cannot tell has no place: the writer should have made it a dead letter.
+Not worked out (``RouteNotSupported``): anything after transforms, and fields of payloads that are
+not JSON. A record of which this cannot tell has no place: the writer should have made it a dead
+letter.
 """
 
 import json
@@ -75,7 +77,9 @@ class RouteEvaluator:
         try:
             document = _document(value) if self.fields or (self.timed and self.timestamp) else {}
             moment = self._moment(document, kafka_millis) if self.timed else _EPOCH
-            path = self._rendered(topic, moment, {field: _text(_found(document, field)) for field in self.fields})
+            path = self._rendered(
+                topic, moment, {field: _text(_found(document, field)) for field in self.fields}
+            )
         except (_Nowhere, ValueError, OverflowError, RecursionError):
             return None
         return path if _fits(path) else None
@@ -130,8 +134,16 @@ def _safe(text: str) -> str:
     dots = set(text) == {"."}
 
     def one(char: str) -> str:
-        stays = (char.isalnum() or char in "_-" or (char == "." and not dots)) if char.isascii() else char.isprintable()
-        return char if stays else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        stays = (
+            (char.isalnum() or char in "_-" or (char == "." and not dots))
+            if char.isascii()
+            else char.isprintable()
+        )
+        return (
+            char
+            if stays
+            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        )
 
     return "".join(map(one, text))
 
@@ -141,7 +153,7 @@ def _fits(path: str) -> bool:
     return max(sizes) <= _LONGEST_DIRECTORY and sum(sizes) + len(sizes) - 1 <= _LONGEST_PATH
 
 
-# ------------------------------------------------------------------------------------------------------------------ time
+# --------------------------------------------------------------------------------------------- time
 
 
 def _kafka_seconds(millis: int) -> int:
@@ -173,7 +185,11 @@ def _seconds(value: object, timestamp: Timestamp) -> int:
 def _scaled(number: Fraction, unit: TimeUnit) -> int:
     if unit is TimeUnit.AUTO:
         whole = math.floor(number)
-        larger = (TimeUnit.NANOSECONDS, 10**18), (TimeUnit.MICROSECONDS, 10**15), (TimeUnit.MILLISECONDS, 10**12)
+        larger = (
+            (TimeUnit.NANOSECONDS, 10**18),
+            (TimeUnit.MICROSECONDS, 10**15),
+            (TimeUnit.MILLISECONDS, 10**12),
+        )
         unit = next((unit for unit, least in larger if whole >= least), TimeUnit.SECONDS)
     return math.floor(number / _PER_SECOND[unit])
 
@@ -190,7 +206,7 @@ def _seconds_of_text(text: str, timestamp: Timestamp) -> int:
     return (aware - _EPOCH) // timedelta(seconds=1)
 
 
-# --------------------------------------------------------------------------------------------------------------- pattern
+# ------------------------------------------------------------------------------------------ pattern
 
 
 def _parsed(pattern: str) -> tuple[tuple[Piece, ...], tuple[tuple[str, ...], ...], bool]:
@@ -213,7 +229,9 @@ def _parsed(pattern: str) -> tuple[tuple[Piece, ...], tuple[tuple[str, ...], ...
     return tuple(pieces), tuple(fields), timed
 
 
-def _field(path: tuple[str, ...], _: str, __: datetime, texts: Mapping[tuple[str, ...], str]) -> str:
+def _field(
+    path: tuple[str, ...], _: str, __: datetime, texts: Mapping[tuple[str, ...], str]
+) -> str:
     return texts[path]
 
 

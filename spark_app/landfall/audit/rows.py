@@ -1,7 +1,8 @@
 """Reading landed objects with other people's libraries: a stream in, a hash per row out.
 
-What is hashed is what the format keeps of a record; ``Rows.hash_of`` is the same hash of a record as Kafka holds it. So a
-row is right if both are equal. Of what a payload held nothing stays in memory.
+What is hashed is what the format keeps of a record; ``Rows.hash_of`` is the same hash of a record
+as Kafka holds it. So a row is right if both are equal. Of what a payload held nothing stays in
+memory.
 """
 
 import codecs
@@ -52,7 +53,8 @@ class Rows:
 
     Attributes:
         rows: of an object.
-        hash_of: of a record as Kafka holds it, equal to the hash of its row; None if rows hold something else.
+        hash_of: of a record as Kafka holds it, equal to the hash of its row; None if rows hold
+            something else.
     """
 
     rows: Callable[[BinaryIO], Iterator[Row]]
@@ -98,7 +100,7 @@ def rows_of(spec: GroupSpec) -> Rows:
     return Rows(found.rows, None) if spec.transforms or rewritten else found
 
 
-# ----------------------------------------------------------------------------------------------------- lines and the like
+# ------------------------------------------------------------------------------- lines and the like
 
 
 def _json(spec: GroupSpec) -> Rows:
@@ -114,7 +116,10 @@ def _text(spec: GroupSpec) -> Rows:
     if not delimiter or spec.output.options.get("delimiterInside") == "Keep":
         raise FormatNotSupported("rows of Text without a delimiter of their own")
     split = _lines if delimiter == b"\n" else lambda stream: _split(stream, delimiter)
-    return Rows(lambda stream: split(_plain(spec.output.codec, stream)), lambda record: hash(record.value() or b""))
+    return Rows(
+        lambda stream: split(_plain(spec.output.codec, stream)),
+        lambda record: hash(record.value() or b""),
+    )
 
 
 def _plain(codec: Codec | None, stream: BinaryIO) -> BinaryIO:
@@ -144,7 +149,7 @@ def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[Row]:
         raise ValueError(f"ends inside a row, after {len(rest)} bytes of it")
 
 
-# ------------------------------------------------------------------------------------------------------------- with offsets
+# ------------------------------------------------------------------------------------- with offsets
 
 
 def _sequence_file(spec: GroupSpec) -> Rows:
@@ -152,7 +157,9 @@ def _sequence_file(spec: GroupSpec) -> Rows:
 
     def hash_of(record: Record) -> int:
         value = record.value() or b""
-        return hash((value, record.key() or None, _stamp(record)) if packed else (value, None, None))
+        return hash(
+            (value, record.key() or None, _stamp(record)) if packed else (value, None, None)
+        )
 
     def rows(stream: BinaryIO) -> Iterator[Row]:
         for offset, key, timestamp, value in sequence_file.records(stream):
@@ -181,7 +188,8 @@ def whole_hash(record: Record) -> int:
 def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
     """Of a record; none where a name is not UTF-8: the client's list is broken then, and dead letters leave it out."""
     try:
-        # by map: called by name, the interpreter may not notice in time that there is an error beside the list
+        # by map: called by name, the interpreter may not notice in time that there is an error
+        # beside the list
         (found,) = map(type(record).headers, (record,))
     except SystemError:
         return ()
@@ -189,7 +197,9 @@ def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def _enveloped(stream: BinaryIO) -> Iterator[Row]:
-    for offset, value, key, stamp, headers in _columns(stream, ["offset", "value", "key", "timestamp", "headers"]):
+    for offset, value, key, stamp, headers in _columns(
+        stream, ["offset", "value", "key", "timestamp", "headers"]
+    ):
         told = tuple((header["key"], header["value"]) for header in headers)  # type: ignore[attr-defined]  # a list
         yield offset, (value, key, stamp, told)  # type: ignore[misc]  # an integer
 
@@ -203,7 +213,9 @@ def _columns(stream: BinaryIO, names: Iterable[str | None]) -> Iterator[tuple[ob
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _PIECE_BYTES)
         for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(4096):
-            columns = [[None] * len(batch) if name is None else _listed(batch[name]) for name in names]
+            columns = [
+                [None] * len(batch) if name is None else _listed(batch[name]) for name in names
+            ]
             yield from zip(*columns, strict=True)
 
 

@@ -1,7 +1,8 @@
 """A reader of Hadoop's SequenceFiles, version 6, written from Hadoop's description of them and from nothing of Landfall's.
 
-One file at a time: what stands between two sync marks is in memory, for block compression a block. Keys are LongWritable
-(the offset) or BytesWritable (a MessagePack map: 1 offset, 2 key, 3 timestamp), values BytesWritable.
+One file at a time: what stands between two sync marks is in memory, for block compression a block.
+Keys are LongWritable (the offset) or BytesWritable (a MessagePack map: 1 offset, 2 key, 3
+timestamp), values BytesWritable.
 """
 
 import zlib
@@ -27,7 +28,13 @@ def records(stream: BinaryIO) -> Iterator[Record]:
     magic, key, value = _exactly(stream, 4), _string(stream), _string(stream)
     if magic != b"SEQ\x06" or value != f"{_HADOOP}BytesWritable":
         raise ValueError(f"no SequenceFile of payloads: {magic!r}, {value}")
-    opened = _long if key == f"{_HADOOP}LongWritable" else _packed if key == f"{_HADOOP}BytesWritable" else None
+    opened = (
+        _long
+        if key == f"{_HADOOP}LongWritable"
+        else _packed
+        if key == f"{_HADOOP}BytesWritable"
+        else None
+    )
     if opened is None:
         raise ValueError(f"keys of {key}")
     compressed, blocks = (bool(flag) for flag in _exactly(stream, 2))
@@ -46,7 +53,9 @@ def _of_blocks(stream: BinaryIO, sync: bytes, unpack: Unpack) -> Iterator[tuple[
         count = _number(stream)
         keys, values = _block_column(stream, unpack), _block_column(stream, unpack)
         if not len(keys) == len(values) == count:
-            raise ValueError(f"a block of {count} records with {len(keys)} keys and {len(values)} values")
+            raise ValueError(
+                f"a block of {count} records with {len(keys)} keys and {len(values)} values"
+            )
         yield from zip(keys, values, strict=True)
 
 

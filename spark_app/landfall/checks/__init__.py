@@ -1,8 +1,9 @@
 """Judging what stands in a store: records and objects in, findings out. Pure: no I/O, no clock, no logging.
 
-``chain`` follows a ledger slot by slot, ``objects`` compares what it names with what is visible, ``coverage`` what was read
-back with what was committed, and ``place`` says what became of one offset. Deliberately not the code that writes: a fault
-in ``ledger.fold`` should show here, not be repeated. Who reads the store and prints is ``landfall.cli``.
+``chain`` follows a ledger slot by slot, ``objects`` compares what it names with what is visible,
+``coverage`` what was read back with what was committed, and ``place`` says what became of one
+offset. Deliberately not the code that writes: a fault in ``ledger.fold`` should show here, not be
+repeated. Who reads the store and prints is ``landfall.cli``.
 """
 
 from dataclasses import dataclass

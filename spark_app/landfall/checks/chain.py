@@ -1,6 +1,7 @@
 """Following a ledger from its first slot: invariants I1, I2, I4 (within a COMMIT and by name), I7, I8. Pure.
 
-The first slot that breaks an invariant ends it: what comes after a broken slot follows from nothing.
+The first slot that breaks an invariant ends it: what comes after a broken slot follows from
+nothing.
 """
 
 from collections import Counter
@@ -41,7 +42,9 @@ class Chain:
         try:
             after = ledger.fold(self.state, body)
         except Stalled as error:
-            return Finding(Invariant.I1, "a record that follows", str(error), slot=self.state.seq + 1)
+            return Finding(
+                Invariant.I1, "a record that follows", str(error), slot=self.state.seq + 1
+            )
         self.state = after
         self.slots += 1
         self._count(judged)
@@ -52,10 +55,20 @@ class Chain:
         self.snapshots += 1
         if stored is None or ledger.digest(stored) != record.sha256:
             got = "nothing" if stored is None else f"SHA-256 {ledger.digest(stored)[:12]}"
-            return Finding(Invariant.I1, f"SHA-256 {record.sha256[:12]}", got, slot=record.header.seq, key=record.key)
+            return Finding(
+                Invariant.I1,
+                f"SHA-256 {record.sha256[:12]}",
+                got,
+                slot=record.header.seq,
+                key=record.key,
+            )
         if decode_state(stored) != before:
             return Finding(
-                Invariant.I8, "the state folded from the start", "another", slot=record.header.seq, key=record.key
+                Invariant.I8,
+                "the state folded from the start",
+                "another",
+                slot=record.header.seq,
+                key=record.key,
             )
         return None
 
@@ -63,7 +76,10 @@ class Chain:
         """Judge the whole: nothing was cut off before the slot that the head hints at, and the counters add up."""
         if hinted > self.state.seq:
             return Finding(
-                Invariant.I1, f"slot {hinted}, which the head names", "no such slot", slot=self.state.seq + 1
+                Invariant.I1,
+                f"slot {hinted}, which the head names",
+                "no such slot",
+                slot=self.state.seq + 1,
             )
         for tp, start in sorted(self._entered.items()):
             if self.state.checkpoint[tp] != start + self._counted[tp]:
@@ -126,14 +142,25 @@ def _judge(group: str, state: State, body: bytes) -> Record | Finding:
     except (msgspec.DecodeError, ValueError) as error:
         return Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
     if place.seq != seq:
-        return Finding(Invariant.I1, f"slot {seq}", f"a record that says it is slot {place.seq}", slot=seq)
+        return Finding(
+            Invariant.I1, f"slot {seq}", f"a record that says it is slot {place.seq}", slot=seq
+        )
     if place.prev != state.tip:
-        return Finding(Invariant.I1, f"hash {state.tip[:12]} of the slot before", place.prev[:12], slot=seq)
+        return Finding(
+            Invariant.I1, f"hash {state.tip[:12]} of the slot before", place.prev[:12], slot=seq
+        )
     try:
         record = ledger.decode(seq, body)
     except Stalled as error:
-        return _uncounted(seq, body) or Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
-    checks = (_writer(state, record), _ranges(state, record), _names(group, state, record), _sums(record))
+        return _uncounted(seq, body) or Finding(
+            Invariant.I1, "a ledger record", str(error), slot=seq
+        )
+    checks = (
+        _writer(state, record),
+        _ranges(state, record),
+        _names(group, state, record),
+        _sums(record),
+    )
     return next((finding for finding in checks if finding), record)
 
 
@@ -149,12 +176,19 @@ def _writer(state: State, record: Record) -> Finding | None:
     header = record.header
     if not isinstance(record, ledger.MAY_FOLLOW[state.holding]):
         expected = " or ".join(kind.__name__ for kind in ledger.MAY_FOLLOW[state.holding])
-        return Finding(Invariant.I7, f"{expected} ({state.holding})", type(record).__name__, slot=header.seq)
+        return Finding(
+            Invariant.I7, f"{expected} ({state.holding})", type(record).__name__, slot=header.seq
+        )
     if isinstance(record, Open):
         if header.epoch != state.epoch + 1:
-            return Finding(Invariant.I7, f"epoch {state.epoch + 1}", f"epoch {header.epoch}", slot=header.seq)
+            return Finding(
+                Invariant.I7, f"epoch {state.epoch + 1}", f"epoch {header.epoch}", slot=header.seq
+            )
     elif (header.epoch, header.writer) != (state.epoch, state.writer):
-        expected, got = f"epoch {state.epoch} by {state.writer}", f"epoch {header.epoch} by {header.writer}"
+        expected, got = (
+            f"epoch {state.epoch} by {state.writer}",
+            f"epoch {header.epoch} by {header.writer}",
+        )
         return Finding(Invariant.I7, expected, got, slot=header.seq)
     return None
 
@@ -164,11 +198,15 @@ def _ranges(state: State, record: Record) -> Finding | None:
     for piece in sorted(_pieces(record)):
         tp, offsets = piece.topic_partition, piece.offsets
         if tp not in state.checkpoint:
-            return Finding(Invariant.I2, "a topic partition that entered", str(tp), seq, tp, offsets)
+            return Finding(
+                Invariant.I2, "a topic partition that entered", str(tp), seq, tp, offsets
+            )
         expected = moved.get(tp, state.checkpoint[tp])
         if expected != offsets.start:
             kind = "an overlap" if offsets.start < expected else "a gap"
-            return Finding(Invariant.I2, f"start {expected}", f"{offsets.start}, {kind}", seq, tp, offsets)
+            return Finding(
+                Invariant.I2, f"start {expected}", f"{offsets.start}, {kind}", seq, tp, offsets
+            )
         moved[tp] = offsets.end
     return None
 
@@ -193,11 +231,22 @@ def _names(group: str, state: State, record: Record) -> Finding | None:
     for piece, o in ((s.piece, o) for s in record.slices for o in s.objects):
         key, tp, at = o.upload.key, piece.topic_partition, record.header.seq
         if o.upload.token != record.token:
-            return Finding(Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key)
+            return Finding(
+                Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key
+            )
         if key in seen:
-            return Finding(Invariant.I4, "a key of its own", "one named twice in this COMMIT", at, tp, key=key)
+            return Finding(
+                Invariant.I4, "a key of its own", "one named twice in this COMMIT", at, tp, key=key
+            )
         if not _is_named_after(group, o, piece, state.generation):
-            return Finding(Invariant.I4, f"a key of generation {state.generation} for {piece}", key, at, tp, key=key)
+            return Finding(
+                Invariant.I4,
+                f"a key of generation {state.generation} for {piece}",
+                key,
+                at,
+                tp,
+                key=key,
+            )
         seen.add(key)
     return None
 
@@ -206,7 +255,10 @@ def _reentry(state: State, record: Add) -> Finding | None:
     """A recreated topic counts from 0 again, so its objects need a generation that never named any of it."""
     for tp in (entry.topic_partition for entry in record.entries):
         if state.generation <= state.retired.get(tp, -1):
-            expected, got = f"a generation above {state.retired[tp]}", f"generation {state.generation}"
+            expected, got = (
+                f"a generation above {state.retired[tp]}",
+                f"generation {state.generation}",
+            )
             return Finding(Invariant.I4, expected, got, record.header.seq, tp)
     return None
 
@@ -231,9 +283,15 @@ def _counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
     for o in s.objects:
         rows[o.kind] += o.rows
         spread = o.last_offset - o.first_offset + 1
-        if o.first_offset not in offsets or o.last_offset not in offsets or not 0 < o.rows <= spread:
+        if (
+            o.first_offset not in offsets
+            or o.last_offset not in offsets
+            or not 0 < o.rows <= spread
+        ):
             got = f"{o.rows} rows from {o.first_offset} to {o.last_offset}"
-            return Finding(Invariant.I8, "rows inside the range", got, seq, tp, offsets, o.upload.key)
+            return Finding(
+                Invariant.I8, "rows inside the range", got, seq, tp, offsets, o.upload.key
+            )
     counted = s.landed + s.filtered + s.dead_lettered + s.invisible
     for expected, found, of in (
         (len(offsets), counted, "offsets counted"),

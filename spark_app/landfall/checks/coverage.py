@@ -1,6 +1,7 @@
 """Whether what was read back of a committed slice is every offset of it, once. Pure.
 
-Some formats store offsets and give an exact answer. Of the others only the rows can be counted, object by object.
+Some formats store offsets and give an exact answer. Of the others only the rows can be counted,
+object by object.
 """
 
 from collections.abc import Sequence

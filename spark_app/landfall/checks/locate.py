@@ -67,7 +67,9 @@ def place_of(records: Iterable[Record], tp: TopicPartition, offset: int) -> Plac
             case Commit():
                 for s in (s for s in record.slices if s.piece.topic_partition == tp):
                     place = (
-                        Read(record.header.seq, s) if offset in s.piece.offsets else _moved(place, s.piece.offsets.end)
+                        Read(record.header.seq, s)
+                        if offset in s.piece.offsets
+                        else _moved(place, s.piece.offsets.end)
                     )
             case _:
                 pass
@@ -81,4 +83,8 @@ def _moved(place: Place, end: int) -> Place:
 def row_of(landed: LandedObject, offset: int) -> int | None:
     """The row, from 0, when the object holds every offset between its first and its last; else only reading it tells."""
     is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
-    return offset - landed.first_offset if is_dense and landed.first_offset <= offset <= landed.last_offset else None
+    return (
+        offset - landed.first_offset
+        if is_dense and landed.first_offset <= offset <= landed.last_offset
+        else None
+    )

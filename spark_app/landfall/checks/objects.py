@@ -1,7 +1,8 @@
 """Comparing the objects a ledger names with the objects that are visible: invariants I3, I5, I6. Pure.
 
-A listing tells size and ETag. Where the ETag is the MD5 of the parts' MD5s that is proof enough; where it is not (SSE-KMS,
-some stores), the object has to be asked for its token: ``is_proven`` says which.
+A listing tells size and ETag. Where the ETag is the MD5 of the parts' MD5s that is proof enough;
+where it is not (SSE-KMS, some stores), the object has to be asked for its token: ``is_proven`` says
+which.
 """
 
 from collections.abc import Iterable, Iterator
@@ -54,14 +55,22 @@ def judge(named: Named, found: ObjectStat | None) -> Finding | None:
     """What is wrong with the object found under a name. An empty token was not asked for; one not applied may be missing."""
     upload, slot = named.landed.upload, named.slot
     if found is None:
-        missing = Finding(Invariant.I6, f"an object of {upload.size} bytes", "nothing", slot, key=upload.key)
+        missing = Finding(
+            Invariant.I6, f"an object of {upload.size} bytes", "nothing", slot, key=upload.key
+        )
         return missing if named.applied else None
     if found.token and found.token != upload.token:
-        return Finding(Invariant.I3, f"token {upload.token}", f"token {found.token}", slot, key=upload.key)
+        return Finding(
+            Invariant.I3, f"token {upload.token}", f"token {found.token}", slot, key=upload.key
+        )
     if found.size != upload.size:
-        return Finding(Invariant.I5, f"{upload.size} bytes", f"{found.size} bytes", slot, key=upload.key)
+        return Finding(
+            Invariant.I5, f"{upload.size} bytes", f"{found.size} bytes", slot, key=upload.key
+        )
     if etag_contradicts(upload, found.etag):
-        return Finding(Invariant.I5, f"ETag {multipart_etag(upload.parts)}", found.etag, slot, key=upload.key)
+        return Finding(
+            Invariant.I5, f"ETag {multipart_etag(upload.parts)}", found.etag, slot, key=upload.key
+        )
     return None
 
 
@@ -85,5 +94,8 @@ def is_ours(key: str, group: str) -> bool:
 def stray(found: ObjectStat) -> Finding:
     """A visible object of ours that no record names."""
     return Finding(
-        Invariant.I3, "an object that a COMMIT or REPAIR names", f"{found.size} bytes nobody named", key=found.key
+        Invariant.I3,
+        "an object that a COMMIT or REPAIR names",
+        f"{found.size} bytes nobody named",
+        key=found.key,
     )

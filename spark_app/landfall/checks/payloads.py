@@ -1,8 +1,8 @@
 """Whether the payloads read back of a slice are those that Kafka holds, by their hashes. Pure.
 
-Where the format stores offsets, each payload is compared with the one at its offset. Where it does not, every record of
-Kafka must be the next row of one of the slice's objects: then all are there, once, and in order. Hashes are Python's own,
-64 bits, comparable within one process only.
+Where the format stores offsets, each payload is compared with the one at its offset. Where it does
+not, every record of Kafka must be the next row of one of the slice's objects: then all are there,
+once, and in order. Hashes are Python's own, 64 bits, comparable within one process only.
 """
 
 from collections import Counter, defaultdict, deque
@@ -67,7 +67,11 @@ def compare(logged: Logged, read: Sequence[ReadBack]) -> Compared:
     if len(known) < len(read):
         return _by_order(logged.hashes.tolist(), [r.hashes.tolist() for r in read])
     in_kafka = set(zip(logged.offsets.tolist(), logged.hashes.tolist(), strict=True))
-    landed = {pair for offsets, found in known for pair in zip(offsets.tolist(), found.tolist(), strict=True)}
+    landed = {
+        pair
+        for offsets, found in known
+        for pair in zip(offsets.tolist(), found.tolist(), strict=True)
+    }
     return Compared(len(logged.offsets), len(in_kafka - landed), len(landed - in_kafka))
 
 

@@ -1,7 +1,8 @@
 """The command line: parse, do one command, end with an ``ExitCode``. ``landfall --help`` is its documentation.
 
-A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in ``landfall.checks``: here the store is read and people are
-told. Results go to standard output, everything about the run itself to standard error.
+A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in
+``landfall.checks``: here the store is read and people are told. Results go to standard output,
+everything about the run itself to standard error.
 """
 
 import os
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as head, has seen enough; Python must not complain about it once more when it ends.
+        # The reader, such as head, has seen enough; Python must not complain about it once more
+        # when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK

@@ -74,7 +74,9 @@ examples:
     )
     _group(command)
     command.add_argument(
-        "--until-caught-up", action="store_true", help="stop when everything the topics held at the start is landed"
+        "--until-caught-up",
+        action="store_true",
+        help="stop when everything the topics held at the start is landed",
     )
     command.add_argument(
         "--master",
@@ -87,7 +89,9 @@ examples:
         metavar="N",
         help="serve status and metrics here; 0 takes any free port (default: the group's)",
     )
-    command.add_argument("--verbose", action="store_true", help="show every event, not only what needs attention")
+    command.add_argument(
+        "--verbose", action="store_true", help="show every event, not only what needs attention"
+    )
 
 
 def _status(commands: Any) -> None:
@@ -105,8 +109,12 @@ examples:
 """,
     )
     _group(command)
-    command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
-    command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")
+    command.add_argument(
+        "--partitions", action="store_true", help="a line per topic partition, not per topic"
+    )
+    command.add_argument(
+        "--json", action="store_true", help="one JSON object, with every topic partition"
+    )
 
 
 def _fsck(commands: Any) -> None:
@@ -124,7 +132,9 @@ examples:
 """,
     )
     _group(command)
-    command.add_argument("--deep", action="store_true", help="read every object and compare its checksum")
+    command.add_argument(
+        "--deep", action="store_true", help="read every object and compare its checksum"
+    )
 
 
 def _locate(commands: Any) -> None:
@@ -168,9 +178,16 @@ examples:
         metavar="[GROUP.yaml] OBJECT",
         help="the group and an object of it, or the URL of any object",
     )
-    command.add_argument("--format", help="without a group: Text, Json, SequenceFile, Parquet, or package.module:Name")
-    command.add_argument("--codec", help="without a group: the compression, if it is not the format's usual one")
-    command.add_argument("--json", action="store_true", help="each row as JSON with offset, timestamp, key and value")
+    command.add_argument(
+        "--format",
+        help="without a group: Text, Json, SequenceFile, Parquet, or package.module:Name",
+    )
+    command.add_argument(
+        "--codec", help="without a group: the compression, if it is not the format's usual one"
+    )
+    command.add_argument(
+        "--json", action="store_true", help="each row as JSON with offset, timestamp, key and value"
+    )
     command.add_argument("--limit", type=int, metavar="N", help="stop after N rows")
 
 
@@ -192,11 +209,17 @@ examples:
     )
     _group(command)
     command.add_argument(
-        "--kafka", action="store_true", help="read the same ranges from Kafka and compare the payloads"
+        "--kafka",
+        action="store_true",
+        help="read the same ranges from Kafka and compare the payloads",
     )
     command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
-    command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
-    command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")
+    command.add_argument(
+        "--partitions", action="store_true", help="a line per topic partition, not per topic"
+    )
+    command.add_argument(
+        "--json", action="store_true", help="one JSON object, with every topic partition"
+    )
 
 
 def _audit(commands: Any) -> None:
@@ -223,6 +246,12 @@ examples:
     )
     _group(command)
     command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
-    command.add_argument("--generation", type=int, metavar="N", help="only what this generation landed")
-    command.add_argument("--partitions", action="store_true", help="a line per topic partition, not per topic")
-    command.add_argument("--json", action="store_true", help="one JSON object, with every topic partition")
+    command.add_argument(
+        "--generation", type=int, metavar="N", help="only what this generation landed"
+    )
+    command.add_argument(
+        "--partitions", action="store_true", help="a line per topic partition, not per topic"
+    )
+    command.add_argument(
+        "--json", action="store_true", help="one JSON object, with every topic partition"
+    )

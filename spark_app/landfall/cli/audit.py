@@ -18,7 +18,16 @@ from landfall.cli import console, group_file
 
 SHOWN = 20
 """Faults, and missing ranges of a topic partition, shown to people; ``--json`` has more."""
-_NUMBERS = ("expected", "found", "missing", "duplicate", "misplaced", "corrupted", "disordered", "foreign")
+_NUMBERS = (
+    "expected",
+    "found",
+    "missing",
+    "duplicate",
+    "misplaced",
+    "corrupted",
+    "disordered",
+    "foreign",
+)
 
 
 def audit(arguments: argparse.Namespace) -> ExitCode:
@@ -31,7 +40,11 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
         if err.is_terminal and not arguments.json:
             with err.status("reading the ledger") as status:
                 findings = inspect(
-                    group, bucket, log, scope, lambda t, p, o: status.update(f"{t}/{p} up to offset {console.count(o)}")
+                    group,
+                    bucket,
+                    log,
+                    scope,
+                    lambda t, p, o: status.update(f"{t}/{p} up to offset {console.count(o)}"),
                 )
         else:
             findings = inspect(group, bucket, log, scope)
@@ -48,9 +61,13 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     accounts = sorted(findings.accounts.items())
     by_name: dict[str, list[PartitionResult]] = {}
     for (topic, partition), account in accounts:
-        by_name.setdefault(f"{topic}/{partition}" if by_topic_partition else topic, []).append(account)
+        by_name.setdefault(f"{topic}/{partition}" if by_topic_partition else topic, []).append(
+            account
+        )
     shown = console.table(
-        "topic partition" if by_topic_partition else "topic", *(f">{n}" for n in _NUMBERS), ">unchecked"
+        "topic partition" if by_topic_partition else "topic",
+        *(f">{n}" for n in _NUMBERS),
+        ">unchecked",
     )
     for name, some in [*by_name.items(), ("total", [account for _, account in accounts])]:
         style = "" if all(account.is_whole for account in some) else "red"
@@ -63,7 +80,11 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     if (more := len(findings.faults) + findings.faults_more - SHOWN) > 0:
         out.print(f"and {console.count(more)} more")
     _asides(out, findings)
-    verdict = "[green]nothing is wrong[/green]" if findings.is_whole else "[red]NOT everything is as it must be[/red]"
+    verdict = (
+        "[green]nothing is wrong[/green]"
+        if findings.is_whole
+        else "[red]NOT everything is as it must be[/red]"
+    )
     out.print(f"{verdict} with {console.count(findings.objects)} objects")
 
 
@@ -78,12 +99,16 @@ def _ranges(out: Console, name: str, account: PartitionResult) -> None:
         return
     told = " ".join(f"[{start}, {end})" for start, end in account.ranges[:SHOWN])
     more = len(account.ranges) + account.ranges_more - SHOWN
-    out.print(f"[red]missing in {escape(name)}: {escape(told)}{f' and {more} more' if more > 0 else ''}[/red]")
+    out.print(
+        f"[red]missing in {escape(name)}: {escape(told)}{f' and {more} more' if more > 0 else ''}[/red]"
+    )
 
 
 def _asides(out: Console, findings: Findings) -> None:
     for reason in Unchecked:
-        if number := sum(account.unchecked.get(reason, 0) for account in findings.accounts.values()):
+        if number := sum(
+            account.unchecked.get(reason, 0) for account in findings.accounts.values()
+        ):
             out.print(f"[yellow]unchecked: {console.count(number)} {reason}[/yellow]")
     if findings.waiting:
         out.print(f"COMMITs left out, as their objects are not visible yet: {findings.waiting}")

@@ -46,7 +46,9 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             output = Output.model_validate({"url": root, "format": arguments.format, **codec})
             return output, open_store(output), key
         case _:
-            raise Stalled(Reason.SPEC_INVALID, "cat: give a group and an object of it, or a URL and --format")
+            raise Stalled(
+                Reason.SPEC_INVALID, "cat: give a group and an object of it, or a URL and --format"
+            )
 
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:

@@ -18,7 +18,9 @@ def out() -> Console:
 
 def err() -> Console:
     """For everything about the run itself."""
-    return Console(stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else WIDE)
+    return Console(
+        stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else WIDE
+    )
 
 
 def complain(what: str, message: str) -> None:
@@ -30,7 +32,9 @@ def table(*columns: str, title: str | None = None) -> Table:
     """A plain table; columns whose name starts with ``>`` hold numbers."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", no_wrap=True)
+        made.add_column(
+            column.lstrip(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
+        )
     return made
 
 

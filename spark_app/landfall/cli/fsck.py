@@ -1,6 +1,7 @@
 """``landfall fsck``: every invariant of ledger and objects, held against the real store.
 
-First the ledger, slot by slot, then one listing of the store beside the names the ledger gave. A driver may be landing
+First the ledger, slot by slot, then one listing of the store beside the names the ledger gave. A
+driver may be landing
 meanwhile: what looks like a stray is looked up in the slots that came since.
 """
 
@@ -40,7 +41,8 @@ class Report:
     waiting: int = 0
     orphans: int = 0
     has_objects: bool = False
-    """Whether the objects were looked at: behind a broken slot nobody knows what should be there."""
+    """Whether the objects were looked at: behind a broken slot nobody knows what should be there.
+    """
 
     def of(self, invariant: Invariant) -> list[Finding]:
         """What was found of one invariant."""
@@ -85,7 +87,9 @@ def _follow(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[F
         yield Finding(Invariant.I1, "the next slot", str(gap), slot=chain.state.seq + 1)
 
 
-def _noted(opened: GroupStore, chain: Chain, names: NamedObjects, before: State, record: Record) -> Iterator[Finding]:
+def _noted(
+    opened: GroupStore, chain: Chain, names: NamedObjects, before: State, record: Record
+) -> Iterator[Finding]:
     match record:
         case Commit():
             for landed in (o for s in record.slices for o in s.objects):
@@ -106,7 +110,9 @@ def _noted(opened: GroupStore, chain: Chain, names: NamedObjects, before: State,
 def _hint(opened: GroupStore) -> int:
     """The slot that the head names; it may be stale, but what it names was there."""
     try:
-        return int(json.loads(opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}")["seq"])
+        return int(
+            json.loads(opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}")["seq"]
+        )
     except (ValueError, KeyError, TypeError):
         return -1
 
@@ -124,7 +130,9 @@ class _Objects:
     def compare(self) -> None:
         """Fill the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
-        self.report.findings += [finding for finding in map_concurrently(self._judge, self._pairs()) if finding]
+        self.report.findings += [
+            finding for finding in map_concurrently(self._judge, self._pairs()) if finding
+        ]
         self._uploads()
         self._strays()
 
@@ -197,8 +205,18 @@ def _show(report: Report, *, deep: bool) -> None:
     for invariant in Invariant:
         found = report.of(invariant)
         unseen = not report.has_objects and invariant in {Invariant.I3, Invariant.I5, Invariant.I6}
-        verdict = "[red]BROKEN[/red]" if found else "[yellow]?[/yellow]     " if unseen else "[green]ok[/green]    "
-        what = "not looked at, because the ledger is broken" if unseen and not found else looked[invariant]
+        verdict = (
+            "[red]BROKEN[/red]"
+            if found
+            else "[yellow]?[/yellow]     "
+            if unseen
+            else "[green]ok[/green]    "
+        )
+        what = (
+            "not looked at, because the ledger is broken"
+            if unseen and not found
+            else looked[invariant]
+        )
         out.print(f"{invariant.name}  {verdict}  {invariant.value}: {what}")
         for finding in found[:SHOWN]:
             out.print(f"            {escape(str(finding))}")

@@ -1,7 +1,8 @@
 """Reading ``GROUP.yaml``: the same document a cluster gets, with variables of the environment in it.
 
-``${NAME}`` stands for an environment variable, ``${NAME:-default}`` for a default where it is not set or empty; ``$${`` is a
-plain ``${``. They are replaced in values after the YAML is parsed, so what they hold is never read as YAML.
+``${NAME}`` stands for an environment variable, ``${NAME:-default}`` for a default where it is not
+set or empty; ``$${`` is a plain ``${``. They are replaced in values after the YAML is parsed, so
+what they hold is never read as YAML.
 """
 
 import json
@@ -30,13 +31,19 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
     except OSError as error:
         raise Stalled(Reason.SPEC_INVALID, f"{path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{path}{_position(error)}: not YAML: {_problem(error)}") from error
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{path}{_position(error)}: not YAML: {_problem(error)}"
+        ) from error
     try:
         return parse_group(expand(document, environment))
     except Stalled as fault:
-        raise Stalled(fault.reason, "\n".join(f"{path}: {line}" for line in str(fault).splitlines())) from None
+        raise Stalled(
+            fault.reason, "\n".join(f"{path}: {line}" for line in str(fault).splitlines())
+        ) from None
 
 
 def expand(value: object, environment: Mapping[str, str], field: str = "") -> object:
@@ -46,9 +53,14 @@ def expand(value: object, environment: Mapping[str, str], field: str = "") -> ob
         Stalled: SPEC_INVALID, a variable is not set and has no default.
     """
     if isinstance(value, dict):
-        return {key: expand(inner, environment, f"{field}.{key}".lstrip(".")) for key, inner in value.items()}
+        return {
+            key: expand(inner, environment, f"{field}.{key}".lstrip("."))
+            for key, inner in value.items()
+        }
     if isinstance(value, list):
-        return [expand(inner, environment, f"{field}.{i}".lstrip(".")) for i, inner in enumerate(value)]
+        return [
+            expand(inner, environment, f"{field}.{i}".lstrip(".")) for i, inner in enumerate(value)
+        ]
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: _replaced(match, environment, field), value)
     return value
@@ -60,7 +72,9 @@ def _replaced(match: re.Match[str], environment: Mapping[str, str], field: str) 
     if found := environment.get(match["name"]):
         return found
     if match["default"] is None:
-        raise Stalled(Reason.SPEC_INVALID, f"{field}: environment variable {match['name']} is not set")
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{field}: environment variable {match['name']} is not set"
+        )
     return match["default"].removeprefix(":-")
 
 

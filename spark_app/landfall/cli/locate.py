@@ -7,7 +7,16 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.checks.locate import BeforeStart, NotYet, Place, Read, Skipped, Unknown, place_of, row_of
+from landfall.checks.locate import (
+    BeforeStart,
+    NotYet,
+    Place,
+    Read,
+    Skipped,
+    Unknown,
+    place_of,
+    row_of,
+)
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
 from landfall.ledger.offsets import TopicPartition
@@ -52,7 +61,11 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
     else:
         out.print(escape(answer.message))
         for found in answer.objects:
-            row = "" if found.row is None else f"  row {console.count(found.row)} of {console.count(found.rows)}"
+            row = (
+                ""
+                if found.row is None
+                else f"  row {console.count(found.row)} of {console.count(found.rows)}"
+            )
             out.print(f"{escape(found.url)}{row}")
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
 
@@ -60,17 +73,29 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
 def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     """Ask the ledger, then read what may hold the offset."""
     place = place_of(opened.records(), tp, offset)
-    return _read(opened, place, tp, offset) if isinstance(place, Read) else _unread(place, tp, offset)
+    return (
+        _read(opened, place, tp, offset) if isinstance(place, Read) else _unread(place, tp, offset)
+    )
 
 
 def _unread(place: Place, tp: TopicPartition, offset: int) -> Answer:
     match place:
         case BeforeStart(start):
-            return Answer("before-start", f"{tp} offset {offset} lies before the start: landing began at {start}")
+            return Answer(
+                "before-start",
+                f"{tp} offset {offset} lies before the start: landing began at {start}",
+            )
         case NotYet(checkpoint):
-            return Answer("not-landed", f"{tp} offset {offset} is not landed yet: the next to land is {checkpoint}")
+            return Answer(
+                "not-landed",
+                f"{tp} offset {offset} is not landed yet: the next to land is {checkpoint}",
+            )
         case Skipped(slot, hole):
-            return Answer("skipped", f"{tp} offset {offset} was lost at the source and skipped: {hole.reason}", slot)
+            return Answer(
+                "skipped",
+                f"{tp} offset {offset} was lost at the source and skipped: {hole.reason}",
+                slot,
+            )
         case _:
             assert isinstance(place, Unknown | Read)
             return Answer("unknown", f"{tp} is not known to this group")
@@ -93,23 +118,38 @@ def _read(opened: GroupStore, place: Read, tp: TopicPartition, offset: int) -> A
     return _undecided(opened, place, maybe, tp, offset)
 
 
-def _found(opened: GroupStore, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int) -> Answer:
+def _found(
+    opened: GroupStore, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int
+) -> Answer:
     is_data = landed.kind is ObjectKind.DATA
     fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
     found = Found(opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
     return Answer(fate, f"{tp} offset {offset} {verb}, COMMIT {place.slot}", place.slot, (found,))
 
 
-def _undecided(opened: GroupStore, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int) -> Answer:
+def _undecided(
+    opened: GroupStore, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int
+) -> Answer:
     s, who = place.landed, f"{tp} offset {offset}"
     urls = [opened.url(o.upload.key) for o in maybe]
     if not maybe and s.filtered + s.invisible:
         of = f"of this range {s.filtered} records were left out by a transform and {s.invisible} offsets hold no record"
         return Answer("no-record", f"{who} has no record in any object: {of}", place.slot)
     if not maybe:
-        return Answer("lost", f"{who} was committed in slot {place.slot}, but no object holds it: run fsck", place.slot)
+        return Answer(
+            "lost",
+            f"{who} was committed in slot {place.slot}, but no object holds it: run fsck",
+            place.slot,
+        )
     certain = len(maybe) == 1 and not s.filtered + s.invisible
     found = tuple(Found(url, None, o.rows, certain) for url, o in zip(urls, maybe, strict=True))
-    where = "is in this object" if certain else "is in one of these objects, if it has a record at all"
+    where = (
+        "is in this object" if certain else "is in one of these objects, if it has a record at all"
+    )
     fate = "landed" if certain else "possibly-landed"
-    return Answer(fate, f"{who} {where}; the format stores no offsets, so the row is not known", place.slot, found)
+    return Answer(
+        fate,
+        f"{who} {where}; the format stores no offsets, so the row is not known",
+        place.slot,
+        found,
+    )

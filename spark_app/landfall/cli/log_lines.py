@@ -13,6 +13,8 @@ class EventFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
         """The line, without a traceback."""
-        given = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in _STANDARD)
+        given = "".join(
+            f" {name}={value}" for name, value in vars(record).items() if name not in _STANDARD
+        )
         level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
         return f"{record.asctime} {level}{record.message}{' ' if given else ''}{given}"

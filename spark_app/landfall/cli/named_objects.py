@@ -18,7 +18,9 @@ class NamedObjects:
     def __init__(self) -> None:
         """Begin empty."""
         self._rows = sqlite3.connect("")  # a nameless database is a temporary file
-        self._rows.execute("CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB) WITHOUT ROWID")
+        self._rows.execute(
+            "CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB) WITHOUT ROWID"
+        )
 
     def __len__(self) -> int:
         count: int = self._rows.execute("SELECT count(*) FROM named").fetchone()[0]
@@ -29,12 +31,16 @@ class NamedObjects:
         row = (landed.upload.key, slot, _encode(landed))
         if self._rows.execute("INSERT OR IGNORE INTO named VALUES (?, ?, ?)", row).rowcount:
             return None
-        before: int = self._rows.execute("SELECT slot FROM named WHERE key = ?", row[:1]).fetchone()[0]
+        before: int = self._rows.execute(
+            "SELECT slot FROM named WHERE key = ?", row[:1]
+        ).fetchone()[0]
         return before
 
     def repair(self, landed: LandedObject) -> None:
         """Note that another upload makes an object now."""
-        self._rows.execute("UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.upload.key))
+        self._rows.execute(
+            "UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.upload.key)
+        )
 
     def in_order(self, applied_through: int) -> Iterator[Named]:
         """All of them, in order of their keys' bytes; those up to this slot are applied."""

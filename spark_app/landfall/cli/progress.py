@@ -14,7 +14,9 @@ from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, size, table
 
 LINE_SECONDS = 5.0
-"""Between two lines where nobody watches; a new phase, a commit's failure and the end are told at once."""
+"""Between two lines where nobody watches; a new phase, a commit's failure and the end are told at
+once.
+"""
 MOST_TOPICS = 20
 """In the live table, those with the most lag first."""
 
@@ -55,7 +57,10 @@ class _Lines:
 
     def __call__(self, status: Status) -> None:
         before, self_time = self.told, time.monotonic()
-        news = before is None or (before.phase, before.commits.failures) != (status.phase, status.commits.failures)
+        news = before is None or (before.phase, before.commits.failures) != (
+            status.phase,
+            status.commits.failures,
+        )
         moved = before is not None and before.commits.total != status.commits.total
         if news or (moved and self_time - self.told_at >= LINE_SECONDS):
             self.told, self.told_at = status, self_time
@@ -73,7 +78,9 @@ def line(status: Status) -> str:
         f"{count(status.commits.total)} commits",
         "no topic matches yet" if not status.partitions else "",
         f"({status.message})" if status.message else "",
-        f"last failure {failed.reason}: {failed.message}" if failed and status.commits.consecutive_failures else "",
+        f"last failure {failed.reason}: {failed.message}"
+        if failed and status.commits.consecutive_failures
+        else "",
     )
     return " ".join(part for part in parts if part)
 
@@ -84,19 +91,25 @@ def picture(status: Status, start: dict[tuple[str, int], int]) -> Group:
     by_topic: dict[str, list[PartitionStatus]] = {}
     for p in status.partitions:
         by_topic.setdefault(p.topic, []).append(p)
-    most_lag_first = sorted(by_topic.items(), key=lambda item: (-sum(p.lag_records for p in item[1]), item[0]))
+    most_lag_first = sorted(
+        by_topic.items(), key=lambda item: (-sum(p.lag_records for p in item[1]), item[0])
+    )
     for topic, partitions in most_lag_first[:MOST_TOPICS]:
         shown.add_row(escape(topic), *_cells(partitions, start))
     if len(by_topic) > MOST_TOPICS:
         shown.add_row(f"and {len(by_topic) - MOST_TOPICS} more")
     troubles = [
-        Text(f"{p.topic}/{p.partition} {p.blocked}: {p.message}", style="red") for p in status.partitions if p.blocked
+        Text(f"{p.topic}/{p.partition} {p.blocked}: {p.message}", style="red")
+        for p in status.partitions
+        if p.blocked
     ]
     style = "red" if status.phase in _ENDED - {Phase.STOPPED} else "bold"
     return Group(Text(line(status), style=style), shown, *troubles[:MOST_TOPICS])
 
 
-def _cells(partitions: list[PartitionStatus], start: dict[tuple[str, int], int]) -> tuple[str, str, str, str, str]:
+def _cells(
+    partitions: list[PartitionStatus], start: dict[tuple[str, int], int]
+) -> tuple[str, str, str, str, str]:
     passed = sum(p.checkpoint - start[p.topic, p.partition] for p in partitions)
     oldest = max(p.lag_seconds for p in partitions)
     busy = sum(p.in_round for p in partitions)

@@ -22,7 +22,9 @@ Spelling = Callable[[Payload], bytes]
 """How a format writes a payload that it cannot write as it is."""
 
 _SPELLINGS: dict[str, Spelling] = {
-    "Json": lambda value: b"null" if value is None else value.replace(b"\n", b" ").replace(b"\r", b" "),
+    "Json": lambda value: (
+        b"null" if value is None else value.replace(b"\n", b" ").replace(b"\r", b" ")
+    ),
 }
 
 
@@ -46,7 +48,9 @@ def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
             raise ValueError(f"damaged dead letters: {error}") from error
 
 
-def rows(opened: GroupStore, format_: Format, landed: LandedObject) -> Iterator[tuple[int | None, Payload]]:
+def rows(
+    opened: GroupStore, format_: Format, landed: LandedObject
+) -> Iterator[tuple[int | None, Payload]]:
     """Offset and payload of each row; None for an offset that the format does not store.
 
     Raises:

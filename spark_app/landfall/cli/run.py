@@ -15,7 +15,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from landfall.driver.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
 
     group = group_file.load(arguments.group, os.environ)
-    options = Options(until_caught_up=arguments.until_caught_up, master=arguments.master, http_port=arguments.http_port)
+    options = Options(
+        until_caught_up=arguments.until_caught_up,
+        master=arguments.master,
+        http_port=arguments.http_port,
+    )
     with progress(console.err()) as shown:
         # Only now: a live table stands in for standard error, and lines must scroll above it.
         _log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)

@@ -78,10 +78,15 @@ def look(opened: GroupStore, log: Log) -> GroupProgress:
 
 
 def standing_of(
-    opened: GroupStore, state: State, watermarks: Mapping[TopicPartition, Watermarks], source_error: str | None
+    opened: GroupStore,
+    state: State,
+    watermarks: Mapping[TopicPartition, Watermarks],
+    source_error: str | None,
 ) -> GroupProgress:
     """Put both together."""
-    lines = tuple(_line(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint))
+    lines = tuple(
+        _line(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint)
+    )
     lags = [line.lag_records for line in lines if line.lag_records is not None]
     return GroupProgress(
         group=opened.name,
@@ -146,7 +151,9 @@ def _by_topic_partition(standing: GroupProgress) -> object:
     shown = console.table("topic partition", ">checkpoint", ">end offset", ">lag records")
     for line in standing.partitions:
         name = f"{line.topic}/{line.partition}"
-        shown.add_row(escape(name), str(line.checkpoint), _known(line.end_offset), _known(line.lag_records))
+        shown.add_row(
+            escape(name), str(line.checkpoint), _known(line.end_offset), _known(line.lag_records)
+        )
     return shown
 
 

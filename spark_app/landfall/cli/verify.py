@@ -59,12 +59,15 @@ def _reader(group: ConsumerGroup) -> Reader:
 
     if group.spec.transforms or group.spec.decode.columns:
         raise Stalled(
-            Reason.SPEC_INVALID, "verify --kafka: transforms and typed columns land other bytes than Kafka holds"
+            Reason.SPEC_INVALID,
+            "verify --kafka: transforms and typed columns land other bytes than Kafka holds",
         )
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
-def examine(opened: GroupStore, topics: Iterable[str] = (), reader: Reader | None = None) -> Verified:
+def examine(
+    opened: GroupStore, topics: Iterable[str] = (), reader: Reader | None = None
+) -> Verified:
     """Read everything that is committed and applied, of these topics or of all; with a reader, compare it with Kafka."""
     verified, format_ = Verified(), output_format(opened.group.spec.output)
 
@@ -77,11 +80,15 @@ def examine(opened: GroupStore, topics: Iterable[str] = (), reader: Reader | Non
         back = [answer for answer in answers if isinstance(answer, ReadBack)]
         verified.coverage[tp] = verified.coverage.get(tp, Coverage()) + cover(landed, back)
         if reader:
-            verified.compared = (verified.compared or Compared()) + _compare(opened, reader, landed, back)
+            verified.compared = (verified.compared or Compared()) + _compare(
+                opened, reader, landed, back
+            )
     return verified
 
 
-def _compare(opened: GroupStore, reader: Reader, landed: LandedSlice, back: list[ReadBack]) -> Compared:
+def _compare(
+    opened: GroupStore, reader: Reader, landed: LandedSlice, back: list[ReadBack]
+) -> Compared:
     try:
         return compare(read_back.logged(opened, reader, landed.piece), back)
     except Stalled as gone:
@@ -90,7 +97,9 @@ def _compare(opened: GroupStore, reader: Reader, landed: LandedSlice, back: list
         return Compared(slices_gone=1)
 
 
-def _applied(opened: GroupStore, wanted: frozenset[str], verified: Verified) -> Iterator[LandedSlice]:
+def _applied(
+    opened: GroupStore, wanted: frozenset[str], verified: Verified
+) -> Iterator[LandedSlice]:
     applied_through = opened.lane.read().applied_through
     for record in opened.records():
         if not isinstance(record, Commit):
@@ -98,7 +107,9 @@ def _applied(opened: GroupStore, wanted: frozenset[str], verified: Verified) -> 
         if record.header.seq > applied_through:
             verified.unapplied += 1
             continue
-        yield from (s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted)
+        yield from (
+            s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted
+        )
 
 
 def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:
@@ -124,7 +135,12 @@ def _show(verified: Verified, *, by_topic_partition: bool) -> None:
     total = sum(verified.coverage.values(), Coverage())
     for name, c in [*rows.items(), ("total", total)]:
         numbers = (c.expected, c.found, c.missing, c.duplicate, c.foreign, c.objects)
-        shown.add_row(escape(name), *map(console.count, numbers), "offset" if c.exact else "row", style=_style(c))
+        shown.add_row(
+            escape(name),
+            *map(console.count, numbers),
+            "offset" if c.exact else "row",
+            style=_style(c),
+        )
     out.print(shown)
     if verified.compared:
         out.print(_told(verified.compared))
@@ -144,7 +160,11 @@ def _show(verified: Verified, *, by_topic_partition: bool) -> None:
 
 
 def _told(c: Compared) -> str:
-    gone = f", {console.count(c.slices_gone)} ranges are not in Kafka any more" if c.slices_gone else ""
+    gone = (
+        f", {console.count(c.slices_gone)} ranges are not in Kafka any more"
+        if c.slices_gone
+        else ""
+    )
     if c.is_same:
         return f"payloads: the same {console.count(c.records)} as in Kafka{gone}"
     wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} foreign"

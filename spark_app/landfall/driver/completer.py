@@ -1,8 +1,8 @@
 """Making decided objects visible, in the background, and knowing through which COMMIT all of them are.
 
-Only uploads that a COMMIT or REPAIR in the ledger names are ever handed in. Completing is idempotent and unconditional,
-so a successor that rolls the same COMMIT forward at the same time does no harm. A store that cannot answer is asked
-again for ever: what is decided must happen.
+Only uploads that a COMMIT or REPAIR in the ledger names are ever handed in. Completing is
+idempotent and unconditional, so a successor that rolls the same COMMIT forward at the same time
+does no harm. A store that cannot answer is asked again for ever: what is decided must happen.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,9 @@ class Completer:
     def apply(self, commit: int, objects: Iterable[LandedObject]) -> None:
         """Hand in objects of a COMMIT; a key handed in again (a repair) replaces the one before."""
         futures = {landed: self._pool.submit(self._complete, landed) for landed in objects}
-        self._waiting.setdefault(commit, {}).update({landed.upload.key: (landed, f) for landed, f in futures.items()})
+        self._waiting.setdefault(commit, {}).update(
+            {landed.upload.key: (landed, f) for landed, f in futures.items()}
+        )
         self._highest = max(self._highest, commit)
         unfinished = [*futures]
 
@@ -47,7 +49,9 @@ class Completer:
             future.add_done_callback(finished)
 
     def _complete(self, landed: LandedObject) -> None:
-        for attempt in stamina.retry_context(on=self._worth_retrying, attempts=None, timeout=None, wait_max=30):
+        for attempt in stamina.retry_context(
+            on=self._worth_retrying, attempts=None, timeout=None, wait_max=30
+        ):
             with attempt:
                 self._uploads.complete(landed.upload)
 
@@ -58,7 +62,8 @@ class Completer:
         """Objects whose uploads are gone, per COMMIT: they must be made again.
 
         Raises:
-            Stalled: the store refused for a reason that needs a person, or holds a foreign object at the key.
+            Stalled: the store refused for a reason that needs a person, or holds a foreign object
+                at the key.
         """
         lost: dict[int, list[LandedObject]] = {}
         for commit, waiting in list(self._waiting.items()):
@@ -79,7 +84,9 @@ class Completer:
     @property
     def decided(self) -> frozenset[str]:
         """Ids of uploads that a COMMIT names and that may still be open."""
-        return frozenset(o.upload.upload_id for waiting in self._waiting.values() for o, _ in waiting.values())
+        return frozenset(
+            o.upload.upload_id for waiting in self._waiting.values() for o, _ in waiting.values()
+        )
 
     @property
     def unapplied(self) -> int:

@@ -1,7 +1,7 @@
 """Drivers taking turns on a lane: standing by, landing, handing over, resting.
 
-One process, one ``LaneContender``. Each turn at the lane is a ``Driver`` of its own, from its OPEN to its YIELD; Spark, the source's
-client and the counters outlive it.
+One process, one ``LaneContender``. Each turn at the lane is a ``Driver`` of its own, from its OPEN
+to its YIELD; Spark, the source's client and the counters outlive it.
 
     STARTING   the lane is somebody else's, and our workers are not there yet
     STANDBY    all is warm; the lane is looked at once in a while, at the cost of one listing
@@ -9,8 +9,9 @@ client and the counters outlive it.
     YIELDED    told to hand over, and did; stays, because whoever starts it again would find a lane that is free
 
 The ledger alone decides who lands. A driver takes the lane unasked if it is free for its revision
-(``State.can_open``), in exactly the slot it looked at: of two that stand by, one gets it and the other sees so. Told to
-take over, it takes the lane whoever has it; so does a driver without a revision, which knows no turns.
+(``State.can_open``), in exactly the slot it looked at: of two that stand by, one gets it and the
+other sees so. Told to take over, it takes the lane whoever has it; so does a driver without a
+revision, which knows no turns.
 """
 
 import logging
@@ -36,7 +37,9 @@ from landfall.store import Store
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL = timedelta(seconds=1)
-"""How often a driver that stands by looks at the lane: what a hand-over costs at most, beside the driver's own start."""
+"""How often a driver that stands by looks at the lane: what a hand-over costs at most, beside the
+driver's own start.
+"""
 FIRST_KEYS = 1000
 
 
@@ -84,7 +87,7 @@ class LaneContender:
     _lock: RLock = field(default_factory=RLock)  # a signal handler may interrupt whoever holds it
     _inbox: "queue.SimpleQueue[None]" = field(default_factory=queue.SimpleQueue)
 
-    # ------------------------------------------------------------------------------------------------ from outside
+    # --------------------------------------------------------------------------------- from outside
 
     def stop(self, reason: str) -> None:
         """End, after draining if it is our turn; from any thread or a signal handler."""
@@ -105,7 +108,9 @@ class LaneContender:
     def take_over(self) -> None:
         """If it is not our turn, or is about to end, begin one whoever has the lane; from any thread."""
         with self._lock:
-            if self._told is PendingCommand.TAKE_OVER or (self._driver and self._told is PendingCommand.NOTHING):
+            if self._told is PendingCommand.TAKE_OVER or (
+                self._driver and self._told is PendingCommand.NOTHING
+            ):
                 return
             log.info("told to take over")
             self._told = PendingCommand.TAKE_OVER
@@ -127,22 +132,27 @@ class LaneContender:
         """Stand by, land, rest, until told to stop, or a turn ends by itself.
 
         Raises:
-            Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects are there with the names this generation would give;
-                LEDGER_BROKEN.
-            Retry: our workers cannot be started. A store that is away is waited for: to start anew would take longer.
+            Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects are there with the names this
+                generation would give; LEDGER_BROKEN.
+            Retry: our workers cannot be started. A store that is away is waited for: to start anew
+                would take longer.
         """
         try:
             writer = self._stand_by()
             while writer:
                 code = self._land(writer)
-                if code is not ExitCode.OK or self._told is PendingCommand.NOTHING or self._stop_reason:
+                if (
+                    code is not ExitCode.OK
+                    or self._told is PendingCommand.NOTHING
+                    or self._stop_reason
+                ):
                     return code
                 writer = self._rest(writer.state)
         except StoppedBeforeOpen:
             log.info("stopped before the lane was opened")
         return ExitCode.OK
 
-    # -------------------------------------------------------------------------------------------------- the phases
+    # ----------------------------------------------------------------------------------- the phases
 
     def _stand_by(self) -> LaneWriter | None:
         """Wait for our turn and open the lane; None when told to stop."""
@@ -177,7 +187,9 @@ class LaneContender:
     def _wait_warm(self, warm: "Future[None]", state: State) -> None:
         if warm.done():
             warm.result()
-        self.counters.message = f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
+        self.counters.message = (
+            f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
+        )
         self._show(Phase.STANDBY if warm.done() else Phase.STARTING, state, 0)
         self._wait()
 
@@ -186,7 +198,9 @@ class LaneContender:
         with self._lock:
             self._told = PendingCommand.NOTHING
             self.counters.message = ""
-            made = self.kind(self.group, writer, self.parts, self.counters, self._report, self.until_caught_up)
+            made = self.kind(
+                self.group, writer, self.parts, self.counters, self._report, self.until_caught_up
+            )
             self._driver = made
             if self._stop_reason:
                 made.stop(self._stop_reason)
@@ -206,7 +220,7 @@ class LaneContender:
             self._wait()
         return None
 
-    # ------------------------------------------------------------------------------------------------------- aside
+    # ---------------------------------------------------------------------------------------- aside
 
     @property
     def _insists(self) -> bool:
@@ -216,7 +230,9 @@ class LaneContender:
         """Begin our turn; None if somebody wrote meanwhile and we may have to stand by."""
         if state.seq < 0 and not self._is_first():
             return None
-        opener = OpenRequest(self.parts.name(), self.group.spec.generation, __version__, self.revision)
+        opener = OpenRequest(
+            self.parts.name(), self.group.spec.generation, __version__, self.revision
+        )
         if self._insists:
             return LaneWriter.open(self.lane, opener, self.parts.clock, self._away, state)
         return LaneWriter.open_after(self.lane, state, opener, self.parts.clock, self._away)
@@ -260,7 +276,11 @@ class LaneContender:
 
     def _show(self, phase: Phase, state: State, epoch: int) -> None:
         lane_view = LaneView(self.group, self.lane.name, self.revision, phase, state, epoch)
-        self.post(picture_without_lag(lane_view, self.counters, self.parts.clock(), self.parts.runner.settle()))
+        self.post(
+            picture_without_lag(
+                lane_view, self.counters, self.parts.clock(), self.parts.runner.settle()
+            )
+        )
 
     def _wait(self) -> None:
         """Until something is told, or it is time to look again."""

@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL = timedelta(hours=1)
 
 PROBE_AGE = timedelta(hours=1)
-"""What a driver that died while it probed the store left behind; a younger one may be a driver that is starting now."""
+"""What a driver that died while it probed the store left behind; a younger one may be a driver that
+is starting now.
+"""
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -51,7 +53,9 @@ class Housekeeping:
     def abort(self, uploads: Iterable[Upload]) -> None:
         """Give up uploads that will never be committed."""
         for upload in uploads:
-            self._pool.submit(_quietly, "abort", partial(self._store.abort, upload.key, upload.upload_id))
+            self._pool.submit(
+                _quietly, "abort", partial(self._store.abort, upload.key, upload.upload_id)
+            )
 
     def abort_results(self, results: Iterable[SliceResult]) -> None:
         """Give up all that a round uploaded."""
@@ -61,12 +65,17 @@ class Housekeeping:
     def sweep_dead_drivers(self, ours: Callable[[str], bool], now: datetime) -> None:
         """Abort every open upload of this group, whatever its age.
 
-        Right after recovery, when all that is decided is visible and nothing is begun: what is open then belongs to drivers
-        that the OPEN fenced, and can never be committed.
+        Right after recovery, when all that is decided is visible and nothing is begun: what is open
+        then belongs to drivers that the OPEN fenced, and can never be committed.
         """
         self._swept = now
-        _quietly("sweep", partial(abort_orphan_uploads, self._store, ours, (), now, self._is_fenced))
-        _quietly("sweep of probes", partial(abort_orphan_uploads, self._store, _is_probe, (), now - PROBE_AGE))
+        _quietly(
+            "sweep", partial(abort_orphan_uploads, self._store, ours, (), now, self._is_fenced)
+        )
+        _quietly(
+            "sweep of probes",
+            partial(abort_orphan_uploads, self._store, _is_probe, (), now - PROBE_AGE),
+        )
 
     def sweep_if_due(
         self, ours: Callable[[str], bool], decided: Collection[str], now: datetime, age: timedelta
@@ -75,7 +84,11 @@ class Housekeeping:
         if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
             self._swept = now
             self._pool.submit(
-                _quietly, "sweep", partial(abort_orphan_uploads, self._store, ours, decided, now - age, self._is_fenced)
+                _quietly,
+                "sweep",
+                partial(
+                    abort_orphan_uploads, self._store, ours, decided, now - age, self._is_fenced
+                ),
             )
 
     def finish(self) -> None:

@@ -1,7 +1,7 @@
 """Rounds under way: what is due is planned and started, each in a thread of its own, and comes back to the driver's loop.
 
-Used by the driver's thread alone. Nothing here commits: a flight that the loop takes out may be named by a COMMIT from then
-on, and what is still here when the loop ends certainly is not.
+Used by the driver's thread alone. Nothing here commits: a flight that the loop takes out may be
+named by a COMMIT from then on, and what is still here when the loop ends certainly is not.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -37,7 +37,11 @@ class InFlightBatches:
     """
 
     def __init__(
-        self, group: ConsumerGroup, runner: Runner, name: Callable[[], str], wake: Callable[[], object]
+        self,
+        group: ConsumerGroup,
+        runner: Runner,
+        name: Callable[[], str],
+        wake: Callable[[], object],
     ) -> None:
         """``name`` gives batches their names; ``wake`` is called, from any thread, when a round is back."""
         self._group, self._runner, self._name, self._wake = group, runner, name, wake
@@ -59,15 +63,26 @@ class InFlightBatches:
 
     def in_flight(self) -> set[TopicPartition]:
         """Topic partitions that are being landed now."""
-        return {tp for batch_in_flight in self._flights.values() for tp in batch_in_flight.round.topic_partitions}
+        return {
+            tp
+            for batch_in_flight in self._flights.values()
+            for tp in batch_in_flight.round.topic_partitions
+        }
 
     def start(
-        self, backlogs: Sequence[Backlog], stalled_partitions: Collection[TopicPartition], now: datetime, *, flush: bool
+        self,
+        backlogs: Sequence[Backlog],
+        stalled_partitions: Collection[TopicPartition],
+        now: datetime,
+        *,
+        flush: bool,
     ) -> None:
         """Start rounds for what is due, or with ``flush`` for all there is, except of topic partitions that stand still."""
         while not self.is_full:
             busy = self.in_flight() | self.backoff.waiting(now) | set(stalled_partitions)
-            capacity = Capacity(self._runner.slots, self._tuning.max_round_bytes, busy, self.backoff.isolated)
+            capacity = Capacity(
+                self._runner.slots, self._tuning.max_round_bytes, busy, self.backoff.isolated
+            )
             todo = plan(backlogs, self.policy, self._sizes, capacity, flush=flush)
             if todo is None:
                 return
@@ -78,7 +93,11 @@ class InFlightBatches:
 
     def back(self) -> list[InFlightBatch]:
         """Those that are back."""
-        return [batch_in_flight for batch_in_flight in self._flights.values() if batch_in_flight.results.done()]
+        return [
+            batch_in_flight
+            for batch_in_flight in self._flights.values()
+            if batch_in_flight.results.done()
+        ]
 
     def remove(self, batch_in_flight: InFlightBatch) -> None:
         """It is nobody's to give up any more: a COMMIT may name it."""

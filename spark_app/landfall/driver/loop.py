@@ -1,15 +1,17 @@
 """The driver's loop: plan → run → verify → COMMIT → complete → mirror, and recovery before any of it.
 
-One thread decides and is the only one that appends to the ledger. Rounds run in threads of their own and objects are
-completed in the background; both only wake this thread. So the order of everything that counts is the order of this file:
+One thread decides and is the only one that appends to the ledger. Rounds run in threads of their
+own and objects are completed in the background; both only wake this thread. So the order of
+everything that counts is the order of this file:
 
     open      OPEN fences whoever drove before
     recover   every COMMIT that is not known to be applied is rolled forward, before anything is planned
     pass      look at the log, commit what came back, complete, start rounds for what is due, report
     drain     on SIGTERM or when caught up: no new rounds, commit what comes back in time, YIELD
 
-What may go wrong, and what follows, is in ``landfall.errors``: Retry leaves things as they are and comes back, Fenced
-stops everything at once, Stalled stops a topic partition or, if it concerns the ledger or the store, the driver.
+What may go wrong, and what follows, is in ``landfall.errors``: Retry leaves things as they are and
+comes back, Fenced stops everything at once, Stalled stops a topic partition or, if it concerns the
+ledger or the store, the driver.
 """
 
 import logging
@@ -96,7 +98,7 @@ class Driver:
     def _wake(self) -> None:
         self._inbox.put(None)
 
-    # ------------------------------------------------------------------------------------------------ from outside
+    # --------------------------------------------------------------------------------- from outside
 
     def stop(self, reason: str) -> None:
         """Drain and yield, from any thread or a signal handler."""
@@ -124,9 +126,7 @@ class Driver:
         except Fenced as fenced:
             return self._fenced(str(fenced))
         except Stalled as stalled:
-            if (
-                self._is_fenced()
-            ):  # then what is in our way may well be the successor's doing, such as a repaired object
+            if self._is_fenced():  # then what is in our way may well be the successor's doing, such as a repaired object
                 return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
             self.phase, self.counters.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
             log.error("stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # no trace: it is told
@@ -142,7 +142,7 @@ class Driver:
             self._housekeeping.finish()
             self.report(self)
 
-    # ---------------------------------------------------------------------------------------------------- recovery
+    # ------------------------------------------------------------------------------------- recovery
 
     def _recover(self) -> None:
         """Roll every COMMIT forward that is not known to be applied; only then may anything be planned."""
@@ -169,11 +169,13 @@ class Driver:
                 uploads=self.parts.store,
             )
             try:
-                self._completer.apply(commit, repair(lost, commit, self.writer, make, self._strangers))
+                self._completer.apply(
+                    commit, repair(lost, commit, self.writer, make, self._strangers)
+                )
             except Retry as error:
                 self._failed(cause(error, "Repair"), error)
 
-    # ------------------------------------------------------------------------------------------------------ a pass
+    # --------------------------------------------------------------------------------------- a pass
 
     def _pass(self, now: datetime) -> None:
         try:
@@ -185,7 +187,9 @@ class Driver:
             if not self.offsets_known and now - self._begun > STARTUP_PATIENCE:
                 raise
         self.counters.arrived += sum(
-            more for tp, more in self.parts.observer.grown.items() if tp not in self.stalled_partitions()
+            more
+            for tp, more in self.parts.observer.grown.items()
+            if tp not in self.stalled_partitions()
         )
         self._land_finished(now)
         self._repair_lost()
@@ -193,7 +197,9 @@ class Driver:
             self._start_rounds(now)
             self._snapshot()
         self._housekeeping.mirror(self._completer.applied_through)
-        self._housekeeping.sweep_if_due(self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age)
+        self._housekeeping.sweep_if_due(
+            self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
+        )
         self.report(self)
 
     def _look(self, now: datetime) -> None:
@@ -205,7 +211,9 @@ class Driver:
         too_much = self.rounds.is_full or self.unapplied >= self.group.spec.tuning.max_unapplied
         if too_much or self._membership.leaving:
             return
-        backlogs = self.parts.observer.backlogs(self.writer.state.checkpoint, self._landed_enough(), now)
+        backlogs = self.parts.observer.backlogs(
+            self.writer.state.checkpoint, self._landed_enough(), now
+        )
         self.rounds.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
 
     def _land_finished(self, now: datetime) -> None:
@@ -228,11 +236,20 @@ class Driver:
         topic_ids = self.parts.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
         return membership.recreated_topics(self.writer.state, tps, topic_ids)
 
-    def _land(self, batch_in_flight: InFlightBatch, strangers: Mapping[TopicPartition, Retry], now: datetime) -> None:
+    def _land(
+        self,
+        batch_in_flight: InFlightBatch,
+        strangers: Mapping[TopicPartition, Retry],
+        now: datetime,
+    ) -> None:
         max_ratio = self.group.spec.bad_records.max_ratio
-        decision = check_results(batch_in_flight.round.slices, batch_in_flight.results.result(), max_ratio, strangers)
+        decision = check_results(
+            batch_in_flight.round.slices, batch_in_flight.results.result(), max_ratio, strangers
+        )
         if decision.commit:
-            commit = partial(ledger.Commit, token=batch_in_flight.batch.token, slices=decision.commit)
+            commit = partial(
+                ledger.Commit, token=batch_in_flight.batch.token, slices=decision.commit
+            )
             state = self._append_or_give_up(commit, batch_in_flight)
             objects = chain.from_iterable(s.objects for s in decision.commit)
             self._completer.apply(state.seq, objects)
@@ -255,12 +272,17 @@ class Driver:
 
     def _may_skip(self, error: Stalled) -> bool:
         """Whether the next look makes a HOLE of it, and the rest can land."""
-        return error.reason is Reason.DATA_LOSS and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        return (
+            error.reason is Reason.DATA_LOSS
+            and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        )
 
-    # ------------------------------------------------------------------------------------------------------- aside
+    # ---------------------------------------------------------------------------------------- aside
 
     def _append(self, record: Callable[..., ledger.Record]) -> ledger.State:
-        return self.writer.append(lambda header: record(header=header), self._completer.applied_through)
+        return self.writer.append(
+            lambda header: record(header=header), self._completer.applied_through
+        )
 
     def _snapshot(self) -> None:
         state = self.writer.state
@@ -278,7 +300,9 @@ class Driver:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
 
-    def _append_or_give_up(self, commit: Callable[..., ledger.Record], batch_in_flight: InFlightBatch) -> ledger.State:
+    def _append_or_give_up(
+        self, commit: Callable[..., ledger.Record], batch_in_flight: InFlightBatch
+    ) -> ledger.State:
         """Append a COMMIT. Only if it certainly lost its slot are its uploads given up; on any other error it may be there."""
         try:
             return self._append(commit)
@@ -305,7 +329,8 @@ class Driver:
         """Until something happened, or it is time to look again.
 
         Raises:
-            Fenced: a look at the lane found somebody else's record; only here, where nothing is half done.
+            Fenced: a look at the lane found somebody else's record; only here, where nothing is
+                half done.
         """
         with suppress(queue.Empty):
             self._inbox.get(timeout=self.group.spec.tuning.poll_interval.total_seconds())
@@ -314,7 +339,7 @@ class Driver:
         if self._overtaken:
             raise Fenced(self._overtaken)
 
-    # ------------------------------------------------------------------------------------------------------- asked
+    # ---------------------------------------------------------------------------------------- asked
 
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
         """Topic partitions that stand still until a person acts."""
@@ -335,7 +360,9 @@ class Driver:
         """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
         checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
         return {
-            tp for tp, end in targets.items() if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
+            tp
+            for tp, end in targets.items()
+            if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
         }
 
     @property
@@ -354,7 +381,8 @@ class Driver:
         if targets is None or self.rounds or self.unapplied or self._membership.leaving:
             return False
         return all(
-            tp in stalled_partitions or (tp in checkpoint and checkpoint[tp] >= end) for tp, end in targets.items()
+            tp in stalled_partitions or (tp in checkpoint and checkpoint[tp] >= end)
+            for tp, end in targets.items()
         )
 
     def _stopping(self, now: datetime) -> bool:
@@ -375,7 +403,10 @@ class Driver:
         self._append(partial(ledger.Yield, reason=self._stop_reason))
         self._housekeeping.mirror(self._completer.applied_through)
         self.phase = Phase.STOPPED
-        needed = (*self._membership.absent, *(error for _, error in sorted(self.stalled_partitions().items())))
+        needed = (
+            *self._membership.absent,
+            *(error for _, error in sorted(self.stalled_partitions().items())),
+        )
         if self.until_caught_up and needed:
             self.counters.message = _told_all(needed)
             return ExitCode.STALLED

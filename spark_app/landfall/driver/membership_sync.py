@@ -1,7 +1,8 @@
 """Which topic partitions the lane has, held against the log again and again, and what of it stands still.
 
-What should be is decided by ``membership``; here it is written into the ledger, in an order that matters: a topic that was
-recreated leaves before its namesake enters, and neither while something of it is under way.
+What should be is decided by ``membership``; here it is written into the ledger, in an order that
+matters: a topic that was recreated leaves before its namesake enters, and neither while something
+of it is under way.
 """
 
 import logging
@@ -29,7 +30,8 @@ class MembershipSync:
         absent: topics that are named and not there.
         gated: topic partitions that the log or the ledger does not let go on.
         leaving: those that wait for what is under way to end, before they leave.
-        targets: where each ended at the first look; None before it, and again when a topic was recreated.
+        targets: where each ended at the first look; None before it, and again when a topic was
+            recreated.
     """
 
     def __init__(self, kafka: Kafka, observer: Observer, append: Append) -> None:
@@ -40,7 +42,9 @@ class MembershipSync:
         self.leaving: tuple[TopicPartition, ...] = ()
         self.targets: Mapping[TopicPartition, int] | None = None
 
-    def look(self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool) -> None:
+    def look(
+        self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool
+    ) -> None:
         """Look at the log, and let the ledger follow.
 
         Args:
@@ -56,16 +60,21 @@ class MembershipSync:
         observer.look(now)
         self.absent = membership.absent(self._kafka, observer.topics, state)
         changes = membership.changes(state, observer.topics)
-        # what is under way belongs to the old topic: it ends before the new one takes its place in the ledger
+        # what is under way belongs to the old topic: it ends before the new one takes its place in
+        # the ledger
         self.leaving = () if at_rest else changes.leave
         if changes.leave and not self.leaving:
-            state = self._append(partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated"))
+            state = self._append(
+                partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated")
+            )
             self.targets = None  # the new one's ends are others
         state = self._enter(state, tuple(tp for tp in changes.enter if tp not in self.leaving))
         gates = membership.gates(state, self._kafka, observer.watermarks, observer.last_ends)
         for piece in gates.holes:
             if piece.topic_partition not in in_flight:
-                state = self._append(partial(ledger.Hole, piece=piece, reason="expired before it was landed"))
+                state = self._append(
+                    partial(ledger.Hole, piece=piece, reason="expired before it was landed")
+                )
                 log.warning("lost range skipped", extra={"slice": str(piece)})
         self.blocked_by_source = {**gates.blocked, **changes.recreated}
         observer.note(state.checkpoint, now)
@@ -83,5 +92,7 @@ class MembershipSync:
             self._kafka, entering, observer.watermarks, at_time, is_first_open=is_first_open
         )
         ids = {topic.name: topic.topic_id for topic in observer.topics}
-        entries = tuple(ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items()))
+        entries = tuple(
+            ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items())
+        )
         return self._append(partial(ledger.Add, entries=entries)) if entries else state

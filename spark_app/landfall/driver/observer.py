@@ -20,7 +20,8 @@ class Observer:
         topics: of the last discovery.
         watermarks: of the last look; only of topic partitions the spec names.
         last_ends: end offsets seen last, also of topic partitions gone since.
-        grown: offsets that topic partitions grew by between the last two looks; none if the last one failed.
+        grown: offsets that topic partitions grew by between the last two looks; none if the last
+            one failed.
     """
 
     log: Log
@@ -65,10 +66,16 @@ class Observer:
             at = min(times.get(tp, now), now) if tp in strangers else now
             self._arrivals[tp] = seen.see(self.watermarks[tp].end, at)
 
-    def backlogs(self, checkpoint: Checkpoint, skip: Collection[TopicPartition], now: datetime) -> tuple[Backlog, ...]:
+    def backlogs(
+        self, checkpoint: Checkpoint, skip: Collection[TopicPartition], now: datetime
+    ) -> tuple[Backlog, ...]:
         """What is unlanded of every topic partition that is not skipped."""
         return tuple(
-            Backlog(tp, OffsetRange(checkpoint[tp], max(marks.end, checkpoint[tp])), self.age(tp, checkpoint[tp], now))
+            Backlog(
+                tp,
+                OffsetRange(checkpoint[tp], max(marks.end, checkpoint[tp])),
+                self.age(tp, checkpoint[tp], now),
+            )
             for tp, marks in sorted(self.watermarks.items())
             if tp in checkpoint and tp not in skip
         )

@@ -18,12 +18,14 @@ def abort_orphan_uploads(
 ) -> int:
     """Abort open uploads begun before a time, and return how many.
 
-    A driver that was fenced and does not know it yet would abort its successor's. So the ledger is looked at after the
+    A driver that was fenced and does not know it yet would abort its successor's. So the ledger is
+    looked at after the
     listing: if nobody had opened it by then, nothing that is listed is a successor's.
 
     Args:
         uploads: the store.
-        ours: whether a key is named as this group's objects are; another group's root may lie inside this one.
+        ours: whether a key is named as this group's objects are; another group's root may lie
+            inside this one.
         decided: ids of uploads that a COMMIT names; aborting one would lose what is committed.
         begun_before: younger uploads may still be written to.
         is_fenced: whether the lane is another driver's by now.

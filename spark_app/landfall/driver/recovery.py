@@ -1,8 +1,9 @@
 """Making decided objects again whose uploads were lost, for example to a bucket's lifecycle rule.
 
-The COMMIT says which ranges they came from; the same ranges are read again, only the lost objects are kept, and a REPAIR
-record names their new uploads before anybody completes them. If Kafka has the range no more, or another spec would make
-other rows of it, a person must decide: ``Stalled`` with the exact range, never silence.
+The COMMIT says which ranges they came from; the same ranges are read again, only the lost objects
+are kept, and a REPAIR record names their new uploads before anybody completes them. If Kafka has
+the range no more, or another spec would make other rows of it, a person must decide: ``Stalled``
+with the exact range, never silence.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,7 +25,11 @@ Strangers = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry
 
 
 def repair(
-    lost: Collection[LandedObject], commit: int, writer: LaneWriter, remake: Remake, strangers: Strangers
+    lost: Collection[LandedObject],
+    commit: int,
+    writer: LaneWriter,
+    remake: Remake,
+    strangers: Strangers,
 ) -> tuple[LandedObject, ...]:
     """Append the REPAIR for lost objects of a COMMIT and return them with their new uploads.
 
@@ -33,7 +38,8 @@ def repair(
         commit: its slot.
         writer: the right to append.
         remake: lands a slice again and returns those of its objects that have the given keys.
-        strangers: which topic partitions' topics are not those in the ledger, asked after the ranges were read again.
+        strangers: which topic partitions' topics are not those in the ledger, asked after the
+            ranges were read again.
 
     Raises:
         Stalled: OBJECT_LOST, the range cannot be landed again as it was.
@@ -53,7 +59,12 @@ def repair(
 
 
 def remake(
-    before: LandedSlice, keys: Collection[str], group: ConsumerGroup, token: str, runner: Runner, uploads: Uploads
+    before: LandedSlice,
+    keys: Collection[str],
+    group: ConsumerGroup,
+    token: str,
+    runner: Runner,
+    uploads: Uploads,
 ) -> list[LandedObject]:
     """Land a slice again and keep the objects with these keys; everything else it uploaded is given up.
 
@@ -65,16 +76,25 @@ def remake(
     batch = Batch(_as_of(group, next(iter(wanted))), token)
     (result,) = runner.run(batch, [(before.piece,)])
     if isinstance(result, FailedSlice):
-        is_gone = isinstance(result.error, Stalled) and result.error.reason in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}
+        is_gone = isinstance(result.error, Stalled) and result.error.reason in {
+            Reason.DATA_LOSS,
+            Reason.TOPIC_MISSING,
+        }
         if not is_gone:
             raise result.error
-        raise Stalled(Reason.OBJECT_LOST, f"{before.piece}: {sorted(wanted)} cannot be made again: {result.error}")
+        raise Stalled(
+            Reason.OBJECT_LOST,
+            f"{before.piece}: {sorted(wanted)} cannot be made again: {result.error}",
+        )
     made = {o.upload.key: o for o in result.objects if o.upload.key in keys}
     for landed in result.objects:
         if landed.upload.key not in keys:
             uploads.abort(landed.upload.key, landed.upload.upload_id)
     if {k: _content(o) for k, o in made.items()} != {k: _content(o) for k, o in wanted.items()}:
-        raise Stalled(Reason.OBJECT_LOST, f"{before.piece}: {sorted(wanted)} cannot be made again: the rows differ now")
+        raise Stalled(
+            Reason.OBJECT_LOST,
+            f"{before.piece}: {sorted(wanted)} cannot be made again: the rows differ now",
+        )
     return list(made.values())
 
 
@@ -85,4 +105,6 @@ def _content(landed: LandedObject) -> tuple[int, int, int]:
 def _as_of(group: ConsumerGroup, key: str) -> ConsumerGroup:
     """The group with the generation that named the object, so that the same range gets the same names."""
     generation = object_names.origin(group.metadata.name, key).generation
-    return group.model_copy(update={"spec": group.spec.model_copy(update={"generation": generation})})
+    return group.model_copy(
+        update={"spec": group.spec.model_copy(update={"generation": generation})}
+    )

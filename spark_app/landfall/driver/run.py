@@ -83,7 +83,11 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
 
 
 def drive(
-    group: ConsumerGroup, store: Store, runner: Runner, options: Options, progress: Progress | None = None
+    group: ConsumerGroup,
+    store: Store,
+    runner: Runner,
+    options: Options,
+    progress: Progress | None = None,
 ) -> ExitCode:
     """Take turns at the lane with signals, HTTP and control attached."""
     clock = SteadyClock()
@@ -98,7 +102,16 @@ def drive(
     observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
     parts = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex)
     lane = Lane(store, group.metadata.name, LANE)
-    turns = LaneContender(group, lane, parts, counters, post, board.wait_for, options.revision, options.until_caught_up)
+    turns = LaneContender(
+        group,
+        lane,
+        parts,
+        counters,
+        post,
+        board.wait_for,
+        options.revision,
+        options.until_caught_up,
+    )
     tail = open_store(fail_fast(group.spec.output))
     with ExitStack() as stack:
         stack.callback(monitor.stop)
@@ -108,9 +121,14 @@ def drive(
         stack.callback(server.shutdown)
         log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
         if options.control:
-            listening = serve_control(options.control, ControlHandler(runner.want, turns.hand_over, turns.take_over))
+            listening = serve_control(
+                options.control, ControlHandler(runner.want, turns.hand_over, turns.take_over)
+            )
             stack.callback(listening.shutdown)
-            log.info("listening", extra={"url": f"http://{options.control.host}:{listening.server_port}/control/"})
+            log.info(
+                "listening",
+                extra={"url": f"http://{options.control.host}:{listening.server_port}/control/"},
+            )
         stack.enter_context(_signals(turns.stop))
         return turns.run()
 
@@ -134,4 +152,7 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
 
 
 def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:
-    log.warning("trying again", extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)})
+    log.warning(
+        "trying again",
+        extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
+    )

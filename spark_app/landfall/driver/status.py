@@ -39,7 +39,10 @@ def driver_status(driver: Driver, now: datetime, workers: Workers | None = None)
     state, partitions = driver.writer.state, partition_statuses(driver, now)
     lane = driver.writer.lane.name
     bare = picture_without_lag(
-        LaneView(driver.group, lane, state.revision, driver.phase, state, state.epoch), driver.counters, now, workers
+        LaneView(driver.group, lane, state.revision, driver.phase, state, state.epoch),
+        driver.counters,
+        now,
+        workers,
     )
     return replace(
         bare,
@@ -95,7 +98,10 @@ def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, 
     """Every topic partition the ledger or the log knows and the spec names."""
     checkpoint, observer = driver.writer.state.checkpoint, driver.parts.observer
     stalled_partitions, in_flight = driver.stalled_partitions(), driver.rounds.in_flight()
-    late = {b.topic_partition: overdue(b, driver.rounds.policy) for b in observer.backlogs(checkpoint, (), now)}
+    late = {
+        b.topic_partition: overdue(b, driver.rounds.policy)
+        for b in observer.backlogs(checkpoint, (), now)
+    }
 
     def one(tp: TopicPartition) -> PartitionStatus:
         at = checkpoint[tp]
@@ -114,4 +120,8 @@ def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, 
             message=str(stands) if stands else "",
         )
 
-    return tuple(one(tp) for tp in sorted(checkpoint) if tp in observer.watermarks or tp in stalled_partitions)
+    return tuple(
+        one(tp)
+        for tp in sorted(checkpoint)
+        if tp in observer.watermarks or tp in stalled_partitions
+    )

@@ -1,11 +1,13 @@
 """Turning rows into the bytes of an object, and back.
 
-An ``Encoder`` writes one object. It is fed blocks: runs of rows cut at places that depend on the data alone, so the same
-rows always give the same bytes. Between two blocks it should hold as little as it can, since a task keeps thousands open:
-compressors are per block, not per object (a gzip object is still one single member, see ``formats.codecs``).
+An ``Encoder`` writes one object. It is fed blocks: runs of rows cut at places that depend on the
+data alone, so the same rows always give the same bytes. Between two blocks it should hold as little
+as it can, since a task keeps thousands open: compressors are per block, not per object (a gzip
+object is still one single member, see ``formats.codecs``).
 
-A ``Format`` makes encoders and can read its own objects back, for ``landfall cat``, ``locate`` and ``verify``. Yours is
-found by ``package.module:Name``, like ours by ``Text``, ``Json``, ``SequenceFile``, ``Parquet``: see ``landfall.registry``.
+A ``Format`` makes encoders and can read its own objects back, for ``landfall cat``, ``locate`` and
+``verify``. Yours is found by ``package.module:Name``, like ours by ``Text``, ``Json``,
+``SequenceFile``, ``Parquet``: see ``landfall.registry``.
 """
 
 from collections.abc import Iterator, Mapping

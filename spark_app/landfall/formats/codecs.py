@@ -1,7 +1,8 @@
 """Compression that keeps nothing between two blocks.
 
-A task holds thousands of objects open, and a deflate compressor weighs hundreds of kilobytes: so every block gets a fresh
-one, and what an open object keeps is a checksum and a length. The files are ordinary all the same:
+A task holds thousands of objects open, and a deflate compressor weighs hundreds of kilobytes: so
+every block gets a fresh one, and what an open object keeps is a checksum and a length. The files
+are ordinary all the same:
 
 ``Gzip``  one single gzip member (some readers stop after the first): header; each block as raw deflate ended by a sync
           flush, which aligns it to a byte without marking it final; at the end an empty final deflate block, CRC-32 and
@@ -10,10 +11,12 @@ one, and what an open object keeps is a checksum and a length. The files are ord
 ``Zstd``  a frame per block with its content size and checksum, level 3. A zstd file is any number of frames.
 ``None``  the bytes as they are.
 
-The same blocks always give the same bytes, on the same kind of CPU: ISA-L picks its match finder by instruction set.
+The same blocks always give the same bytes, on the same kind of CPU: ISA-L picks its match finder by
+instruction set.
 
-Reading is strict: data that ends early or does not match its checksum is an error, never a shorter result. Gzip of any
-number of members and zstd of any number of frames are read, by whoever they were written.
+Reading is strict: data that ends early or does not match its checksum is an error, never a shorter
+result. Gzip of any number of members and zstd of any number of frames are read, by whoever they
+were written.
 """
 
 import struct
@@ -100,7 +103,11 @@ class GzipCompressor:
 
     def finish(self) -> bytes:
         """The final block and the trailer."""
-        return self._header + _EMPTY_FINAL_BLOCK + struct.pack("<II", self._crc32, self._length & 0xFFFFFFFF)
+        return (
+            self._header
+            + _EMPTY_FINAL_BLOCK
+            + struct.pack("<II", self._crc32, self._length & 0xFFFFFFFF)
+        )
 
 
 class _Zstd(threading.local):
@@ -142,7 +149,9 @@ STREAMS: Mapping[Codec, StreamCodec] = MappingProxyType(
     {
         Codec.NONE: StreamCodec("", PlainCompressor, None),
         Codec.GZIP: StreamCodec(".gz", GzipCompressor, lambda: isal_zlib.decompressobj(_GZIP)),
-        Codec.ZSTD: StreamCodec(".zst", ZstdCompressor, lambda: zstandard.ZstdDecompressor().decompressobj()),
+        Codec.ZSTD: StreamCodec(
+            ".zst", ZstdCompressor, lambda: zstandard.ZstdDecompressor().decompressobj()
+        ),
     }
 )
 
@@ -187,7 +196,9 @@ def _opened(data: Bytes, window_bits: int) -> bytes:
     except _DAMAGED as error:
         raise ValueError(f"damaged compressed data: {error}") from error
     if not reader.eof or reader.unused_data:
-        raise ValueError(f"{len(data)} bytes of compressed data {'hold too much' if reader.eof else 'end early'}")
+        raise ValueError(
+            f"{len(data)} bytes of compressed data {'hold too much' if reader.eof else 'end early'}"
+        )
     return opened
 
 
@@ -195,14 +206,17 @@ def decompressed(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
     """The object's bytes, in pieces; an object of no bytes gives none.
 
     Raises:
-        ValueError: the compressed data is damaged or ends early; the message says near which of its bytes.
+        ValueError: the compressed data is damaged or ends early; the message says near which of its
+            bytes.
     """
     pieces = iter(lambda: stream.read(_READ_BYTES), b"")
     begin = STREAMS[codec].decompressor
     return pieces if begin is None else _expanded(codec, begin, pieces)
 
 
-def _expanded(codec: Codec, begin: Callable[[], Decompressor], pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _expanded(
+    codec: Codec, begin: Callable[[], Decompressor], pieces: Iterator[bytes]
+) -> Iterator[bytes]:
     position = 0
     reader: Decompressor | None = None
     for piece in pieces:

@@ -62,7 +62,9 @@ class Json:
 
     def refuse(self, records: Records) -> BadRows:
         """Tombstones, unless the option lets them in."""
-        return text.refused((text.tombstones(records.values, self.tombstones), "a tombstone has no line"))
+        return text.refused(
+            (text.tombstones(records.values, self.tombstones), "a tombstone has no line")
+        )
 
     def encoder(self) -> Encoder:
         """An encoder for a new object."""

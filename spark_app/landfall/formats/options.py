@@ -83,7 +83,9 @@ class Options:
             if len(code) == 3:
                 return bytes.fromhex(code[1:].decode())
             if code not in _ESCAPED:
-                raise ValueError(rf"option {name}: {value!r} has an escape that is not one of \n \r \t \0 \\ \xHH")
+                raise ValueError(
+                    rf"option {name}: {value!r} has an escape that is not one of \n \r \t \0 \\ \xHH"
+                )
             return _ESCAPED[code]
 
         return _ESCAPE.sub(unescaped, value.encode())
@@ -92,7 +94,9 @@ class Options:
         """The file name's ending, empty or with its dot."""
         value = self._take("extension", default)
         if not isinstance(value, str) or not re.fullmatch(r"(\.[A-Za-z0-9-]+)*", value):
-            raise ValueError(f"option extension: {value!r} is not empty or such as .json.gz (letters, digits, -)")
+            raise ValueError(
+                f"option extension: {value!r} is not empty or such as .json.gz (letters, digits, -)"
+            )
         return value
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Parquet: the envelope of each record as columns, or typed columns when the group declares a schema.
 
-Without a schema the columns are ``topic, partition, offset, timestamp, key, value, headers``: everything Kafka knows of a
-record, tombstones and null keys included. With one they are the declared columns, and, unless ``envelope`` is off,
-``_topic, _partition, _offset, _timestamp`` after them. A schema is declared, never guessed from data.
+Without a schema the columns are ``topic, partition, offset, timestamp, key, value, headers``:
+everything Kafka knows of a record, tombstones and null keys included. With one they are the
+declared columns, and, unless ``envelope`` is off, ``_topic, _partition, _offset, _timestamp`` after
+them. A schema is declared, never guessed from data.
 
 | option | default | |
 |---|---|---|
@@ -11,8 +12,9 @@ record, tombstones and null keys included. With one they are the declared column
 | ``extension`` | ``.parquet`` | |
 | codec | ``Zstd`` | (level 3) or ``Snappy``, ``Gzip``, ``None`` |
 
-A block is a row group, written when it comes; between two blocks the writer keeps their places for the footer only. Pages
-carry checksums. The same blocks give the same bytes as long as Arrow's version is the same, which the footer names.
+A block is a row group, written when it comes; between two blocks the writer keeps their places for
+the footer only. Pages carry checksums. The same blocks give the same bytes as long as Arrow's
+version is the same, which the footer names.
 """
 
 import shutil
@@ -49,12 +51,16 @@ ENVELOPE = pa.schema(
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
 )
-"""Codecs, with the level where there is one. Arrow's own default for gzip is 9, half as fast as 6 for nothing."""
+"""Codecs, with the level where there is one. Arrow's own default for gzip is 9, half as fast as 6
+for nothing.
+"""
 
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
 _CHUNK_HELD_BYTES = 1200
-"""Of a writer, and of each column of each row group it wrote: growth of the process, measured by tests/bench/bench_formats.py."""
+"""Of a writer, and of each column of each row group it wrote: growth of the process, measured by
+tests/bench/bench_formats.py.
+"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,9 @@ class Parquet:
             shutil.copyfileobj(stream, file)
             row = 0
             try:
-                for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(_READ_ROWS):
+                for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(
+                    _READ_ROWS
+                ):
                     for found in _rows(batch):
                         yield found
                         row += 1
@@ -164,7 +172,8 @@ class ParquetEncoder:
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         self._columns = len(schema)
         enveloped = schema.equals(ENVELOPE)
-        # payloads seldom repeat: a dictionary and least and greatest values of them would be work for nothing
+        # payloads seldom repeat: a dictionary and least and greatest values of them would be work
+        # for nothing
         return pq.ParquetWriter(
             pa.PythonFile(self._sink, mode="w"),
             schema,
@@ -189,7 +198,9 @@ class ParquetEncoder:
             columns += _coordinates(records)
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
-            raise ValueError(f"{records.topic_partition}: two columns of one name among {', '.join(names)}")
+            raise ValueError(
+                f"{records.topic_partition}: two columns of one name among {', '.join(names)}"
+            )
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
@@ -201,7 +212,12 @@ def envelope(records: Records) -> list[pa.Array]:
 def _coordinates(records: Records) -> list[pa.Array]:
     rows, where = len(records), records.topic_partition
     times = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
-    return [pa.repeat(where.topic, rows), pa.repeat(np.int32(where.partition), rows), pa.array(records.offsets), times]
+    return [
+        pa.repeat(where.topic, rows),
+        pa.repeat(np.int32(where.partition), rows),
+        pa.array(records.offsets),
+        times,
+    ]
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:

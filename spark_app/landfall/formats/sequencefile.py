@@ -8,11 +8,13 @@
 | ``extension`` | ``.seq`` | Secor's files have only its codec's, ``""``, ``.deflate`` or ``.gz`` |
 | codec | ``Deflate`` | Hadoop's DefaultCodec; or ``Gzip``, ``None`` (only and always with ``compression: None``) |
 
-Values are BytesWritable: the payload. Headers are not stored; Legacy stores neither keys nor timestamps.
+Values are BytesWritable: the payload. Headers are not stored; Legacy stores neither keys nor
+timestamps.
 
-With ``Block``, a block of rows is a block of the file. Otherwise a sync mark stands at the start of every block of rows and
-then about every 100 kB, as Hadoop does it. The mark itself, random with Hadoop, is made from the topic partition and
-the first offset, so that the same rows give the same bytes and yet no landed file carries the mark of another.
+With ``Block``, a block of rows is a block of the file. Otherwise a sync mark stands at the start of
+every block of rows and then about every 100 kB, as Hadoop does it. The mark itself, random with
+Hadoop, is made from the topic partition and the first offset, so that the same rows give the same
+bytes and yet no landed file carries the mark of another.
 """
 
 import hashlib
@@ -82,14 +84,20 @@ class SequenceFile:
         plain = Codec.NONE in (options.get("compression"), options.get("codec"))
         file = cls(
             key_mode=left.choice("keyMode", KeyMode.LEGACY),
-            compression=left.choice("compression", Compression.NONE if plain else Compression.BLOCK),
-            codec=left.choice("codec", Codec.NONE if plain else Codec.DEFLATE, (*COMPRESSORS, Codec.NONE)),
+            compression=left.choice(
+                "compression", Compression.NONE if plain else Compression.BLOCK
+            ),
+            codec=left.choice(
+                "codec", Codec.NONE if plain else Codec.DEFLATE, (*COMPRESSORS, Codec.NONE)
+            ),
             tombstones=left.tombstones(Tombstones.EMPTY, Tombstones.DEAD_LETTER),
             extension=left.extension(".seq"),
         )
         left.close()
         if plain and (file.compression, file.codec) != (Compression.NONE, Codec.NONE):
-            raise ValueError(f"option compression: {file.compression} does not go with codec {file.codec}")
+            raise ValueError(
+                f"option compression: {file.compression} does not go with codec {file.codec}"
+            )
         return file
 
     @property
@@ -105,7 +113,9 @@ class SequenceFile:
 
     def refuse(self, records: Records) -> BadRows:
         """Tombstones, if the option says so."""
-        return text.refused((text.tombstones(records.values, self.tombstones), "a tombstone has no value"))
+        return text.refused(
+            (text.tombstones(records.values, self.tombstones), "a tombstone has no value")
+        )
 
     def encoder(self) -> Encoder:
         """An encoder for a new object."""
@@ -128,7 +138,9 @@ class SequenceFileEncoder:
         records = block.records
         if not len(records):
             return b""
-        header = b"" if self._sync else self._header(f"{records.topic_partition}/{records.offsets[0]}")
+        header = (
+            b"" if self._sync else self._header(f"{records.topic_partition}/{records.offsets[0]}")
+        )
         body = self._block if self._file.compression is Compression.BLOCK else self._records
         return header + body(records)
 
@@ -145,7 +157,9 @@ class SequenceFileEncoder:
         file = self._file
         self._sync = hashlib.md5(f"landfall/{seed}".encode(), usedforsecurity=False).digest()
         key = _LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else _BYTES_WRITABLE
-        flags = bytes((file.compression is not Compression.NONE, file.compression is Compression.BLOCK))
+        flags = bytes(
+            (file.compression is not Compression.NONE, file.compression is Compression.BLOCK)
+        )
         codec = writables.text(COMPRESSORS[file.codec][0]) if file.codec in COMPRESSORS else b""
         no_metadata = bytes(4)
         return (
@@ -178,16 +192,23 @@ class SequenceFileEncoder:
         """Each record as its length, its key's length, its key and its (compressed) value, with sync marks between."""
         keys, values = self._keys(records), _values(records)
         if self._file.compression is Compression.RECORD:
-            # Hadoop's layout asks for a compressor run per value: the one per-record loop here, and as slow as it looks.
+            # Hadoop's layout asks for a compressor run per value: the one per-record loop here, and
+            # as slow as it looks.
             compress = COMPRESSORS[self._file.codec][1]
             values = pa.array([compress(value.as_buffer()) for value in values], pa.binary())
-        key_bytes, value_bytes = (pc.binary_length(column).to_numpy().astype(np.int64) for column in (keys, values))
+        key_bytes, value_bytes = (
+            pc.binary_length(column).to_numpy().astype(np.int64) for column in (keys, values)
+        )
         before = np.cumsum(8 + key_bytes + value_bytes) - (8 + key_bytes + value_bytes)
         marked = np.diff(before // _SYNC_INTERVAL, prepend=-1) > 0
         marks = pc.if_else(pa.array(marked), _SYNC_ESCAPE + self._sync, b"")
         lengths = writables.int32s(key_bytes + value_bytes), writables.int32s(key_bytes)
-        return bytes(text.payload_bytes(pc.binary_join_element_wise(marks, *lengths, keys, values, b"")))
+        return bytes(
+            text.payload_bytes(pc.binary_join_element_wise(marks, *lengths, keys, values, b""))
+        )
 
 
 def _values(records: Records) -> pa.BinaryArray:
-    return writables.bytes_writables(records.values.fill_null(b"") if records.values.null_count else records.values)
+    return writables.bytes_writables(
+        records.values.fill_null(b"") if records.values.null_count else records.values
+    )

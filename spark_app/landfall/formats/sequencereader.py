@@ -1,7 +1,8 @@
 """Reading SequenceFiles back, strictly: every count, length and sync mark must be what the rest of the file says.
 
-Key classes LongWritable (an offset) and BytesWritable (Secor's MessagePack map), values BytesWritable, every kind of
-compression with DefaultCodec and GzipCodec. A damaged file gives a ValueError with the byte position, never fewer rows.
+Key classes LongWritable (an offset) and BytesWritable (Secor's MessagePack map), values
+BytesWritable, every kind of compression with DefaultCodec and GzipCodec. A damaged file gives a
+ValueError with the byte position, never fewer rows.
 """
 
 import struct
@@ -41,7 +42,9 @@ class _Source:
         """Exactly so many bytes."""
         taken = self._up_to(count)
         if len(taken) != count:
-            raise ValueError(f"the file ends early: {count - len(taken)} bytes are missing at byte {self.position}")
+            raise ValueError(
+                f"the file ends early: {count - len(taken)} bytes are missing at byte {self.position}"
+            )
         return taken
 
     def _up_to(self, count: int) -> bytes:
@@ -62,7 +65,9 @@ class _Source:
         """A number, or None if the file ends here."""
         start = self._up_to(4)
         if 0 < len(start) < 4:
-            raise ValueError(f"the file ends early: {4 - len(start)} bytes are missing at byte {self.position}")
+            raise ValueError(
+                f"the file ends early: {4 - len(start)} bytes are missing at byte {self.position}"
+            )
         return int.from_bytes(start, "big", signed=True) if start else None
 
     def vint(self) -> int:
@@ -87,7 +92,8 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
     """Every record, in order.
 
     Raises:
-        ValueError: this is no SequenceFile of ours or Secor's, or it is damaged; the message says where.
+        ValueError: this is no SequenceFile of ours or Secor's, or it is damaged; the message says
+            where.
     """
     source = _Source(stream)
     start = 0
@@ -101,7 +107,9 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
                 return
             yield from read(source, header, length)
     except (ValueError, struct.error) as error:
-        raise ValueError(f"damaged SequenceFile, in the piece that starts at byte {start}: {error}") from error
+        raise ValueError(
+            f"damaged SequenceFile, in the piece that starts at byte {start}: {error}"
+        ) from error
 
 
 def _header(source: _Source) -> _Header:
@@ -109,14 +117,18 @@ def _header(source: _Source) -> _Header:
         raise ValueError(f"starts with {version!r}, not {_VERSION!r}")
     key, value = source.text(), source.text()
     if key not in _KEYS or value != "org.apache.hadoop.io.BytesWritable":
-        raise ValueError(f"records of {key} and {value}, not of {' or '.join(_KEYS)} and BytesWritable")
+        raise ValueError(
+            f"records of {key} and {value}, not of {' or '.join(_KEYS)} and BytesWritable"
+        )
     compressed, blocks = source.take(2)
     codec = source.text() if compressed else ""
     if compressed and codec not in _OPENERS:
         raise ValueError(f"codec {codec}, not {' or '.join(_OPENERS)}")
     for _ in range(2 * source.int32()):
         source.text()
-    return _Header(_KEYS[key], _OPENERS[codec] if compressed else bytes, bool(blocks), source.take(_SYNC_BYTES))
+    return _Header(
+        _KEYS[key], _OPENERS[codec] if compressed else bytes, bool(blocks), source.take(_SYNC_BYTES)
+    )
 
 
 def _check_sync(source: _Source, header: _Header) -> None:
@@ -138,7 +150,9 @@ def _block(source: _Source, header: _Header, escape: int) -> Iterator[Row]:
 def _cut(lengths: bytes, run: bytes, count: int) -> list[bytes]:
     bounds = list(accumulate(_vints(lengths), initial=0))
     if len(bounds) != count + 1 or bounds[-1] != len(run):
-        raise ValueError(f"{len(bounds) - 1} lengths of {bounds[-1]} bytes for {count} records of {len(run)} bytes")
+        raise ValueError(
+            f"{len(bounds) - 1} lengths of {bounds[-1]} bytes for {count} records of {len(run)} bytes"
+        )
     return [run[start:end] for start, end in pairwise(bounds)]
 
 
@@ -159,7 +173,9 @@ def _row(header: _Header, key: bytes, value: bytes) -> Row:
 
 def _bytes_writable(written: bytes) -> bytes:
     if len(written) < 4 or int.from_bytes(written[:4], "big") != len(written) - 4:
-        raise ValueError(f"a BytesWritable of {len(written)} bytes that starts with {written[:4]!r}")
+        raise ValueError(
+            f"a BytesWritable of {len(written)} bytes that starts with {written[:4]!r}"
+        )
     return written[4:]
 
 

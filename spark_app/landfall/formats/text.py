@@ -106,15 +106,22 @@ class Text:
     def refuse(self, records: Records) -> BadRows:
         """Tombstones and payloads with the delimiter inside, unless the options let them in."""
         values = records.values
-        inside = self.delimiter_inside is DelimiterInside.DEAD_LETTER and may_hold(values, self.delimiter)
+        inside = self.delimiter_inside is DelimiterInside.DEAD_LETTER and may_hold(
+            values, self.delimiter
+        )
         return refused(
-            (self._torn(values) if inside else None, f"the payload holds the delimiter {self.delimiter!r}"),
+            (
+                self._torn(values) if inside else None,
+                f"the payload holds the delimiter {self.delimiter!r}",
+            ),
             (tombstones(values, self.tombstones), "a tombstone has no line"),
         )
 
     def _torn(self, values: pa.BinaryArray) -> pa.BooleanArray:
         """Where a reader would see the payload end too early: ``a|`` before a delimiter ``||`` is torn too."""
-        ends = pc.find_substring(pc.binary_join_element_wise(values, self.delimiter, b""), pattern=self.delimiter)
+        ends = pc.find_substring(
+            pc.binary_join_element_wise(values, self.delimiter, b""), pattern=self.delimiter
+        )
         return pc.not_equal(ends, pc.binary_length(values))
 
     def encoder(self) -> Encoder:
@@ -154,9 +161,15 @@ def refused(*reasons: tuple[pa.BooleanArray | None, str]) -> BadRows:
     rows: dict[int, str] = {}
     for marks, error in reasons:
         if marks is not None:
-            rows.update(dict.fromkeys(pc.indices_nonzero(marks.fill_null(False)).to_pylist(), error))  # noqa: FBT003
+            rows.update(
+                dict.fromkeys(pc.indices_nonzero(marks.fill_null(False)).to_pylist(), error)  # noqa: FBT003
+            )
     ordered = sorted(rows)
-    return BadRows(np.array(ordered, np.int64), [rows[row] for row in ordered]) if rows else NO_BAD_ROWS
+    return (
+        BadRows(np.array(ordered, np.int64), [rows[row] for row in ordered])
+        if rows
+        else NO_BAD_ROWS
+    )
 
 
 def split(pieces: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:

@@ -1,7 +1,8 @@
 """Bytes of Hadoop Writables and of MessagePack, whole columns at a time.
 
-Numbers of varying width are one idea in all the encodings here: a lead byte that tells the width, then so many bytes of
-the number, big-endian. ``framed`` writes a column of them; what differs is the lead, and what stands before it.
+Numbers of varying width are one idea in all the encodings here: a lead byte that tells the width,
+then so many bytes of the number, big-endian. ``framed`` writes a column of them; what differs is
+the lead, and what stands before it.
 """
 
 import numpy as np
@@ -23,7 +24,9 @@ def of_width(rows: bytes | memoryview, width: int) -> pa.BinaryArray:
     """A binary column of values that are all ``width`` bytes."""
     count = len(rows) // width
     bounds = np.arange(0, width * count + 1, width, dtype=np.int32)
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(rows)])
+    return pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(rows)]
+    )
 
 
 def int32s(numbers: Int64s) -> pa.BinaryArray:
@@ -34,7 +37,8 @@ def int32s(numbers: Int64s) -> pa.BinaryArray:
 def framed(numbers: Int64s, widths: UInt8s, *leads: UInt8s | int) -> pa.BinaryArray:
     """The lead bytes of each row, followed by the low ``widths`` (0 to 8) bytes of its number, big-endian.
 
-    Numbers and widths have shape (rows,), and so has each lead unless it is the same byte in every row.
+    Numbers and widths have shape (rows,), and so has each lead unless it is the same byte in every
+    row.
     """
     rows, led = len(numbers), len(leads)
     octets = np.empty((rows, led + 8), np.uint8)
@@ -48,7 +52,9 @@ def framed(numbers: Int64s, widths: UInt8s, *leads: UInt8s | int) -> pa.BinaryAr
     bounds = np.zeros(rows + 1, np.int32)
     np.cumsum(widths.astype(np.int32) + led, out=bounds[1:])
     written = octets[kept | (np.arange(led + 8) >= led + 8 - widths[:, None].astype(np.int64))]
-    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(bounds), pa.py_buffer(written)])
+    return pa.Array.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(bounds), pa.py_buffer(written)]
+    )
 
 
 def _widths(numbers: Int64s, limits: tuple[int, ...], widths: tuple[int, ...]) -> UInt8s:
@@ -67,7 +73,11 @@ def vints(numbers: Int64s) -> pa.BinaryArray:
 def vint(number: int) -> bytes:
     """One number that is not negative, as ``writeVInt`` writes it."""
     width = 0 if number < 128 else (number.bit_length() + 7) // 8
-    return bytes((number,)) if width == 0 else bytes((256 - 112 - width,)) + number.to_bytes(width, "big")
+    return (
+        bytes((number,))
+        if width == 0
+        else bytes((256 - 112 - width,)) + number.to_bytes(width, "big")
+    )
 
 
 def text(string: str) -> bytes:
@@ -77,7 +87,9 @@ def text(string: str) -> bytes:
 
 def bytes_writables(values: pa.BinaryArray) -> pa.BinaryArray:
     """Each value as a BytesWritable: its length in four bytes, then itself. None may be null."""
-    return pc.binary_join_element_wise(int32s(pc.binary_length(values).to_numpy().astype(np.int64)), values, b"")
+    return pc.binary_join_element_wise(
+        int32s(pc.binary_length(values).to_numpy().astype(np.int64)), values, b""
+    )
 
 
 def messagepack_ints(numbers: Int64s, *before: UInt8s | int) -> pa.BinaryArray:

@@ -1,14 +1,16 @@
 """The ledger's records, what may follow what, and what they add up to.
 
-A lane's ledger is a chain of small JSON records, one per slot, each slot created once and never changed. ``fold`` takes a
-lane's state over the next slot or refuses it; a state folded from the start is all there is to know: which offsets are
-landed, which objects are decided but perhaps not visible yet, who may write next. The append of a COMMIT is the commit
+A lane's ledger is a chain of small JSON records, one per slot, each slot created once and never
+changed. ``fold`` takes a lane's state over the next slot or refuses it; a state folded from the
+start is all there is to know: which offsets are landed, which objects are decided but perhaps not
+visible yet, who may write next. The append of a COMMIT is the commit
 point: before it nothing exists, after it everything in it happened.
 
-Record by record: ``Open`` takes the lane (and fences whoever had it), ``Add`` and ``Drop`` let topic partitions enter and
-leave, ``Commit`` lands ranges, ``Repair`` names a new upload for a decided object whose upload was lost, ``Hole`` skips an
-approved loss, ``Snapshot`` points to a stored state so that opening costs only what came after, ``Yield`` hands the lane
-over. Pure: no I/O, no clock, no logging. Reading and appending are in ``landfall.lane``.
+Record by record: ``Open`` takes the lane (and fences whoever had it), ``Add`` and ``Drop`` let
+topic partitions enter and leave, ``Commit`` lands ranges, ``Repair`` names a new upload for a
+decided object whose upload was lost, ``Hole`` skips an approved loss, ``Snapshot`` points to a
+stored state so that opening costs only what came after, ``Yield`` hands the lane over. Pure: no
+I/O, no clock, no logging. Reading and appending are in ``landfall.lane``.
 """
 
 import hashlib
@@ -36,7 +38,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         epoch: of the OPEN under which it was written.
         writer: random name of the driver process that wrote it.
         time: when, ISO-8601 UTC; for people, never for deciding.
-        applied_through: every COMMIT up to this slot has all its objects visible and verified; -1 for none.
+        applied_through: every COMMIT up to this slot has all its objects visible and verified; -1
+            for none.
     """
 
     seq: int
@@ -48,14 +51,17 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int = VERSION
 
 
-class _Base(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True):
+class _Base(
+    msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True
+):
     header: Header
 
 
 class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     """A driver takes the lane: epoch + 1 fences every driver before it.
 
-    ``revision`` names software and spec where several drivers take turns; it is not written where it is empty.
+    ``revision`` names software and spec where several drivers take turns; it is not written where
+    it is empty.
     """
 
     group: str
@@ -188,9 +194,11 @@ class State:
         revision: of the last OPEN; empty if it named none.
         checkpoint: next offset to land per topic partition.
         members: per topic partition in the checkpoint.
-        retired: topic partitions that left, with the highest generation that ever named objects of theirs: offsets of a
-            recreated topic count from 0 again, so only a higher generation can name its objects without overwriting.
-        unapplied: decided objects per COMMIT slot that is not known to be applied, repairs included.
+        retired: topic partitions that left, with the highest generation that ever named objects of
+            theirs: offsets of a recreated topic count from 0 again, so only a higher generation can
+            name its objects without overwriting.
+        unapplied: decided objects per COMMIT slot that is not known to be applied, repairs
+            included.
         applied_through: highest ever recorded.
         snapshot_seq: the last SNAPSHOT slot; -1 for none.
         last_commit_time: of the last COMMIT, as recorded.
@@ -259,14 +267,22 @@ def applied_through(unapplied: Collection[int], highest: int) -> int:
 
 def next_header(state: State, writer: str, time: str, applied_through: int) -> Header:
     """The header of the record that may follow ``state`` within its epoch."""
-    return Header(state.seq + 1, state.tip, state.epoch, writer, time, max(applied_through, state.applied_through))
+    return Header(
+        state.seq + 1,
+        state.tip,
+        state.epoch,
+        writer,
+        time,
+        max(applied_through, state.applied_through),
+    )
 
 
 def fold(state: State, body: bytes) -> State:
     """The state after the next slot, whose bytes are ``body``.
 
     Raises:
-        Stalled: LEDGER_BROKEN, naming the slot and what does not fit: chain, epoch, writer, order, ranges.
+        Stalled: LEDGER_BROKEN, naming the slot and what does not fit: chain, epoch, writer, order,
+            ranges.
     """
     record = decode(state.seq + 1, body)
     _check_place(state, record)
@@ -289,18 +305,25 @@ def _check_place(state: State, record: Record) -> None:
     if header.seq != state.seq + 1:
         raise ledger_error(state.seq + 1, f"says it is slot {header.seq}")
     if header.prev != state.tip:
-        raise ledger_error(header.seq, f"follows {header.prev[:12]}, but the slot before is {state.tip[:12]}")
+        raise ledger_error(
+            header.seq, f"follows {header.prev[:12]}, but the slot before is {state.tip[:12]}"
+        )
     if not isinstance(record, MAY_FOLLOW[state.holding]):
-        raise ledger_error(header.seq, f"{type(record).__name__} cannot follow while the lane is {state.holding}")
+        raise ledger_error(
+            header.seq, f"{type(record).__name__} cannot follow while the lane is {state.holding}"
+        )
     if isinstance(record, Open):
         if header.epoch != state.epoch + 1:
             raise ledger_error(header.seq, f"opens epoch {header.epoch} after {state.epoch}")
     elif (header.epoch, header.writer) != (state.epoch, state.writer):
         raise ledger_error(
-            header.seq, f"epoch {header.epoch} by {header.writer}, held: {state.epoch} by {state.writer}"
+            header.seq,
+            f"epoch {header.epoch} by {header.writer}, held: {state.epoch} by {state.writer}",
         )
     if header.applied_through > state.seq:
-        raise ledger_error(header.seq, f"applied through {header.applied_through}, which is not before it")
+        raise ledger_error(
+            header.seq, f"applied through {header.applied_through}, which is not before it"
+        )
 
 
 def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one arm per record type
@@ -325,7 +348,9 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
         case Hole():
             skipped = state.totals.skipped + len(record.piece.offsets)
             totals = replace(state.totals, skipped=skipped)
-            return replace(state, checkpoint=state.checkpoint.advance([record.piece]), totals=totals)
+            return replace(
+                state, checkpoint=state.checkpoint.advance([record.piece]), totals=totals
+            )
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Yield():
@@ -352,7 +377,9 @@ def _drop(state: State, record: Drop) -> State:
 def _check_names(state: State, tps: Iterable[TopicPartition]) -> None:
     for tp in tps:
         if state.generation <= state.retired.get(tp, -1):
-            raise ValueError(f"{tp}: generation {state.generation} named objects of its former life already")
+            raise ValueError(
+                f"{tp}: generation {state.generation} named objects of its former life already"
+            )
 
 
 def _commit(state: State, record: Commit) -> State:
@@ -385,7 +412,9 @@ def _repair(state: State, record: Repair) -> State:
     for repaired in record.objects:
         before = decided.get(repaired.upload.key)
         if before is None:
-            raise ValueError(f"repairs {repaired.upload.key}, which COMMIT {record.commit} has not open")
+            raise ValueError(
+                f"repairs {repaired.upload.key}, which COMMIT {record.commit} has not open"
+            )
         if (before.rows, before.first_offset, before.last_offset) != (
             repaired.rows,
             repaired.first_offset,

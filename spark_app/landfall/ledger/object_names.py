@@ -10,8 +10,9 @@ names its range; everything else lives under ``_landfall/``, which no topic may 
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json                                     folded ledger states
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
 
-``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans a start twice. The
-functions refuse with ``ValueError`` whatever could not be parsed back, collide with another kind of key, or leave the root.
+``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans
+a start twice. The functions refuse with ``ValueError`` whatever could not be parsed back, collide
+with another kind of key, or leave the root.
 """
 
 import re
@@ -85,8 +86,12 @@ def parse_key(key: str) -> ObjectName:
     output_partition, _, basename = rest.rpartition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
-        raise ValueError(f"not <generation>_<partition>_<20 digits><extension>: {basename!r} in {key!r}")
-    return ObjectName(topic, output_partition, int(match[1]), int(match[2]), int(match[3]), match[4] or "")
+        raise ValueError(
+            f"not <generation>_<partition>_<20 digits><extension>: {basename!r} in {key!r}"
+        )
+    return ObjectName(
+        topic, output_partition, int(match[1]), int(match[2]), int(match[3]), match[4] or ""
+    )
 
 
 def dead_letter_key(group: str, topic: str, generation: int, partition: int, start: int) -> str:
@@ -97,7 +102,9 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
     """
     _check_topic(topic)
     _check_numbers(generation, partition, start)
-    return f"{_group_prefix(group)}dead-letters/{topic}/{generation}_{partition}_{start:020d}.parquet"
+    return (
+        f"{_group_prefix(group)}dead-letters/{topic}/{generation}_{partition}_{start:020d}.parquet"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +193,8 @@ def check_directories(path: str) -> None:
     """Let through one or more plain directory names with ``/`` between them.
 
     Raises:
-        ValueError: one is empty, ``.`` or ``..``, holds a control character, or is not Unicode text.
+        ValueError: one is empty, ``.`` or ``..``, holds a control character, or is not Unicode
+            text.
     """
     if any(part in {"", ".", ".."} for part in path.split("/")):
         raise ValueError(f"not directories below the output root: {path!r}")
@@ -205,7 +213,9 @@ def _check_topic(topic: str) -> None:
 
 def _check_numbers(generation: int, partition: int, start: int) -> None:
     if generation < 0 or partition < 0 or not 0 <= start <= MAX_OFFSET:
-        raise ValueError(f"not a generation, Kafka partition and offset: {generation}, {partition}, {start}")
+        raise ValueError(
+            f"not a generation, Kafka partition and offset: {generation}, {partition}, {start}"
+        )
 
 
 def _check_length(key: str) -> None:
@@ -221,7 +231,12 @@ def _group_prefix(group: str) -> str:
 
 def _lane(group: str, lane: str) -> str:
     # a lane "a-snapshots" would put its slots among the snapshots of lane "a"
-    if not _LANE.fullmatch(lane) or len(lane) > 63 or lane == "dead-letters" or lane.endswith("-snapshots"):
+    if (
+        not _LANE.fullmatch(lane)
+        or len(lane) > 63
+        or lane == "dead-letters"
+        or lane.endswith("-snapshots")
+    ):
         raise ValueError(f"not a lane's name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"
 

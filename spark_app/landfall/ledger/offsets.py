@@ -1,7 +1,8 @@
 """Exact arithmetic of Kafka offsets: which are landed, which come next.
 
-All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` only ever moves over ranges that start
-where it stands, so a gap or an overlap cannot be written down. Pure: no I/O, no clock, no logging.
+All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` only ever moves
+over ranges that start where it stands, so a gap or an overlap cannot be written down. Pure: no I/O,
+no clock, no logging.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,7 +91,9 @@ class Checkpoint:
             ValueError: it is here already, or ``start`` is negative.
         """
         if tp in self.next_offsets or start < 0:
-            raise ValueError(f"{tp}: cannot enter at offset {start}, checkpoint has {self.next_offsets.get(tp)}")
+            raise ValueError(
+                f"{tp}: cannot enter at offset {start}, checkpoint has {self.next_offsets.get(tp)}"
+            )
         return Checkpoint({**self.next_offsets, tp: start})
 
     def drop(self, tp: TopicPartition) -> "Checkpoint":
@@ -107,7 +110,8 @@ class Checkpoint:
         """Move over ``slices``, which may come in any order but must join without a gap or an overlap.
 
         Raises:
-            ValueError: a slice does not start where its topic partition stands; nothing is moved then.
+            ValueError: a slice does not start where its topic partition stands; nothing is moved
+                then.
         """
         moved = dict(self.next_offsets)
         for piece in sorted(slices):

@@ -36,7 +36,9 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def encode_state(state: State) -> bytes:
     """What a SNAPSHOT points to; ``decode_state`` is its inverse."""
-    landings = (_Landing(tp, state.checkpoint[tp], state.members[tp]) for tp in sorted(state.checkpoint))
+    landings = (
+        _Landing(tp, state.checkpoint[tp], state.members[tp]) for tp in sorted(state.checkpoint)
+    )
     return _encoder.encode(
         _Stored(
             seq=state.seq,

@@ -46,11 +46,14 @@ class LandedSlice:
         landed: records in data objects.
         filtered: records a transform left out on purpose.
         dead_lettered: records in dead-letter objects.
-        invisible: offsets that hold no record: control records, aborted transactions, compacted away.
+        invisible: offsets that hold no record: control records, aborted transactions, compacted
+            away.
         input_bytes: payload bytes read.
         errors: a few messages of dead-lettered records, for status.
-        cpu_seconds: of the worker, user and system, for planning; 0 when nobody measured. No two attempts take the same.
-        seconds: how long it kept the worker from the next slice, by the clock on the wall, for scaling; as above.
+        cpu_seconds: of the worker, user and system, for planning; 0 when nobody measured. No two
+            attempts take the same.
+        seconds: how long it kept the worker from the next slice, by the clock on the wall, for
+            scaling; as above.
     """
 
     piece: Slice

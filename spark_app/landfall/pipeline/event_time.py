@@ -9,11 +9,13 @@ Iso8601                   text as ``datetime.fromisoformat`` does; without a zon
 Custom                    text (or a number's digits) by ``strptime``; without ``%z`` wall time of ``timezone``
 ========================  =====================================================================================
 
-Auto is Secor's rule, on the number's whole part: from 10^18 nanoseconds, from 10^15 microseconds, from 10^12 milliseconds,
-everything below (so 0 and negative numbers too) seconds. Fractions of any length never shift a time: they round down to a
-millisecond; only a binary fraction of seconds rounds to the nearest, and never up into the next second.
+Auto is Secor's rule, on the number's whole part: from 10^18 nanoseconds, from 10^15 microseconds,
+from 10^12 milliseconds, everything below (so 0 and negative numbers too) seconds. Fractions of any
+length never shift a time: they round down to a millisecond; only a binary fraction of seconds
+rounds to the nearest, and never up into the next second.
 
-An event time is an instant in the years 1 to 9999. Absent and null fields follow ``missing``; anything else is a bad row.
+An event time is an instant in the years 1 to 9999. Absent and null fields follow ``missing``;
+anything else is a bad row.
 """
 
 import re
@@ -42,7 +44,11 @@ _MOST_DIGITS = 1000
 _INT64 = range(-(2**63), 2**63)
 _PER_MILLI = {TimeUnit.MILLISECONDS: 1, TimeUnit.MICROSECONDS: 10**3, TimeUnit.NANOSECONDS: 10**6}
 _NUMERIC = {TimeUnit.SECONDS, TimeUnit.AUTO, *_PER_MILLI}
-_AUTO = ((10**18, TimeUnit.NANOSECONDS), (10**15, TimeUnit.MICROSECONDS), (10**12, TimeUnit.MILLISECONDS))
+_AUTO = (
+    (10**18, TimeUnit.NANOSECONDS),
+    (10**15, TimeUnit.MICROSECONDS),
+    (10**12, TimeUnit.MILLISECONDS),
+)
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -101,7 +107,7 @@ def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times
     return Times(millis, errors=errors)
 
 
-# ------------------------------------------------------------------------------------------------- a column, by its kind
+# ---------------------------------------------------------------------------- a column, by its kind
 
 
 def column_times(values: FieldValues, timestamp: Timestamp) -> Times:
@@ -111,7 +117,9 @@ def column_times(values: FieldValues, timestamp: Timestamp) -> Times:
     if isinstance(values, pa.Array):
         if not values.null_count:
             return _times_of(str, values, timestamp)
-        return _scattered(len(values), {str: pc.is_valid(values), NoneType: pc.is_null(values)}, values, timestamp)
+        return _scattered(
+            len(values), {str: pc.is_valid(values), NoneType: pc.is_null(values)}, values, timestamp
+        )
     kinds = set(map(type, values))
     if len(kinds) == 1:
         return _times_of(kinds.pop(), values, timestamp)
@@ -120,7 +128,10 @@ def column_times(values: FieldValues, timestamp: Timestamp) -> Times:
 
 
 def _scattered(
-    rows: int, masks: Mapping[type, object], values: pa.Array | npt.NDArray[np.object_], timestamp: Timestamp
+    rows: int,
+    masks: Mapping[type, object],
+    values: pa.Array | npt.NDArray[np.object_],
+    timestamp: Timestamp,
 ) -> Times:
     """Times of a column of several kinds: each kind's rows are read as a column of their own."""
     millis, absent = np.zeros(rows, np.int64), np.empty(0, np.int64)
@@ -152,8 +163,12 @@ def _times_of(kind: type, values: Sequence[object] | pa.Array, timestamp: Timest
 def _strings(values: Sequence[object]) -> pa.StringArray:
     try:
         return pa.array(values, pa.string())
-    except UnicodeEncodeError:  # half of a surrogate pair, which some JSON parsers let through: no time holds one
-        return pa.array([str(value).encode(errors="replace").decode() for value in values], pa.string())
+    except (
+        UnicodeEncodeError
+    ):  # half of a surrogate pair, which some JSON parsers let through: no time holds one
+        return pa.array(
+            [str(value).encode(errors="replace").decode() for value in values], pa.string()
+        )
 
 
 def _expected(timestamp: Timestamp) -> str:
@@ -169,16 +184,25 @@ def _expected(timestamp: Timestamp) -> str:
 
 
 def _all_bad(values: Sequence[object], error: str) -> Times:
-    return Times(np.zeros(len(values), np.int64), errors={row: _said(error, value) for row, value in enumerate(values)})
+    return Times(
+        np.zeros(len(values), np.int64),
+        errors={row: _said(error, value) for row, value in enumerate(values)},
+    )
 
 
 def _said(error: str, value: object) -> str:
-    plain = value.as_py() if isinstance(value, pa.Scalar) else value.item() if isinstance(value, np.generic) else value
+    plain = (
+        value.as_py()
+        if isinstance(value, pa.Scalar)
+        else value.item()
+        if isinstance(value, np.generic)
+        else value
+    )
     shown = repr(plain)
     return f"{error}, got {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
 
-# --------------------------------------------------------------------------------------------------------------- numbers
+# ------------------------------------------------------------------------------------------ numbers
 
 
 def _int_times(values: Int64s, timestamp: Timestamp) -> Times:
@@ -194,9 +218,15 @@ def _big_int_times(values: Sequence[object] | pa.Array, timestamp: Timestamp) ->
     try:
         return _int_times(np.array(values, np.int64), timestamp)
     except OverflowError:
-        numbers = [value if isinstance(value, int) and value in _INT64 else None for value in values]
+        numbers = [
+            value if isinstance(value, int) and value in _INT64 else None for value in values
+        ]
         times = _int_times(np.array([number or 0 for number in numbers], np.int64), timestamp)
-        far = {row: _said("timestamp out of range", values[row]) for row, n in enumerate(numbers) if n is None}
+        far = {
+            row: _said("timestamp out of range", values[row])
+            for row, n in enumerate(numbers)
+            if n is None
+        }
         return Times(times.millis, errors={**times.errors, **far})
 
 
@@ -204,7 +234,8 @@ def _float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
     held = np.abs(values) < 2.0**63  # also false for NaN
     whole = np.floor(np.where(held, values, 0))
     fraction = np.where(held, values, 0) - whole
-    # the unit is told by the number without its fraction, as Secor does: -0.5 and 0.5 are both seconds, like 0
+    # the unit is told by the number without its fraction, as Secor does: -0.5 and 0.5 are both
+    # seconds, like 0
     millis = _millis(whole.astype(np.int64), unit)
     in_seconds = (unit is TimeUnit.SECONDS) | ((unit is TimeUnit.AUTO) & (whole < 10**12))
     millis += np.where(in_seconds, np.minimum(np.rint(fraction * 1000), 999), 0).astype(np.int64)
@@ -248,11 +279,13 @@ def _checked(millis: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -
     return Times(millis, errors={row: _said("timestamp out of range", values[row]) for row in bad})
 
 
-# ------------------------------------------------------------------------------------------------------------------ text
+# --------------------------------------------------------------------------------------------- text
 
 
 _CHUNK = 256
-"""Rows: when a column has a shape no column function reads, only such chunks of it are read one by one."""
+"""Rows: when a column has a shape no column function reads, only such chunks of it are read one by
+one.
+"""
 
 
 def _text_times(texts: pa.StringArray, timestamp: Timestamp) -> Times:
@@ -262,7 +295,10 @@ def _text_times(texts: pa.StringArray, timestamp: Timestamp) -> Times:
         return _checked(fast, texts)
     if len(texts) <= _CHUNK:
         return _each_text(texts, timestamp)
-    chunks = [(start, _text_times(texts.slice(start, _CHUNK), timestamp)) for start in range(0, len(texts), _CHUNK)]
+    chunks = [
+        (start, _text_times(texts.slice(start, _CHUNK), timestamp))
+        for start in range(0, len(texts), _CHUNK)
+    ]
     errors = {start + row: error for start, chunk in chunks for row, error in chunk.errors.items()}
     return Times(np.concatenate([chunk.millis for _, chunk in chunks]), errors=errors)
 
@@ -272,7 +308,11 @@ def _fast_text_millis(texts: pa.StringArray, timestamp: Timestamp) -> Int64s | N
     if timestamp.unit is TimeUnit.CUSTOM:
         return None
     digits = _digits(texts) if timestamp.unit in _NUMERIC else None
-    return _iso_millis(texts, Zone(timestamp.timezone)) if digits is None else _millis(digits, timestamp.unit)
+    return (
+        _iso_millis(texts, Zone(timestamp.timezone))
+        if digits is None
+        else _millis(digits, timestamp.unit)
+    )
 
 
 def _digits(texts: pa.StringArray) -> Int64s | None:
@@ -318,7 +358,11 @@ def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
             unread.add(text)
     times = _checked(np.fromiter((known[text] for text in rows), np.int64, len(rows)), texts)
     error = f"timestamp: expected {_expected(timestamp)}"
-    other = {row: _said(error, text) for row, text in enumerate(rows) if text in unread} if unread else {}
+    other = (
+        {row: _said(error, text) for row, text in enumerate(rows) if text in unread}
+        if unread
+        else {}
+    )
     return Times(times.millis, errors={**times.errors, **other})
 
 
@@ -335,7 +379,9 @@ def _reader(timestamp: Timestamp) -> Callable[[str], int]:
 
     def number(text: str) -> int:
         match = _NUMBER.fullmatch(text)
-        return _decimal_millis(match[1] == "-", match[2], match[3] or "", unit) if match else iso(text)
+        return (
+            _decimal_millis(match[1] == "-", match[2], match[3] or "", unit) if match else iso(text)
+        )
 
     return {TimeUnit.ISO8601: iso, TimeUnit.CUSTOM: custom}.get(unit, number)
 

@@ -1,12 +1,14 @@
 """The columns that flow from the reader to the encoders, and the rows that fall out on the way.
 
-One ``Records`` holds consecutive visible records of one topic partition. Offsets and values are always there; timestamps,
-keys and headers cost CPU per record, so they are built when first asked for. Rows are only ever picked by position, in
-order, so every later stage sees offsets strictly increasing.
+One ``Records`` holds consecutive visible records of one topic partition. Offsets and values are
+always there; timestamps, keys and headers cost CPU per record, so they are built when first asked
+for. Rows are only ever picked by position, in order, so every later stage sees offsets strictly
+increasing.
 
-The reader cuts its stream into ``Records`` at places that depend on the data alone (rows and bytes since the start of the
-slice), never on how the broker happened to batch its answers. Everything downstream is a function of these pieces, which
-is what makes a landed object the same whenever its range is read again.
+The reader cuts its stream into ``Records`` at places that depend on the data alone (rows and bytes
+since the start of the slice), never on how the broker happened to batch its answers. Everything
+downstream is a function of these pieces, which is what makes a landed object the same whenever its
+range is read again.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +22,18 @@ import pyarrow as pa
 from landfall.ledger.offsets import TopicPartition
 
 Int64s = npt.NDArray[np.int64]
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+HEADERS = pa.list_(
+    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+)
 """Kafka headers: in order, keys may repeat, a value may be null."""
 UNREADABLE_HEADERS = "a header's name is not UTF-8"
 
 FieldValues = Int64s | pa.StringArray | list[object]
-"""Values of one payload field, a row each: int64 when all rows hold an integer, Arrow strings (null = absent) when all
-hold text, else Python scalars (None = absent). A decoder picks what costs it least."""
+"""Values of one payload field, a row each: int64 when all rows hold an integer, Arrow strings (null
+=
+absent) when all hold text, else Python scalars (None = absent). A decoder picks what costs it
+least.
+"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,9 @@ class Records:
             keys=lambda: self.keys.take(positions),
             headers=lambda: self.headers.take(positions),
         )
-        return Records(self.topic_partition, self.offsets[rows], self.values.take(positions), columns)
+        return Records(
+            self.topic_partition, self.offsets[rows], self.values.take(positions), columns
+        )
 
     def with_values(self, values: pa.BinaryArray) -> "Records":
         """Keep everything but the payloads."""

@@ -12,16 +12,18 @@ A pattern is text with pieces in it:
 ``{field:meta.country}``   a payload field; dots part a nested path
 =========================  =======================================================================================
 
-Directives: ``%Y %y %m %d %j %H %M %S %F %G %V %u``; all give digits, none depends on a locale. A brace or a ``%`` that
-belongs to no piece is refused. Labels come from the wall time of the route's time zone: when clocks go back, both passes
-of the repeated hour share one label.
+Directives: ``%Y %y %m %d %j %H %M %S %F %G %V %u``; all give digits, none depends on a locale. A
+    brace or a ``%`` that
+belongs to no piece is refused. Labels come from the wall time of the route's time zone: when clocks
+go back, both passes of the repeated hour share one label.
 
-Field values are text made safe as Hive does it: ASCII other than letters, digits, ``_``, ``.`` and ``-``, whatever is not
-printable, and values of dots alone are percent-encoded; absent and empty values become ``__HIVE_DEFAULT_PARTITION__``. So
-no value can leave or split the directory it stands in. A row whose directories get too long, or whose field is an object
-or an array, is bad.
+Field values are text made safe as Hive does it: ASCII other than letters, digits, ``_``, ``.`` and
+``-``, whatever is not printable, and values of dots alone are percent-encoded; absent and empty
+values become ``__HIVE_DEFAULT_PARTITION__``. So no value can leave or split the directory it stands
+in. A row whose directories get too long, or whose field is an object or an array, is bad.
 
-Only the distinct time buckets and field values of a batch are ever looked at one by one. Pure: no I/O, no clock.
+Only the distinct time buckets and field values of a batch are ever looked at one by one. Pure: no
+I/O, no clock.
 """
 
 import re
@@ -44,7 +46,9 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 MAX_DIRECTORY_BYTES = 240
 """Of one directory's name: file systems allow 255."""
 MAX_PARTITION_BYTES = 512
-"""Of an output partition: with the longest topic and the object's name it leaves room for a root within S3's 1024."""
+"""Of an output partition: with the longest topic and the object's name it leaves room for a root
+within S3's 1024.
+"""
 
 _PIECE = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
@@ -65,7 +69,8 @@ _DIRECTIVES: Mapping[str, tuple[int, Callable[[datetime], str]]] = {
     "%M": (_MINUTE, lambda t: f"{t.minute:02}"),
     "%S": (1, lambda t: f"{t.second:02}"),
 }
-"""Per directive: the seconds within which its label stays the same, and the label of a wall time."""
+"""Per directive: the seconds within which its label stays the same, and the label of a wall time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,8 @@ class Routed:
     Attributes:
         codes: int64, shape (rows,): index into ``partitions``; -1 for bad rows.
         partitions: distinct output partitions, each with at least one row.
-        times_ms: event times, shape (rows,), milliseconds since 1970 UTC; None if the pattern tells no time.
+        times_ms: event times, shape (rows,), milliseconds since 1970 UTC; None if the pattern tells
+            no time.
         bad: rows that cannot be routed.
     """
 
@@ -143,9 +149,15 @@ class Router:
         """Say for every row where it goes, or what is wrong with it."""
         times, times_ms = self._times(records, fields)
         texts = [_texts(path, fields[path]) for path in self.pattern.fields]
-        errors = {row: error for axis in reversed(texts) for row, error in axis.errors.items()} | dict(times.errors)
-        good = np.delete(np.arange(len(records)), list(errors)) if errors else np.arange(len(records))
-        combined, combinations = _combined([times.codes[good], *(axis.codes[good] for axis in texts)])
+        errors = {
+            row: error for axis in reversed(texts) for row, error in axis.errors.items()
+        } | dict(times.errors)
+        good = (
+            np.delete(np.arange(len(records)), list(errors)) if errors else np.arange(len(records))
+        )
+        combined, combinations = _combined(
+            [times.codes[good], *(axis.codes[good] for axis in texts)]
+        )
         moments = [
             Moment(
                 records.topic_partition.topic,
@@ -154,15 +166,28 @@ class Router:
             )
             for time, *codes in combinations.tolist()
         ]
-        numbers, partitions, too_long = _numbered([self.pattern.render(moment) for moment in moments])
+        numbers, partitions, too_long = _numbered(
+            [self.pattern.render(moment) for moment in moments]
+        )
         codes = np.full(len(records), -1, np.int64)
         codes[good] = numbers[combined]
         if too_long:
-            errors |= {row: too_long[combined[i]] for i, row in enumerate(good.tolist()) if combined[i] in too_long}
+            errors |= {
+                row: too_long[combined[i]]
+                for i, row in enumerate(good.tolist())
+                if combined[i] in too_long
+            }
         bad = sorted(errors)
-        return Routed(codes, partitions, times_ms, BadRows(np.array(bad, np.int64), [errors[row] for row in bad]))
+        return Routed(
+            codes,
+            partitions,
+            times_ms,
+            BadRows(np.array(bad, np.int64), [errors[row] for row in bad]),
+        )
 
-    def _times(self, records: Records, fields: Mapping[Path, FieldValues]) -> tuple["_Axis[datetime]", Int64s | None]:
+    def _times(
+        self, records: Records, fields: Mapping[Path, FieldValues]
+    ) -> tuple["_Axis[datetime]", Int64s | None]:
         step = self.pattern.granularity
         if not step:
             return _Axis(np.zeros(len(records), np.int64), (EPOCH,)), None
@@ -172,7 +197,8 @@ class Router:
             outside = np.flatnonzero((local < MIN_SECONDS) | (local > MAX_SECONDS))
             local = np.where((local < MIN_SECONDS) | (local > MAX_SECONDS), 0, local)
             said = {
-                row: f"timestamp out of range in {self.zone.name}, got {times.millis[row]}" for row in outside.tolist()
+                row: f"timestamp out of range in {self.zone.name}, got {times.millis[row]}"
+                for row in outside.tolist()
             }
             errors = said | errors
         codes, buckets = distinct(local // step)
@@ -219,7 +245,7 @@ def _fits(partition: str) -> bool:
     return longest <= MAX_DIRECTORY_BYTES and len(partition.encode()) <= MAX_PARTITION_BYTES
 
 
-# ---------------------------------------------------------------------------------------------------------------- fields
+# ------------------------------------------------------------------------------------------- fields
 
 
 def _texts(path: Path, values: FieldValues) -> _Axis[str]:
@@ -230,13 +256,18 @@ def _texts(path: Path, values: FieldValues) -> _Axis[str]:
     if isinstance(values, pa.Array):
         encoded = pc.dictionary_encode(values, null_encoding="encode")
         return _Axis(
-            np.asarray(encoded.indices, np.int64), [escape(text or "") for text in encoded.dictionary.to_pylist()]
+            np.asarray(encoded.indices, np.int64),
+            [escape(text or "") for text in encoded.dictionary.to_pylist()],
         )
     texts = values if set(map(type, values)) == {str} else [_text(value) for value in values]
     known: dict[str | None, int] = {}
-    codes = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
+    codes = np.fromiter(
+        (known.setdefault(text, len(known)) for text in texts), np.int64, len(texts)
+    )
     error = f"route: field {'.'.join(path)!r} is not a single value"
-    errors = dict.fromkeys(np.flatnonzero(codes == known[None]).tolist(), error) if None in known else {}
+    errors = (
+        dict.fromkeys(np.flatnonzero(codes == known[None]).tolist(), error) if None in known else {}
+    )
     return _Axis(codes, [escape(text or "") for text in known], errors)
 
 
@@ -270,14 +301,15 @@ def _percent(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-# --------------------------------------------------------------------------------------------------------------- pattern
+# ------------------------------------------------------------------------------------------ pattern
 
 
 def parse_pattern(text: str) -> Pattern:
     """Read a pattern.
 
     Raises:
-        ValueError: a piece is unknown, or what it renders to would not be directories below the output root.
+        ValueError: a piece is unknown, or what it renders to would not be directories below the
+            output root.
     """
     pieces: list[Piece] = []
     fields: dict[Path, int] = {}

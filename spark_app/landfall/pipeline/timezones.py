@@ -1,8 +1,9 @@
 """Wall time of a time zone, a column at a time. Pure: no I/O but the time zone database, no clock, no logging.
 
-The shift between UTC and wall time is constant within nearly every hour, so it is asked of ``zoneinfo`` once per distinct
-hour in a column, at both of its ends. Only hours whose ends disagree (a transition inside, as in zones shifted by half an
-hour, at 00:01, or by odd seconds before 1900) are asked second by second. Instants are seconds since 1970.
+The shift between UTC and wall time is constant within nearly every hour, so it is asked of
+``zoneinfo`` once per distinct hour in a column, at both of its ends. Only hours whose ends disagree
+(a transition inside, as in zones shifted by half an hour, at 00:01, or by odd seconds before 1900)
+are asked second by second. Instants are seconds since 1970.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +61,8 @@ class Zone:
     def to_utc(self, local: Int64s) -> Int64s:
         """Instants of wall times, shape (rows,).
 
-        A wall time that comes twice means the first, one that is skipped is read as if clocks had not moved yet (PEP 495).
+        A wall time that comes twice means the first, one that is skipped is read as if clocks had
+        not moved yet (PEP 495).
         """
         return local if self.is_utc else local - self._shift(local, _shift_at_local)
 
@@ -76,7 +78,9 @@ class Zone:
         return shift
 
     def _ask(self, shift_at: Callable[[ZoneInfo, int], int], moments: Sequence[int]) -> Int64s:
-        return np.fromiter((shift_at(self.info, moment) for moment in moments), np.int64, len(moments))
+        return np.fromiter(
+            (shift_at(self.info, moment) for moment in moments), np.int64, len(moments)
+        )
 
 
 def _moment(seconds: int) -> datetime:

@@ -1,7 +1,8 @@
 """What the loop asks of an ordered log: Kafka today, files in a bucket later.
 
-The driver's side is a ``Log`` (which topic partitions are there, where do they end), a task's side is a ``Reader`` (read
-exactly this range). Kafka's are ``source.kafka.KafkaLog`` and ``source.reader.KafkaReader``.
+The driver's side is a ``Log`` (which topic partitions are there, where do they end), a task's side
+is a ``Reader`` (read exactly this range). Kafka's are ``source.kafka.KafkaLog`` and
+``source.reader.KafkaReader``.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -45,11 +46,15 @@ class Log(Protocol):
         """Log start and end of each; a topic partition that is gone is left out."""
         ...
 
-    def offsets_at(self, tps: Collection[TopicPartition], time: datetime) -> Mapping[TopicPartition, int]:
+    def offsets_at(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, int]:
         """The first offset whose record timestamp is at or after ``time``; the end if there is none."""
         ...
 
-    def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, datetime]:
+    def record_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, datetime]:
         """The timestamp of the first record at or after each offset; left out where unknown within a short while."""
         ...
 
@@ -67,7 +72,8 @@ class Reader(Protocol):
         Returning normally is the proof that the range was read to its end.
 
         Raises:
-            Stalled: an offset is not there any more (DATA_LOSS) or the topic is gone (TOPIC_MISSING).
+            Stalled: an offset is not there any more (DATA_LOSS) or the topic is gone
+                (TOPIC_MISSING).
             Retry: no progress for the reader's time limit, or the broker is away.
         """
         ...

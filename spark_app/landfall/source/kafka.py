@@ -1,7 +1,8 @@
 """The driver's side of Kafka: topics, watermarks, offsets by time, the offset mirror.
 
-Ends are last stable offsets: an offset below one will never change its visibility, so a planned range always has the same
-records. Committed offsets of the Kafka group are written for others to look at; nothing here reads them.
+Ends are last stable offsets: an offset below one will never change its visibility, so a planned
+range always has the same records. Committed offsets of the Kafka group are written for others to
+look at; nothing here reads them.
 """
 
 import re
@@ -12,7 +13,14 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -36,7 +44,9 @@ _LAST_MILLISECOND = 253_402_300_799_000
 class KafkaLog:
     """A group's topics, as a ``source.Log``. Connects at the first call; safe to use from several threads."""
 
-    def __init__(self, group: ConsumerGroup, answer_timeout: timedelta = timedelta(seconds=10)) -> None:
+    def __init__(
+        self, group: ConsumerGroup, answer_timeout: timedelta = timedelta(seconds=10)
+    ) -> None:
         """Give the broker ``answer_timeout`` for an answer.
 
         Raises:
@@ -45,13 +55,19 @@ class KafkaLog:
         self._seconds = answer_timeout.total_seconds()
         self._kafka = group.spec.source.kafka
         self._trouble = Trouble()
-        properties: dict[str, Any] = {**PACE, **kafka_properties(group), "error_cb": self._trouble.note}
+        properties: dict[str, Any] = {
+            **PACE,
+            **kafka_properties(group),
+            "error_cb": self._trouble.note,
+        }
         self._admin = connected(AdminClient, properties)
         self._mirror = connected(Consumer, {**properties, **READING})
         self._looking = Lock()
         self._known: set[str] = set()
         # a record long gone is stood in for by the first that is left
-        self._looker = connected(Consumer, {**properties, **READING, "auto.offset.reset": "earliest"})
+        self._looker = connected(
+            Consumer, {**properties, **READING, "auto.offset.reset": "earliest"}
+        )
 
     def topics(self) -> tuple[Topic, ...]:
         """The topics the group lands; those named in the spec that do not exist are left out."""
@@ -61,7 +77,9 @@ class KafkaLog:
             raise self._meaning(error, "topics") from error
         return tuple(
             Topic(name, str(found.topic_id), len(found.partitions))
-            for name, found in self._described(name for name in known if wanted(self._kafka, name)).items()
+            for name, found in self._described(
+                name for name in known if wanted(self._kafka, name)
+            ).items()
             if not found.is_internal
         )
 
@@ -75,18 +93,26 @@ class KafkaLog:
         ends = self._offsets(starts, _LATEST)
         return {tp: Watermarks(min(starts[tp], end), end) for tp, end in ends.items()}
 
-    def offsets_at(self, tps: Collection[TopicPartition], time: datetime) -> Mapping[TopicPartition, int]:
+    def offsets_at(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, int]:
         """The first offset at or after ``time`` by record timestamps, which need not be in order; the end if none is."""
         found = self._offsets(tps, OffsetSpec.for_timestamp(int(time.timestamp() * 1000)))
         ends = self._offsets([tp for tp, offset in found.items() if offset < 0], _LATEST)
-        return {tp: ends.get(tp, offset) for tp, offset in found.items() if tp in ends or offset >= 0}
+        return {
+            tp: ends.get(tp, offset) for tp, offset in found.items() if tp in ends or offset >= 0
+        }
 
-    def record_times(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, datetime]:
+    def record_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, datetime]:
         """The timestamp of the first record at or after each offset; what is not known within two seconds is left out."""
         with self._looking:
             try:
                 self._know({tp.topic for tp in positions})
-                self._looker.assign([Position(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
+                self._looker.assign(
+                    [Position(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+                )
                 return self._look(positions)
             except KafkaException as error:
                 raise self._meaning(error, "record times") from error
@@ -97,7 +123,9 @@ class KafkaLog:
         """Commit these offsets to the Kafka group, as nobody's member; refused with ``Retry`` while it has members."""
         if not next_offsets:
             return
-        positions = [Position(tp.topic, tp.partition, offset) for tp, offset in next_offsets.items()]
+        positions = [
+            Position(tp.topic, tp.partition, offset) for tp, offset in next_offsets.items()
+        ]
         try:
             committed = self._mirror.commit(offsets=positions, asynchronous=False) or ()
         except KafkaException as error:
@@ -116,12 +144,16 @@ class KafkaLog:
         if not names:
             return {}
         try:
-            futures = self._admin.describe_topics(TopicCollection(names), request_timeout=self._seconds)
+            futures = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=self._seconds
+            )
         except KafkaException as error:
             raise self._meaning(error, "topics") from error
         return self._present({name: futures[name] for name in names})
 
-    def _offsets(self, tps: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, tps: Collection[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
         if not tps:
             return {}
         asked = {Position(tp.topic, tp.partition): spec for tp in tps}
@@ -131,7 +163,9 @@ class KafkaLog:
             )
         except KafkaException as error:
             raise self._meaning(error, "offsets") from error
-        found = self._present({TopicPartition(p.topic, p.partition): future for p, future in futures.items()})
+        found = self._present(
+            {TopicPartition(p.topic, p.partition): future for p, future in futures.items()}
+        )
         return {tp: result.offset for tp, result in found.items()}
 
     def _present(self, futures: Mapping[T, "Future[Any]"]) -> dict[T, Any]:
@@ -163,7 +197,9 @@ class KafkaLog:
                 if tp in unseen:
                     first.setdefault(tp, message)
             if first:
-                self._looker.incremental_unassign([Position(tp.topic, tp.partition) for tp in first])
+                self._looker.incremental_unassign(
+                    [Position(tp.topic, tp.partition) for tp in first]
+                )
             unseen -= first.keys()
             times.update({tp: when for tp, message in first.items() if (when := _time(message))})
         return times
@@ -177,19 +213,29 @@ class KafkaLog:
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         fault = meaning(error, "offset mirror")
-        return fault if isinstance(fault, Stalled) and fault.reason is Reason.SOURCE_DENIED else SourceAway(str(fault))
+        return (
+            fault
+            if isinstance(fault, Stalled) and fault.reason is Reason.SOURCE_DENIED
+            else SourceAway(str(fault))
+        )
 
 
 def wanted(kafka: Kafka, name: str) -> bool:
     """Whether a group lands the topic of this name: patterns match whole names, ``__`` topics are Kafka's own."""
     if name.startswith("__") or (kafka.exclude is not None and re.fullmatch(kafka.exclude, name)):
         return False
-    return name in kafka.topics or bool(kafka.topic_pattern and re.fullmatch(kafka.topic_pattern, name))
+    return name in kafka.topics or bool(
+        kafka.topic_pattern and re.fullmatch(kafka.topic_pattern, name)
+    )
 
 
 def _topic_partition(message: Message) -> TopicPartition | None:
     topic, partition = message.topic(), message.partition()
-    return TopicPartition(topic, partition) if topic and partition is not None and partition >= 0 else None
+    return (
+        TopicPartition(topic, partition)
+        if topic and partition is not None and partition >= 0
+        else None
+    )
 
 
 def _time(message: Message) -> datetime | None:

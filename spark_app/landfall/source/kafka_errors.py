@@ -1,7 +1,8 @@
 """What the Kafka client's errors mean for us.
 
-A client that is refused goes on trying for ever: whoever waits for an answer sees a time-out, and why is told to a callback
-alone. ``Trouble`` is that callback, and ``metadata`` the first call of a client, which tells a refusal soon.
+A client that is refused goes on trying for ever: whoever waits for an answer sees a time-out, and
+why is told to a callback alone. ``Trouble`` is that callback, and ``metadata`` the first call of a
+client, which tells a refusal soon.
 """
 
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ def metadata(
     """What the broker says of a topic, or of all of them.
 
     Raises:
-        KafkaException: no answer within ``seconds``; a refusal is told after ``_FIRST_LOOK_SECONDS``.
+        KafkaException: no answer within ``seconds``; a refusal is told after
+            ``_FIRST_LOOK_SECONDS``.
     """
     patience = min(seconds, _FIRST_LOOK_SECONDS)  # callbacks are served between two calls only
     while True:

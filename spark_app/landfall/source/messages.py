@@ -1,6 +1,7 @@
 """Runs of Kafka messages: what is asked of each one, asked of all at once.
 
-Everything here is ``map`` over C functions of the client: per message a handful of calls and no Python.
+Everything here is ``map`` over C functions of the client: per message a handful of calls and no
+Python.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,19 +54,27 @@ class Messages:
     def __add__(self, later: "Messages") -> "Messages":
         if not len(self):
             return later
-        offsets, sizes = np.concatenate((self.offsets, later.offsets)), np.concatenate((self.sizes, later.sizes))
+        offsets, sizes = (
+            np.concatenate((self.offsets, later.offsets)),
+            np.concatenate((self.sizes, later.sizes)),
+        )
         return Messages(self.found + later.found, offsets, sizes)
 
     def records(self, tp: TopicPartition) -> Records:
         """The same as columns."""
         found = self.found
         columns = Columns(
-            timestamps=lambda: np.fromiter(map(_STAMP, map(Message.timestamp, found)), np.int64, len(found)),
+            timestamps=lambda: np.fromiter(
+                map(_STAMP, map(Message.timestamp, found)), np.int64, len(found)
+            ),
             keys=lambda: pa.array(list(map(Message.key, found)), pa.binary()),
-            # once: of a message with a header that cannot be read, the client's second answer is broken memory
+            # once: of a message with a header that cannot be read, the client's second answer is
+            # broken memory
             headers=cache(lambda: _headers(found)),
         )
-        return Records(tp, self.offsets, pa.array(list(map(Message.value, found)), pa.binary()), columns)
+        return Records(
+            tp, self.offsets, pa.array(list(map(Message.value, found)), pa.binary()), columns
+        )
 
 
 def chunks(answers: Iterable[Messages], most_rows: int, enough_bytes: int) -> Iterator[Messages]:
@@ -95,11 +104,15 @@ def _headers(found: list[Message]) -> pa.ListArray:
     while len(told) < len(found):
         try:
             told.extend(asked)
-        except SystemError:  # by map alone: called by name, the interpreter may notice the error too late
+        except (
+            SystemError
+        ):  # by map alone: called by name, the interpreter may notice the error too late
             unreadable.append(len(told))
             told.append(None)
     if not any(told) and not unreadable:
-        return pa.ListArray.from_arrays(pa.array(np.zeros(len(found) + 1, np.int32)), _EMPTY_HEADERS)
+        return pa.ListArray.from_arrays(
+            pa.array(np.zeros(len(found) + 1, np.int32)), _EMPTY_HEADERS
+        )
     rows: list[list[tuple[str, bytes | None]] | None] = [headers or [] for headers in told]
     for row in unreadable:
         rows[row] = None

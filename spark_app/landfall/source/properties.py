@@ -1,7 +1,7 @@
 """How to reach a group's Kafka, in librdkafka's properties.
 
-They come from three places, the later winning: the addresses in the spec, its plain properties, the secret's files.
-Those that exactness hangs on are ours and are refused wherever they turn up.
+They come from three places, the later winning: the addresses in the spec, its plain properties, the
+secret's files. Those that exactness hangs on are ours and are refused wherever they turn up.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,8 @@ READING: Mapping[str, object] = {
 """Exactness hangs on these."""
 
 PACE: Mapping[str, object] = {
-    # what was fetched beyond the end of a slice is thrown away: little is asked for ahead, but asked for again at once
+    # what was fetched beyond the end of a slice is thrown away: little is asked for ahead, but
+    # asked for again at once
     "queued.max.messages.kbytes": 8 * 1024,
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 10,
@@ -53,10 +54,12 @@ _OURS = READING.keys() | {
 def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     """How to reach this group's Kafka, in librdkafka's names. Holds secrets: never log it.
 
-    Of the secret's files, ``properties`` holds ``key=value`` lines, every other file is the property of its name.
+    Of the secret's files, ``properties`` holds ``key=value`` lines, every other file is the
+    property of its name.
 
     Raises:
-        Stalled: SPEC_INVALID, a property is one of those that exactness hangs on, or a line is not ``key=value``.
+        Stalled: SPEC_INVALID, a property is one of those that exactness hangs on, or a line is not
+            ``key=value``.
     """
     kafka = group.spec.source.kafka
     written = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
@@ -65,15 +68,22 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     single = {name: text.strip() for name, text in files.items() if name != "properties"}
     merged = {**written, **lines, **single}
     if refused := sorted(_OURS & merged.keys()):
-        raise Stalled(Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(refused)} itself")
-    return {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group.kafka_group_id, **merged}
+        raise Stalled(
+            Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(refused)} itself"
+        )
+    return {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": group.kafka_group_id,
+        **merged,
+    }
 
 
 def connected(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object]) -> T:
     """A client of these properties.
 
     Raises:
-        Stalled: SPEC_INVALID, the client knows no such property or value; the message names no value.
+        Stalled: SPEC_INVALID, the client knows no such property or value; the message names no
+            value.
     """
     try:
         return kind(dict(properties))
@@ -93,5 +103,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         if line.strip() and not line.lstrip().startswith("#"):
             key, found, value = line.partition("=")
             if not found:
-                raise Stalled(Reason.SPEC_INVALID, f"source.kafka: secret's properties, line {number}: not key=value")
+                raise Stalled(
+                    Reason.SPEC_INVALID,
+                    f"source.kafka: secret's properties, line {number}: not key=value",
+                )
             yield key.strip(), value.strip()

@@ -1,12 +1,14 @@
 """A task's side of Kafka: exact ranges, read with librdkafka.
 
-A slice is read by assigning its topic partition at the range's start; no group is joined, no offset is committed. It is
-finished when a record at or beyond its last offset was seen, or the partition's end at or beyond the range's end: the tail
-may be control records, aborted records or compacted away. Nothing else ends it normally, so a range read to its end is a
-range of which every visible record was yielded.
+A slice is read by assigning its topic partition at the range's start; no group is joined, no offset
+is committed. It is finished when a record at or beyond its last offset was seen, or the partition's
+end at or beyond the range's end: the tail may be control records, aborted records or compacted
+away. Nothing else ends it normally, so a range read to its end is a range of which every visible
+record was yielded.
 
-How many messages one answer of the client holds depends on timing. Each ``Records`` therefore ends by the data alone: at
-``CHUNK_ROWS`` records or at the record that reaches ``CHUNK_BYTES``, counted from the start of the slice.
+How many messages one answer of the client holds depends on timing. Each ``Records`` therefore ends
+by the data alone: at ``CHUNK_ROWS`` records or at the record that reaches ``CHUNK_BYTES``, counted
+from the start of the slice.
 """
 
 import time
@@ -40,7 +42,8 @@ class KafkaReader:
 
         Args:
             properties: librdkafka's, see ``source.properties``.
-            read_timeout: without a message or an end for this long, a slice is given up with ``Retry``.
+            read_timeout: without a message or an end for this long, a slice is given up with
+                ``Retry``.
         """
         self._properties = {**PACE, **properties, **READING}
         self._timeout = read_timeout.total_seconds()
@@ -54,7 +57,8 @@ class KafkaReader:
         """Every visible record of the slice; see ``source.Reader``."""
         if not len(piece.offsets):
             return
-        # half-read by whoever came before, perhaps without closing the iterator, or ahead of what is asked for now
+        # half-read by whoever came before, perhaps without closing the iterator, or ahead of what
+        # is asked for now
         if self._busy or self._behind(piece):
             self.close()
         consumer = self._open()
@@ -82,8 +86,9 @@ class KafkaReader:
     def _behind(self, piece: Slice) -> bool:
         """Whether messages fetched ahead for the slice before could pass for the end of this one.
 
-        librdkafka drops what an assignment before has fetched. Were it ever to keep a message beyond this slice's end, the
-        slice would seem finished, all of it invisible; so nothing hangs on it.
+        librdkafka drops what an assignment before has fetched. Were it ever to keep a message
+        beyond this slice's end, the slice would seem finished, all of it invisible; so nothing
+        hangs on it.
         """
         last = self._last
         return (
@@ -99,7 +104,9 @@ class KafkaReader:
     def _open(self) -> Consumer:
         if self._consumer is None:
             self._known, self._trouble = set(), Trouble()
-            self._consumer = connected(Consumer, {**self._properties, "error_cb": self._trouble.note})
+            self._consumer = connected(
+                Consumer, {**self._properties, "error_cb": self._trouble.note}
+            )
         return self._consumer
 
     def _know(self, consumer: Consumer, topic: str) -> None:
@@ -130,10 +137,15 @@ class KafkaReader:
         if found.error is not None:
             return meaning(found.error, str(seen.piece))
         if tp.partition not in found.partitions:
-            return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic has {len(found.partitions)} Kafka partitions")
+            return Stalled(
+                Reason.TOPIC_MISSING,
+                f"{tp}: the topic has {len(found.partitions)} Kafka partitions",
+            )
         end = f", where its log ends at {seen.log_end}" if seen.log_end is not None else ""
         hint = f": {trouble.str()}" if trouble is not None else ""
-        return SourceAway(f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}")
+        return SourceAway(
+            f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}"
+        )
 
 
 def _position(tp: TopicPartition, offset: int) -> KafkaPosition:
@@ -169,7 +181,12 @@ class _Seen:
     def most(self) -> int:
         """Messages to ask for: no more than the range still holds, about a chunk of bytes at most."""
         return max(
-            1, min(CHUNK_ROWS, self.piece.offsets.end - self.position, int(CHUNK_BYTES / (self._mean_bytes + 1)))
+            1,
+            min(
+                CHUNK_ROWS,
+                self.piece.offsets.end - self.position,
+                int(CHUNK_BYTES / (self._mean_bytes + 1)),
+            ),
         )
 
     def admit(self, answer: list[Message]) -> Messages:
@@ -187,16 +204,24 @@ class _Seen:
 
     def _ours(self, answer: list[Message]) -> list[Message]:
         tp = self.piece.topic_partition
-        if set(map(Message.partition, answer)) == {tp.partition} and set(map(Message.topic, answer)) == {tp.topic}:
+        if set(map(Message.partition, answer)) == {tp.partition} and set(
+            map(Message.topic, answer)
+        ) == {tp.topic}:
             return answer
         # left over from an assignment before
-        return [message for message in answer if (message.topic(), message.partition()) == (tp.topic, tp.partition)]
+        return [
+            message
+            for message in answer
+            if (message.topic(), message.partition()) == (tp.topic, tp.partition)
+        ]
 
     def _within(self, messages: Messages) -> Messages:
         numbers, wanted = messages.offsets, self.piece.offsets
         low, high = np.searchsorted(numbers, [wanted.start, wanted.end])
         if not (np.diff(numbers) > 0).all() or (high > low and numbers[low] < self.position):
-            raise Retry(f"{self.piece}: offsets do not increase after {self.position}: {numbers[:3]}..{numbers[-3:]}")
+            raise Retry(
+                f"{self.piece}: offsets do not increase after {self.position}: {numbers[:3]}..{numbers[-3:]}"
+            )
         if len(numbers):
             self.finished |= bool(numbers[-1] >= wanted.end - 1)
             self._mean_bytes = float(messages.sizes.mean())
@@ -213,6 +238,8 @@ class _Seen:
             self.finished |= self.log_end >= offsets.end
         elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             lost = OffsetRange(self.position, offsets.end)
-            raise Stalled(Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}")
+            raise Stalled(
+                Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}"
+            )
         elif not error.retriable():
             raise meaning(error, str(self.piece))

@@ -5,9 +5,10 @@
              anybody, any number of times, with the same outcome.
 ``Objects``  reading back.
 
-Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every method raises ``Retry``
-when the answer is unknown or the store is busy (the effect may or may not have happened) and ``Stalled`` when a person is
-needed (credentials, missing bucket). The implementations: ``s3``, ``file``, ``memory``; one behaviour suite runs on all.
+Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every
+method raises ``Retry`` when the answer is unknown or the store is busy (the effect may or may not
+have happened) and ``Stalled`` when a person is needed (credentials, missing bucket). The
+implementations: ``s3``, ``file``, ``memory``; one behaviour suite runs on all.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ class Created(StrEnum):
 
     WON = "won"
     TAKEN = "taken"
-    """The key exists. It may hold our own bytes: a lost answer and a retry look just like this, so read before deciding."""
+    """The key exists. It may hold our own bytes: a lost answer and a retry look just like this, so
+    read before deciding.
+    """
 
 
 class Slots(Protocol):

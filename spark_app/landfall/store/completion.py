@@ -1,9 +1,10 @@
 """Completing a decided upload so that it holds, whoever calls it, how often, and whatever the store answers.
 
-A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call is a success on AWS and
-"no such upload" on MinIO; a success status may carry an error in its body; and versitygw answers success, with the ETag one
-expects, for an upload that was aborted, if only *some* object stands at the key. So the rule, the same for every store:
-ask, then look at what is there. Only the object itself proves that it is ours: the token ``begin`` wrote into it, its size,
+A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call
+is a success on AWS and "no such upload" on MinIO; a success status may carry an error in its body;
+and versitygw answers success, with the ETag one expects, for an upload that was aborted, if only
+*some* object stands at the key. So the rule, the same for every store: ask, then look at what is
+there. Only the object itself proves that it is ours: the token ``begin`` wrote into it, its size,
 and its ETag where that is the MD5 of the parts' MD5s.
 
 ==================  ==================  =======================================================
@@ -15,8 +16,8 @@ none                open                ``Retry``: the completion had no effect
 none                gone, for long      ``UploadLost``: only the source can make the object again
 ==================  ==================  =======================================================
 
-"For long", since a completion need not be atomic: while versitygw joins the parts for one caller, others find neither the
-upload nor the object. Loss is believed only after a series of pauses.
+"For long", since a completion need not be atomic: while versitygw joins the parts for one caller,
+others find neither the upload nor the object. Loss is believed only after a series of pauses.
 """
 
 import time
@@ -41,7 +42,8 @@ def ensure(
         finish: asks the store once to complete; ``Retry`` if it does not say that it did.
         is_open: whether the upload is open and has every recorded part.
         stat: what stands at a key.
-        pauses: seconds between looks for an object whose upload is gone, for stores that complete bit by bit.
+        pauses: seconds between looks for an object whose upload is gone, for stores that complete
+            bit by bit.
 
     Raises:
         Stalled, Retry, UploadLost: see the module.

@@ -1,6 +1,7 @@
 """Files that are whole and stay, or are not there at all, whatever line a crash strikes: what ``file`` is made of.
 
-A file gets its final name only after its bytes are synced; then its folder is synced, so that the name stays too.
+A file gets its final name only after its bytes are synced; then its folder is synced, so that the
+name stays too.
 """
 
 import errno
@@ -16,7 +17,16 @@ from uuid import uuid4
 from landfall.errors import Reason, Stalled, StoreAway
 
 _PASSING = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE}
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EAGAIN,
+        errno.EINTR,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        errno.EMFILE,
+    }
 )
 _NO_LINKS = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -58,7 +68,9 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
     except FileExistsError:
         # Not FileExistsError, which to our callers means that somebody else was faster.
-        raise NotADirectoryError(errno.ENOTDIR, "an object stands where a folder is needed", str(folder)) from None
+        raise NotADirectoryError(
+            errno.ENOTDIR, "an object stands where a folder is needed", str(folder)
+        ) from None
     sync_folder(folder.parent)
 
 
@@ -125,9 +137,9 @@ def sweep(folder: Path, now: datetime, older_than: timedelta) -> None:
 def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") -> Iterator[str]:
     """Paths of files under ``root``, in the order of their UTF-8 bytes, that start with ``prefix`` and come after ``after``.
 
-    A folder sorts by its name with the slash, which is what its files' paths begin with. Folders that cannot hold any
-    such file are not looked into, nor is the one at the top named ``hidden``. ``folder`` is where to begin: empty, or a
-    path that ends with a slash.
+    A folder sorts by its name with the slash, which is what its files' paths begin with. Folders
+    that cannot hold any such file are not looked into, nor is the one at the top named ``hidden``.
+    ``folder`` is where to begin: empty, or a path that ends with a slash.
     """
     with told("list", root / folder):
         try:
@@ -144,4 +156,6 @@ def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") 
 
 def _may_hold(folder: str, prefix: str, after: str) -> bool:
     """Whether a folder can hold keys that start with ``prefix`` and come after ``after``."""
-    return (folder.startswith(prefix) or prefix.startswith(folder)) and (folder > after or after.startswith(folder))
+    return (folder.startswith(prefix) or prefix.startswith(folder)) and (
+        folder > after or after.startswith(folder)
+    )

@@ -1,7 +1,7 @@
 """What can go wrong between us and a store, for ``MemoryStore``: the faults, and plans of when they strike.
 
-A plan sees every call before it happens and after it has returned, so it can also stop a driver at any call by raising an
-exception of its own.
+A plan sees every call before it happens and after it has returned, so it can also stop a driver at
+any call by raising an exception of its own.
 """
 
 import random
@@ -35,10 +35,14 @@ class Fault(StrEnum):
     ANSWER_LOST = "answer-lost"
     """Time-out; it had its effect."""
     LATE = "late"
-    """Time-out; it has its effect when ``MemoryStore.deliver`` is called, perhaps after the caller died."""
+    """Time-out; it has its effect when ``MemoryStore.deliver`` is called, perhaps after the caller
+    died.
+    """
     REPEATED = "repeated"
-    """The answer was lost and the client library asked again: create answers TAKEN to its own success, complete answers
-    as the store does to a repetition."""
+    """The answer was lost and the client library asked again: create answers TAKEN to its own
+    success,
+    complete answers as the store does to a repetition.
+    """
     THROTTLED = "throttled"
     """503 SlowDown to every attempt."""
     CONFLICT = "conflict"
@@ -46,7 +50,8 @@ class Fault(StrEnum):
     ERROR_BODY = "error-body"
     """200 whose body says InternalError; no effect."""
     EXPIRED = "expired"
-    """A lifecycle rule aborts the key's open uploads just before the call, which then goes through."""
+    """A lifecycle rule aborts the key's open uploads just before the call, which then goes through.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@
                             /owners/<hash of key>.json  which upload an object came from: token, size, ETag
                             /new/                       files being written
 
-A slot is written aside, synced and given its name by ``link(2)``, which fails if the name exists: one winner, and never
-half a value. An object is joined aside the same way, and linked too: unlike ``rename`` that cannot replace another's
-object. Before the link, the object's owner file is created by the same means, so that there is no moment at which an
-object is visible and its token is not; an owner whose upload is gone and whose object never came may be succeeded.
+A slot is written aside, synced and given its name by ``link(2)``, which fails if the name exists:
+one winner, and never half a value. An object is joined aside the same way, and linked too: unlike
+``rename`` that cannot replace another's object. Before the link, the object's owner file is created
+by the same means, so that there is no moment at which an object is visible and its token is not; an
+owner whose upload is gone and whose object never came may be succeeded.
 
-Whatever is reported done has been synced, files and folders both. Needs hard links; keys are paths, so a key cannot be
-both an object and a folder of others, and its pieces are at most 255 bytes.
+Whatever is reported done has been synced, files and folders both. Needs hard links; keys are paths,
+so a key cannot be both an object and a folder of others, and its pieces are at most 255 bytes.
 """
 
 import hashlib
@@ -33,7 +34,19 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
 from landfall.store.completion import ensure
-from landfall.store.disk import created, keys, link, make_folder, move, size_of, sweep, sync, sync_folder, told, written
+from landfall.store.disk import (
+    created,
+    keys,
+    link,
+    make_folder,
+    move,
+    size_of,
+    sweep,
+    sync,
+    sync_folder,
+    told,
+    written,
+)
 
 STAGING = ".landfall-staging"
 """The folder under the root that holds what is not visible; no key may start with it."""
@@ -69,7 +82,9 @@ class FileStore:
 
     least_part_bytes = 1
 
-    def __init__(self, root: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, root: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._root = root.absolute()
         self._clock = clock
         self._uploads = self._root / STAGING / "uploads"
@@ -81,7 +96,7 @@ class FileStore:
     def __repr__(self) -> str:
         return f"FileStore({self._root})"
 
-    # ------------------------------------------------------------------------------------------------------- slots
+    # ---------------------------------------------------------------------------------------- slots
 
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
@@ -109,7 +124,7 @@ class FileStore:
             make_folder(path.parent)
             move(written(self._new, body), path)
 
-    # ----------------------------------------------------------------------------------------------------- uploads
+    # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
         """Begin an upload: a folder of its own."""
@@ -118,7 +133,10 @@ class FileStore:
             make_folder(self._uploads)
             folder = self._new / upload_id
             make_folder(folder)
-            move(written(self._new, msgspec.json.encode(_About(key, token, self._clock()))), folder / "about.json")
+            move(
+                written(self._new, msgspec.json.encode(_About(key, token, self._clock()))),
+                folder / "about.json",
+            )
             move(folder, self._folder(upload_id))
         return upload_id
 
@@ -132,7 +150,9 @@ class FileStore:
                 move(new, folder / _part_name(number, part))
             except FileNotFoundError as error:
                 new.unlink(missing_ok=True)
-                raise Retry(f"put part {key}: upload {upload_id} is gone: it was aborted") from error
+                raise Retry(
+                    f"put part {key}: upload {upload_id} is gone: it was aborted"
+                ) from error
         return part
 
     def complete(self, upload: Upload) -> None:
@@ -197,7 +217,10 @@ class FileStore:
 
     def _is_open(self, upload: Upload) -> bool:
         folder = self._folder(upload.upload_id)
-        return all((folder / _part_name(number, part)).exists() for number, part in enumerate(upload.parts, 1))
+        return all(
+            (folder / _part_name(number, part)).exists()
+            for number, part in enumerate(upload.parts, 1)
+        )
 
     def abort(self, key: str, upload_id: str) -> None:
         """Forget an upload."""
@@ -218,9 +241,12 @@ class FileStore:
         with told("list uploads", self._uploads):
             folders = list(self._uploads.iterdir()) if self._uploads.is_dir() else []
             opened = [upload for folder in folders if (upload := _opened(folder))]
-        yield from sorted((u for u in opened if u.key.startswith(prefix)), key=lambda u: (u.key, u.begun, u.upload_id))
+        yield from sorted(
+            (u for u in opened if u.key.startswith(prefix)),
+            key=lambda u: (u.key, u.begun, u.upload_id),
+        )
 
-    # ----------------------------------------------------------------------------------------------------- objects
+    # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
         """Size, ETag and token, or None; ETag and token are empty for what did not come from an upload."""
@@ -243,7 +269,7 @@ class FileStore:
             raise FileNotFoundError(path)
         return found
 
-    # ------------------------------------------------------------------------------------------------------ private
+    # -------------------------------------------------------------------------------------- private
 
     def _path(self, key: str) -> Path:
         pieces = key.split("/")

@@ -1,8 +1,9 @@
 """The store in memory: what tests of everything above a store run on, faults included.
 
-Faults strike below the same ``ensure`` rule the real stores use, so what a driver sees under them is what it would see on
-S3. ``repeat_completes`` chooses whose answer a repeated completion gets: AWS says yes again, MinIO "no such upload".
-Like S3, a completion replaces whatever stands at the key.
+Faults strike below the same ``ensure`` rule the real stores use, so what a driver sees under them
+is what it would see on S3. ``repeat_completes`` chooses whose answer a repeated completion gets:
+AWS says yes again, MinIO "no such upload". Like S3, a completion replaces whatever stands at the
+key.
 """
 
 import contextlib
@@ -45,8 +46,10 @@ class MemoryStore:
 
     Args:
         plan: what goes wrong, and when.
-        repeat_completes: a second completion of an upload succeeds (AWS), or finds no such upload (MinIO).
-        least_part_bytes: the least size of a part that is not the last; smaller ones are refused at completion.
+        repeat_completes: a second completion of an upload succeeds (AWS), or finds no such upload
+            (MinIO).
+        least_part_bytes: the least size of a part that is not the last; smaller ones are refused at
+            completion.
         clock: dates uploads.
     """
 
@@ -71,7 +74,7 @@ class MemoryStore:
         self._late: list[Callable[[], object]] = []
         self._begun = 0
 
-    # ------------------------------------------------------------------------------------------------------- slots
+    # ---------------------------------------------------------------------------------------- slots
 
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
@@ -87,15 +90,20 @@ class MemoryStore:
 
         def listed() -> list[ObjectStat]:
             keys = sorted(key for key in self._objects if key.startswith(prefix) and key > after)
-            return [ObjectStat(key, len(self._objects[key].body), self._objects[key].etag) for key in keys]
+            return [
+                ObjectStat(key, len(self._objects[key].body), self._objects[key].etag)
+                for key in keys
+            ]
 
         yield from self._ask(Operation.LIST, prefix, listed)
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
-        self._ask(Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))}))
+        self._ask(
+            Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))})
+        )
 
-    # ----------------------------------------------------------------------------------------------------- uploads
+    # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
         """Begin an upload."""
@@ -103,7 +111,9 @@ class MemoryStore:
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         """Upload a part."""
-        return self._ask(Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body))
+        return self._ask(
+            Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body)
+        )
 
     def complete(self, upload: Upload) -> None:
         """Make the upload's object visible, by the rule of ``ensure``."""
@@ -117,12 +127,16 @@ class MemoryStore:
         """Open uploads in key order."""
 
         def listed() -> list[OpenUpload]:
-            opened = (OpenUpload(u.key, name, u.begun) for name, u in self._uploads.items() if u.key.startswith(prefix))
+            opened = (
+                OpenUpload(u.key, name, u.begun)
+                for name, u in self._uploads.items()
+                if u.key.startswith(prefix)
+            )
             return sorted(opened, key=lambda upload: (upload.key, upload.begun, upload.upload_id))
 
         yield from self._ask(Operation.OPEN_UPLOADS, prefix, listed)
 
-    # ----------------------------------------------------------------------------------------------------- objects
+    # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
         """Size, ETag and token, or None."""
@@ -136,28 +150,32 @@ class MemoryStore:
             raise FileNotFoundError(key)
         return io.BytesIO(found.body)
 
-    # ------------------------------------------------------------------------------- what others do to the store
+    # ------------------------------------------------------------------ what others do to the store
 
     def deliver(self) -> int:
         """Let the late calls have their effect, in the order they were made; their number."""
         with self._lock:
             late, self._late = self._late, []
             for effect in late:
-                with contextlib.suppress(LandfallError):  # its caller gave up on the answer, good or bad
+                with contextlib.suppress(
+                    LandfallError
+                ):  # its caller gave up on the answer, good or bad
                     effect()
             return len(late)
 
     def expire(self, key: str) -> None:
         """Abort the key's open uploads, as a lifecycle rule does."""
         with self._lock:
-            self._uploads = {name: upload for name, upload in self._uploads.items() if upload.key != key}
+            self._uploads = {
+                name: upload for name, upload in self._uploads.items() if upload.key != key
+            }
 
     def delete(self, key: str) -> None:
         """Remove an object, as an impatient person does; Landfall itself never deletes."""
         with self._lock:
             self._objects.pop(key, None)
 
-    # ----------------------------------------------------------------------------------------------------- effects
+    # -------------------------------------------------------------------------------------- effects
 
     def _ask(self, operation: Operation, key: str, effect: Callable[[], T]) -> T:
         with self._lock:
@@ -212,10 +230,18 @@ class MemoryStore:
         self._ask(Operation.COMPLETE, upload.key, lambda: self._finish_once(upload))
 
     def _finish_once(self, upload: Upload) -> None:
-        if upload.upload_id in self._completed and self._repeat_completes and upload.key in self._objects:
+        if (
+            upload.upload_id in self._completed
+            and self._repeat_completes
+            and upload.key in self._objects
+        ):
             return
-        if not self._holds(upload) or any(part.size < self.least_part_bytes for part in upload.parts[:-1]):
-            raise Retry(f"{upload.key}: no such upload, or not with these parts: {upload.upload_id}")
+        if not self._holds(upload) or any(
+            part.size < self.least_part_bytes for part in upload.parts[:-1]
+        ):
+            raise Retry(
+                f"{upload.key}: no such upload, or not with these parts: {upload.upload_id}"
+            )
         opened = self._uploads.pop(upload.upload_id)
         body = b"".join(opened.parts[number] for number in range(1, len(upload.parts) + 1))
         self._objects[upload.key] = _Object(body, multipart_etag(upload.parts), opened.token)
@@ -227,7 +253,10 @@ class MemoryStore:
     def _holds(self, upload: Upload) -> bool:
         opened = self._uploads.get(upload.upload_id)
         recorded = {number: part.etag for number, part in enumerate(upload.parts, 1)}
-        return opened is not None and recorded.items() <= {n: _md5(body) for n, body in opened.parts.items()}.items()
+        return (
+            opened is not None
+            and recorded.items() <= {n: _md5(body) for n, body in opened.parts.items()}.items()
+        )
 
 
 def _md5(body: bytes) -> str:

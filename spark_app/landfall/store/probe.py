@@ -1,11 +1,12 @@
 """Whether a store does what the ledger stands on, asked before anything is landed.
 
-Several S3 servers accept ``If-None-Match`` and ignore it, or check it and write a moment later: two drivers would then
-both believe that they committed. Such a store is refused here, not found out by lost data.
+Several S3 servers accept ``If-None-Match`` and ignore it, or check it and write a moment later: two
+drivers would then both believe that they committed. Such a store is refused here, not found out by
+lost data.
 
-Each probe takes a fresh folder ``_landfall/_probe/<unique>/`` and leaves its few small objects there, since a store of
-ours cannot delete: a lifecycle rule may remove that prefix at any time. A group's ledger cannot be there, as no group's
-name begins with an underscore.
+Each probe takes a fresh folder ``_landfall/_probe/<unique>/`` and leaves its few small objects
+there, since a store of ours cannot delete: a lifecycle rule may remove that prefix at any time. A
+group's ledger cannot be there, as no group's name begins with an underscore.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ PREFIX = "_landfall/_probe/"
 """Where probes leave their objects."""
 ROUNDS = 4
 WRITERS = 8
-"""Racing creates per round. Of the broken servers measured, the best still let two win in most rounds of four writers."""
+"""Racing creates per round. Of the broken servers measured, the best still let two win in most
+rounds of four writers.
+"""
 
 
 def probe(store: Store) -> None:
@@ -52,18 +55,26 @@ def _one_of_racing_creates_wins(store: Store, key: str) -> None:
     winners = [body for body, answer in zip(bodies, answers, strict=True) if answer is Created.WON]
     found = store.read(key)
     if not winners and found in bodies:
-        # An answer was lost on the way and asked for again: the key is one writer's, and nobody believes otherwise wrongly.
+        # An answer was lost on the way and asked for again: the key is one writer's, and nobody
+        # believes otherwise wrongly.
         return
-    _demand(len(winners) == 1, f"{len(winners)} of {WRITERS} racing creates of one key won, not one")
+    _demand(
+        len(winners) == 1, f"{len(winners)} of {WRITERS} racing creates of one key won, not one"
+    )
     _demand(found == winners[0], "a create won, but its body was not what was read back")
 
 
 def _a_taken_slot_stays(store: Store, key: str) -> None:
     before = store.read(key)
     answer = store.create(key, b"too late")
-    _demand(answer is Created.TAKEN, "a create of an existing key was accepted: the store ignores If-None-Match")
+    _demand(
+        answer is Created.TAKEN,
+        "a create of an existing key was accepted: the store ignores If-None-Match",
+    )
     _demand(store.read(key) == before, "a create of an existing key replaced it")
-    _demand(key in {found.key for found in store.list_after(key)}, "a created key is not in the listing")
+    _demand(
+        key in {found.key for found in store.list_after(key)}, "a created key is not in the listing"
+    )
 
 
 def _uploads_have_two_phases(store: Store, key: str) -> None:
@@ -76,7 +87,10 @@ def _uploads_have_two_phases(store: Store, key: str) -> None:
     found = store.stat(key)
     if found is None:
         raise _unsafe("a completed upload is not visible")
-    _demand((found.size, found.token) == (5, token), "a completed object has lost its size or its metadata")
+    _demand(
+        (found.size, found.token) == (5, token),
+        "a completed object has lost its size or its metadata",
+    )
     with store.open(key) as stream:
         _demand(stream.read() == b"probe", "a completed object does not read back as uploaded")
 

@@ -1,7 +1,8 @@
 """The store in an S3 bucket: slots by ``If-None-Match: *``, two-phase objects by multipart uploads.
 
-What it relies on: strong read-after-write and listing, one winner of racing conditional PUTs (``probe`` checks that),
-and that only CompleteMultipartUpload makes parts visible. It never deletes an object.
+What it relies on: strong read-after-write and listing, one winner of racing conditional PUTs
+(``probe`` checks that), and that only CompleteMultipartUpload makes parts visible. It never deletes
+an object.
 
 - ``create`` says WON only to a 200 of its own conditional PUT. If an answer was lost, boto3's repetition meets our own
   object and gets 412: that is TAKEN, and the caller compares what is there. 409 (a racing write under way) is asked
@@ -37,10 +38,14 @@ if TYPE_CHECKING:
 TOKEN = "landfall-token"  # noqa: S105  # the name of a metadata field
 """Metadata field that holds an upload's token."""
 PAUSES_BEFORE_LOST = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 20)
-"""A minute in all: a completion that is under way for somebody else takes no longer than they wait for its answer."""
+"""A minute in all: a completion that is under way for somebody else takes no longer than they wait
+for its answer.
+"""
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _MUTE = frozenset({"400", "403"})
-"""What stands for a code where an answer has no body: anything from missing rights to a clock that is wrong or a token that expired."""
+"""What stands for a code where an answer has no body: anything from missing rights to a clock that
+is wrong or a token that expired.
+"""
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
@@ -70,16 +75,23 @@ class S3Store:
         bucket: its name.
         prefix: what every key starts with, without slashes at its ends; may be empty.
         settings: endpoint, credentials, patience, encryption.
-        pauses: seconds between looks for the object of an upload that is gone, before it is given up for lost.
+        pauses: seconds between looks for the object of an upload that is gone, before it is given
+            up for lost.
     """
 
     least_part_bytes = 5 * 2**20
 
     def __init__(
-        self, bucket: str, prefix: str, settings: spec.S3, pauses: Sequence[float] = PAUSES_BEFORE_LOST
+        self,
+        bucket: str,
+        prefix: str,
+        settings: spec.S3,
+        pauses: Sequence[float] = PAUSES_BEFORE_LOST,
     ) -> None:
         self.requests: Counter[str] = Counter()
-        """HTTP requests sent so far by operation, repetitions included: ``PutObject``, ``UploadPart``, ..."""
+        """HTTP requests sent so far by operation, repetitions included: ``PutObject``,
+        ``UploadPart``, ...
+        """
         self._bucket = bucket
         self._root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         with told("connect", f"s3://{bucket}"):
@@ -90,23 +102,29 @@ class S3Store:
     def __repr__(self) -> str:
         return f"S3Store(s3://{self._bucket}/{self._root})"
 
-    # ------------------------------------------------------------------------------------------------------- slots
+    # ---------------------------------------------------------------------------------------- slots
 
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
         try:
-            for attempt in stamina.retry_context(on=_Conflict, attempts=5, wait_initial=0.05, wait_jitter=0.1):
+            for attempt in stamina.retry_context(
+                on=_Conflict, attempts=5, wait_initial=0.05, wait_jitter=0.1
+            ):
                 with attempt:
                     return self._create_once(key, body)
         except _Conflict as error:
             if self.stat(key) is None:
-                raise StoreAway(f"create {self._place(key)}: 409 to every attempt, and nothing is there") from error
+                raise StoreAway(
+                    f"create {self._place(key)}: 409 to every attempt, and nothing is there"
+                ) from error
         return Created.TAKEN
 
     def _create_once(self, key: str, body: bytes) -> Created:
         with told("create", self._place(key)):
             try:
-                self._client.put_object(**self._at(key), Body=body, IfNoneMatch="*", **self._encryption)
+                self._client.put_object(
+                    **self._at(key), Body=body, IfNoneMatch="*", **self._encryption
+                )
             except ClientError as error:
                 if status_of(error) == 412:
                     return Created.TAKEN
@@ -130,39 +148,52 @@ class S3Store:
             request["StartAfter"] = self._root + after
         for page in self._pages("list_objects_v2", prefix, request):
             for found in page.get("Contents", ()):
-                yield ObjectStat(found["Key"].removeprefix(self._root), found["Size"], found["ETag"].strip('"'))
+                yield ObjectStat(
+                    found["Key"].removeprefix(self._root), found["Size"], found["ETag"].strip('"')
+                )
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         with told("overwrite", self._place(key)):
             self._client.put_object(**self._at(key), Body=body, **self._encryption)
 
-    # ----------------------------------------------------------------------------------------------------- uploads
+    # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
         """Begin a multipart upload."""
         with told("begin", self._place(key)):
-            answer = self._client.create_multipart_upload(**self._at(key), Metadata={TOKEN: token}, **self._encryption)
+            answer = self._client.create_multipart_upload(
+                **self._at(key), Metadata={TOKEN: token}, **self._encryption
+            )
             return answer["UploadId"]
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         """Upload a part; the signed SHA-256 lets the store refuse damaged bytes."""
         with told("put part", self._place(key)):
             try:
-                answer = self._client.upload_part(**self._at(key), UploadId=upload_id, PartNumber=number, Body=body)
+                answer = self._client.upload_part(
+                    **self._at(key), UploadId=upload_id, PartNumber=number, Body=body
+                )
             except ClientError as error:
                 if code_of(error) == "NoSuchUpload":
-                    raise Retry(f"put part {self._place(key)}: upload {upload_id} is gone: it was aborted") from error
+                    raise Retry(
+                        f"put part {self._place(key)}: upload {upload_id} is gone: it was aborted"
+                    ) from error
                 raise
         return Part(answer["ETag"], len(body))
 
     def complete(self, upload: Upload) -> None:
         """Make the upload's object visible, by the rule of ``ensure``."""
-        ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat, pauses=self._pauses)
+        ensure(
+            upload, finish=self._finish, is_open=self._is_open, stat=self.stat, pauses=self._pauses
+        )
 
     def _finish(self, upload: Upload) -> None:
         with told("complete", self._place(upload.key)):
-            parts = [{"PartNumber": number, "ETag": part.etag} for number, part in enumerate(upload.parts, 1)]
+            parts = [
+                {"PartNumber": number, "ETag": part.etag}
+                for number, part in enumerate(upload.parts, 1)
+            ]
             try:
                 self._client.complete_multipart_upload(
                     **self._at(upload.key),
@@ -177,8 +208,15 @@ class S3Store:
     def _is_open(self, upload: Upload) -> bool:
         request = {**self._at(upload.key), "UploadId": upload.upload_id}
         pages = self._pages("list_parts", upload.key, request, absent=_GONE)
-        stored = {part["PartNumber"]: part["ETag"].strip('"') for page in pages for part in page.get("Parts", ())}
-        return all(stored.get(number) == part.etag.strip('"') for number, part in enumerate(upload.parts, 1))
+        stored = {
+            part["PartNumber"]: part["ETag"].strip('"')
+            for page in pages
+            for part in page.get("Parts", ())
+        }
+        return all(
+            stored.get(number) == part.etag.strip('"')
+            for number, part in enumerate(upload.parts, 1)
+        )
 
     def abort(self, key: str, upload_id: str) -> None:
         """Forget an upload."""
@@ -194,9 +232,11 @@ class S3Store:
         request = {"Bucket": self._bucket, "Prefix": self._root + prefix}
         for page in self._pages("list_multipart_uploads", prefix, request):
             for found in page.get("Uploads", ()):
-                yield OpenUpload(found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"])
+                yield OpenUpload(
+                    found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"]
+                )
 
-    # ----------------------------------------------------------------------------------------------------- objects
+    # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
         """Size, ETag and token, or None; no ETag under SSE-KMS, where it says nothing of the bytes."""
@@ -243,7 +283,7 @@ class S3Store:
                     return None
                 raise
 
-    # ------------------------------------------------------------------------------------------------------ private
+    # -------------------------------------------------------------------------------------- private
 
     def _at(self, key: str) -> "_Address":
         return {"Bucket": self._bucket, "Key": self._root + key}
@@ -252,7 +292,11 @@ class S3Store:
         return f"s3://{self._bucket}/{self._root}{key}"
 
     def _pages(
-        self, operation: "_Listing", key: str, request: dict[str, Any], absent: frozenset[str] = frozenset()
+        self,
+        operation: "_Listing",
+        key: str,
+        request: dict[str, Any],
+        absent: frozenset[str] = frozenset(),
     ) -> Iterator[Any]:
         """Every page of a listing; none if the answer to a request is one of the ``absent`` codes."""
         pages = iter(self._client.get_paginator(operation).paginate(**request))
@@ -299,4 +343,7 @@ def _encryption(sse: spec.Sse | None) -> _Encryption:
 
 def _is_opaque(answer: Mapping[str, Any]) -> bool:
     """Whether the answer's ETag is no MD5 of the bytes, though it may look like one."""
-    return str(answer.get("ServerSideEncryption", "")).startswith("aws:kms") or "SSECustomerAlgorithm" in answer
+    return (
+        str(answer.get("ServerSideEncryption", "")).startswith("aws:kms")
+        or "SSECustomerAlgorithm" in answer
+    )

@@ -1,12 +1,13 @@
 """A boto3 client from ``spec.output.s3``: who we are, how patient we are, and a count of what we ask.
 
-Credentials, the first that is given: the secret (read again every few minutes, so a rotated one is taken up), the
-profile, boto3's default chain (environment, web identity, container, instance). ``assumeRole`` takes the role with these,
-and botocore renews it before it ends.
+Credentials, the first that is given: the secret (read again every few minutes, so a rotated one is
+taken up), the profile, boto3's default chain (environment, web identity, container, instance).
+``assumeRole`` takes the role with these, and botocore renews it before it ends.
 
-Payloads are signed by their SHA-256 on http and https alike: the store then refuses a body that changed on its way. That
-is the only hash of a part's bytes on our side: SHA-256 runs at 1.7 GB per CPU-second where MD5, for comparing ETags,
-runs at 0.7. boto3's additional CRC is off (``when_required``): it costs more and S3 clones reject it.
+Payloads are signed by their SHA-256 on http and https alike: the store then refuses a body that
+changed on its way. That is the only hash of a part's bytes on our side: SHA-256 runs at 1.7 GB per
+CPU-second where MD5, for comparing ETags, runs at 0.7. boto3's additional CRC is off
+(``when_required``): it costs more and S3 clones reject it.
 """
 
 import threading
@@ -56,9 +57,16 @@ class _Given(CredentialProvider):
 def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     """A thread-safe client; each HTTP request it sends, repetitions too, adds one to its operation in ``requests``."""
     session = _session(
-        settings, _from_secret(settings.credentials_secret_ref.name) if settings.credentials_secret_ref else None
+        settings,
+        _from_secret(settings.credentials_secret_ref.name)
+        if settings.credentials_secret_ref
+        else None,
     )
-    region = settings.region or session.get_config_variable("region") or ("us-east-1" if settings.endpoint else None)
+    region = (
+        settings.region
+        or session.get_config_variable("region")
+        or ("us-east-1" if settings.endpoint else None)
+    )
     if settings.assume_role:
         # In a session of its own: one that was asked for credentials keeps them.
         session = _session(settings, _assumed(session, region, settings.assume_role))
@@ -79,7 +87,10 @@ def _config(settings: spec.S3) -> Config:
         tcp_keepalive=True,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
-        s3={"addressing_style": "path" if settings.path_style else "auto", "payload_signing_enabled": True},
+        s3={
+            "addressing_style": "path" if settings.path_style else "auto",
+            "payload_signing_enabled": True,
+        },
     )
 
 
@@ -108,14 +119,20 @@ def _from_secret(name: str) -> DeferredRefreshableCredentials:
     return DeferredRefreshableCredentials(refresh_using=read, method="landfall-secret")
 
 
-def _assumed(session: Session, region: str | None, role: spec.AssumeRole) -> DeferredRefreshableCredentials:
+def _assumed(
+    session: Session, region: str | None, role: spec.AssumeRole
+) -> DeferredRefreshableCredentials:
     ours = session.get_credentials()
     if ours is None:
         raise Stalled(Reason.STORE_DENIED, f"no credentials to take the role {role.role_arn} with")
-    arguments = {"RoleSessionName": role.session_name} | ({"ExternalId": role.external_id} if role.external_id else {})
+    arguments = {"RoleSessionName": role.session_name} | (
+        {"ExternalId": role.external_id} if role.external_id else {}
+    )
     sts = partial(session.create_client, region_name=region)
     fetcher = AssumeRoleCredentialFetcher(sts, ours, role.role_arn, extra_args=arguments)
-    return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method="assume-role")
+    return DeferredRefreshableCredentials(
+        refresh_using=fetcher.fetch_credentials, method="assume-role"
+    )
 
 
 def _send_bytes_as_they_are(params: dict[str, Any], **_: Any) -> None:

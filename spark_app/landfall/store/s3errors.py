@@ -9,7 +9,8 @@ any other fault of the request (4xx)             ``Stalled`` STORE_DENIED: the s
 throttled, 5xx, time-out, connection, expired    ``Retry``: boto3's own attempts are used up, a later one may succeed
 ===============================================  =================================================================
 
-Messages name operation, bucket and key, and quote the store's code and sentence, neither of which holds a secret.
+Messages name operation, bucket and key, and quote the store's code and sentence, neither of which
+holds a secret.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,9 @@ _PASSING = frozenset(
         "XAmzContentSHA256Mismatch",
     }
 )
-"""Codes of 4xx answers that a later attempt may not get: the load, the clock, the wire, a token about to be renewed."""
+"""Codes of 4xx answers that a later attempt may not get: the load, the clock, the wire, a token
+about to be renewed.
+"""
 
 _NO_CREDENTIALS = (
     boto.NoCredentialsError,
@@ -76,7 +79,11 @@ def told(operation: str, place: str) -> Iterator[None]:
 
 def _of_answer(error: boto.ClientError, asked: str) -> LandfallError:
     code, status = code_of(error), status_of(error)
-    said = f"{asked}: {code} ({status}): {error.response.get('Error', {}).get('Message', '')}".rstrip(": ")
+    said = (
+        f"{asked}: {code} ({status}): {error.response.get('Error', {}).get('Message', '')}".rstrip(
+            ": "
+        )
+    )
     if status == 501:
         return Stalled(Reason.STORE_UNSAFE, said)
     if status >= 500 or status in {0, 408, 429} or code in _PASSING:

@@ -1,6 +1,7 @@
 """From ``spec.output`` to the store it names: ``s3://bucket/prefix``, ``file:///folder``, or one of your own.
 
-Your own is named by ``spec.output.store: package.module:Name``; the URL is then yours to read. See ``StoreType``.
+Your own is named by ``spec.output.store: package.module:Name``; the URL is then yours to read. See
+``StoreType``.
 """
 
 import importlib
@@ -30,7 +31,8 @@ def open_store(output: spec.Output) -> Store:
 
         return FileStore(Path(unquote(url.path)))
     raise Stalled(
-        Reason.SPEC_INVALID, f"output.url: no store for {url.scheme}://; name one of your own in output.store"
+        Reason.SPEC_INVALID,
+        f"output.url: no store for {url.scheme}://; name one of your own in output.store",
     )
 
 

@@ -1,6 +1,7 @@
 """A task's work: read a slice, decode, route, encode, upload parts, and complete nothing.
 
-``sink.task.land`` is the whole of it; what it returns is all that exists of a task. See ``landfall.ledger.task_results``.
+``sink.task.land`` is the whole of it; what it returns is all that exists of a task. See
+``landfall.ledger.task_results``.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Records that could not be landed, kept whole: where they were, what they held, at which stage they failed and why.
 
-They make ordinary objects of the slice, Parquet under ``layout.dead_letter_key``, written within the same budget. The
-columns are those of the Parquet envelope (``topic, partition, offset, timestamp, key, value, headers``, the value being
-the original bytes), then ``stage`` and ``error``.
+They make ordinary objects of the slice, Parquet under ``layout.dead_letter_key``, written within
+the same budget. The columns are those of the Parquet envelope (``topic, partition, offset,
+timestamp, key, value, headers``, the value being the original bytes), then ``stage`` and ``error``.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ class DeadLetterEncoder:
         """The letters, a row group."""
         assert block.columns is not None
         whole = pa.RecordBatch.from_arrays(
-            [*envelope(block.records), *block.columns.columns], schema=pa.schema([*ENVELOPE, *block.columns.schema])
+            [*envelope(block.records), *block.columns.columns],
+            schema=pa.schema([*ENVELOPE, *block.columns.schema]),
         )
         return self._parquet.encode(Block(block.records, whole))
 
@@ -53,7 +54,10 @@ def letters(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBatch:
     headers = fallen.headers
     if headers.null_count:
         told = headers.to_pylist()
-        errors = [_told(error) if found is None else error for error, found in zip(errors, told, strict=True)]
+        errors = [
+            _told(error) if found is None else error
+            for error, found in zip(errors, told, strict=True)
+        ]
         headers = pa.array([found or [] for found in told], HEADERS)
     said = {"stage": [record.stage for record in bad], "error": errors}
     whole = of_columns(

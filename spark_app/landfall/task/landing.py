@@ -1,11 +1,12 @@
 """Landing slices: what a task does, and all it does.
 
-Each slice is read to its end, sorted, encoded and uploaded, and comes back as a ``LandedSlice`` whose counters add up; or
-as a ``FailedSlice`` after its uploads were given up, while the others go on. No object is completed here.
+Each slice is read to its end, sorted, encoded and uploaded, and comes back as a ``LandedSlice``
+whose counters add up; or as a ``FailedSlice`` after its uploads were given up, while the others go
+on. No object is completed here.
 
-An error nobody raised on purpose is a fault of ours or of a plug-in. It fails its slice as ``Retry``, which says
-"unexpected" with the place it came from, and is logged with its traceback: counted and shown like any failure, it must
-not pass for a busy store.
+An error nobody raised on purpose is a fault of ours or of a plug-in. It fails its slice as
+``Retry``, which says "unexpected" with the place it came from, and is logged with its traceback:
+counted and shown like any failure, it must not pass for a busy store.
 """
 
 import logging
@@ -37,7 +38,9 @@ _DEAD_LETTERS = ""
 """Where dead letters are among the outputs: no output partition has an empty name."""
 
 
-def land(batch: Batch, pieces: Sequence[Slice], reader: Reader, uploads: Uploads) -> tuple[SliceResult, ...]:
+def land(
+    batch: Batch, pieces: Sequence[Slice], reader: Reader, uploads: Uploads
+) -> tuple[SliceResult, ...]:
     """A result for each slice, in order; never raises for what a slice met."""
     return land_sorted(batch, pieces, reader, uploads, Sorter.of(batch.group.spec))
 
@@ -73,7 +76,8 @@ class MemoryBudget:
     def of(cls, batch: Batch, uploads: Uploads) -> "MemoryBudget":
         """Half of the task's memory for buffers, a quarter for parts under way: the rest is found where nobody counts.
 
-        That is the chunk at hand and what allocators keep; ``tests/bench/memory.py`` measures whether it is enough.
+        That is the chunk at hand and what allocators keep; ``tests/bench/memory.py`` measures
+        whether it is enough.
         """
         spec = batch.group.spec
         in_flight = spec.tuning.task_memory // 4
@@ -94,8 +98,16 @@ class _Counts:
 class _Landing:
     """One slice on its way."""
 
-    def __init__(self, batch: Batch, piece: Slice, sorter: Sorter, uploader: Uploader, memory: MemoryBudget) -> None:
-        self._batch, self._piece, self._sorter, self._uploader, self._memory = batch, piece, sorter, uploader, memory
+    def __init__(
+        self, batch: Batch, piece: Slice, sorter: Sorter, uploader: Uploader, memory: MemoryBudget
+    ) -> None:
+        self._batch, self._piece, self._sorter, self._uploader, self._memory = (
+            batch,
+            piece,
+            sorter,
+            uploader,
+            memory,
+        )
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
         self._sealed: list[SealedObject] = []
@@ -107,7 +119,10 @@ class _Landing:
         cpu_before, before = time.process_time(), time.monotonic()
         try:
             self._sealed = self._land(reader.read(self._piece))
-            self._cpu_seconds, self._seconds = time.process_time() - cpu_before, time.monotonic() - before
+            self._cpu_seconds, self._seconds = (
+                time.process_time() - cpu_before,
+                time.monotonic() - before,
+            )
         except Exception as error:  # noqa: BLE001  # one slice of many: whatever it met, the others go on
             self._fail(error)
         return self
@@ -138,29 +153,47 @@ class _Landing:
 
     def _note(self, bad: Sequence[BadRecord], records: Records) -> None:
         told = [
-            f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_ERROR_CHARACTERS] for b in bad[:_TOLD_ERRORS]
+            f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_ERROR_CHARACTERS]
+            for b in bad[:_TOLD_ERRORS]
         ]
         if self._batch.group.spec.bad_records.policy == "Fail":
-            raise Stalled(Reason.BAD_RECORDS, f"{self._piece.topic_partition}: {len(bad)} bad records, {told[0]}")
+            raise Stalled(
+                Reason.BAD_RECORDS,
+                f"{self._piece.topic_partition}: {len(bad)} bad records, {told[0]}",
+            )
         self._counts.dead_lettered += len(bad)
         self._counts.errors += told[: _TOLD_ERRORS - len(self._counts.errors)]
 
     def _begin(self, partition: str, start: int) -> ObjectWriter:
-        return self._begin_dead_letters(start) if partition == _DEAD_LETTERS else self._begin_data(partition, start)
+        return (
+            self._begin_dead_letters(start)
+            if partition == _DEAD_LETTERS
+            else self._begin_data(partition, start)
+        )
 
     def _begin_data(self, partition: str, start: int) -> ObjectWriter:
         tp, output = self._piece.topic_partition, self._sorter.stages.format
         generation = self._batch.group.spec.generation
-        key = object_names.object_key(tp.topic, partition, generation, tp.partition, start, output.extension)
-        return self._open(ObjectKind.DATA, key, self._sorter.layout, output.encoder(), output.block_bytes)
+        key = object_names.object_key(
+            tp.topic, partition, generation, tp.partition, start, output.extension
+        )
+        return self._open(
+            ObjectKind.DATA, key, self._sorter.layout, output.encoder(), output.block_bytes
+        )
 
     def _begin_dead_letters(self, start: int) -> ObjectWriter:
         tp, group = self._piece.topic_partition, self._batch.group
-        key = object_names.dead_letter_key(group.metadata.name, tp.topic, group.spec.generation, tp.partition, start)
+        key = object_names.dead_letter_key(
+            group.metadata.name, tp.topic, group.spec.generation, tp.partition, start
+        )
         letters = DeadLetterEncoder()
-        return self._open(ObjectKind.DEAD_LETTERS, key, dead_letters.LAYOUT, letters, dead_letters.BLOCK_BYTES)
+        return self._open(
+            ObjectKind.DEAD_LETTERS, key, dead_letters.LAYOUT, letters, dead_letters.BLOCK_BYTES
+        )
 
-    def _open(self, kind: ObjectKind, key: str, columns: Layout, encoder: Encoder, block_bytes: int) -> ObjectWriter:
+    def _open(
+        self, kind: ObjectKind, key: str, columns: Layout, encoder: Encoder, block_bytes: int
+    ) -> ObjectWriter:
         upload = ObjectUpload(self._uploader, key, self._batch.token)
         self._uploads.append(upload)
         sizes = Sizes(block_bytes, self._memory.part_bytes, self._memory.least_part_bytes)
@@ -168,7 +201,9 @@ class _Landing:
 
     def _landed(self) -> LandedSlice:
         before = time.monotonic()
-        objects = tuple(sorted((sealed.landed() for sealed in self._sealed), key=lambda o: o.upload.key))
+        objects = tuple(
+            sorted((sealed.landed() for sealed in self._sealed), key=lambda o: o.upload.key)
+        )
         counts = self._counts
         return LandedSlice(
             piece=self._piece,
@@ -195,4 +230,6 @@ def _told(error: Exception, piece: Slice) -> LandfallError:
         return error
     log.error("slice failed unexpectedly", extra={"slice": str(piece)}, exc_info=error)
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return Retry(f"{piece}: unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}")
+    return Retry(
+        f"{piece}: unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
+    )

@@ -1,13 +1,14 @@
 """The objects a slice is writing: a buffer, an encoder and an upload for each output partition.
 
-Rows gather until they make a block of the format, encoded bytes until they make a part. What all of it holds is looked at
-after each chunk; over the budget, the largest are relieved until half of it is free: rows are encoded in a shorter block,
-bytes are sent as a shorter part, and where a part would be too short for the store the object is closed. Later rows of
-that output partition begin another object of the slice, named by the first offset after the chunk, which is above everything
-in the object before.
+Rows gather until they make a block of the format, encoded bytes until they make a part. What all of
+it holds is looked at after each chunk; over the budget, the largest are relieved until half of it
+is free: rows are encoded in a shorter block, bytes are sent as a shorter part, and where a part
+would be too short for the store the object is closed. Later rows of that output partition begin
+another object of the slice, named by the first offset after the chunk, which is above everything in
+the object before.
 
-Blocks, parts and objects are cut by the data alone, never by the clock or by how far an upload is: the same slice gives
-the same bytes on every attempt.
+Blocks, parts and objects are cut by the data alone, never by the clock or by how far an upload is:
+the same slice gives the same bytes on every attempt.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,9 @@ from landfall.task.rows import Layout, weights
 from landfall.task.uploading import ObjectUpload
 
 _PIECE_BYTES = 2048
-"""What a few rows cost beside their bytes: buffers are rounded up, and there are Python objects around them."""
+"""What a few rows cost beside their bytes: buffers are rounded up, and there are Python objects
+around them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,14 @@ class SealedObject:
         Raises:
             LandfallError: a part could not be.
         """
-        return LandedObject(self.upload.result(), self.kind, self.rows, self.first_offset, self.last_offset, self.crc32)
+        return LandedObject(
+            self.upload.result(),
+            self.kind,
+            self.rows,
+            self.first_offset,
+            self.last_offset,
+            self.crc32,
+        )
 
 
 @dataclass
@@ -114,7 +124,9 @@ class ObjectWriter:
         self._take(self.encoder.finish())
         if self._encoded_bytes or not self.upload.begun:
             self._send(self._encoded_bytes)
-        return SealedObject(self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32)
+        return SealedObject(
+            self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
+        )
 
     def _wait(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)
@@ -160,7 +172,9 @@ class ObjectWriter:
 class Outputs:
     """The open objects of a slice, by output partition, within a budget."""
 
-    def __init__(self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]) -> None:
+    def __init__(
+        self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]
+    ) -> None:
         """Make objects with ``begin``, from the output partition and the offset that names them: first ``start``."""
         self._budget = budget_bytes
         self._start = start
@@ -177,7 +191,9 @@ class Outputs:
     def add(self, partition: str, rows: pa.RecordBatch) -> None:
         """Take rows for an output partition."""
         if partition not in self._open:
-            self._open[partition] = self._begin(partition, self._next_starts.get(partition, self._start))
+            self._open[partition] = self._begin(
+                partition, self._next_starts.get(partition, self._start)
+            )
         self._open[partition].add(rows)
 
     def free_memory(self, next_offset: int) -> None:
@@ -186,8 +202,11 @@ class Outputs:
         if held <= self._budget:
             return
         for relief in (self._flush, self._ship, self._seal):
-            # sorting is stable and objects are in the order they were begun: ties too are cut by the data alone
-            for partition in sorted(self._open, key=lambda p: self._open[p].held_bytes, reverse=True):
+            # sorting is stable and objects are in the order they were begun: ties too are cut by
+            # the data alone
+            for partition in sorted(
+                self._open, key=lambda p: self._open[p].held_bytes, reverse=True
+            ):
                 if held <= self._budget // 2:
                     return
                 held -= self._open[partition].held_bytes

@@ -1,7 +1,8 @@
 """From a chunk of records to rows per output partition: decode, transform, route, and let the format refuse.
 
-Built once per group and worker, it holds no state between chunks, so what comes of a chunk depends on the chunk alone.
-Rows that fall out on the way are described by their original bytes, whatever a decoder or a transform made of them.
+Built once per group and worker, it holds no state between chunks, so what comes of a chunk depends
+on the chunk alone. Rows that fall out on the way are described by their original bytes, whatever a
+decoder or a transform made of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,14 +84,19 @@ class Sorter:
 def _told(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:
     """Bad rows by their row in the chunk, which ``rows`` tells from theirs."""
     found = bad.rows if rows is None else rows[bad.rows]
-    return {row: BadRecord(row, stage, error) for row, error in zip(found.tolist(), bad.errors, strict=True)}
+    return {
+        row: BadRecord(row, stage, error)
+        for row, error in zip(found.tolist(), bad.errors, strict=True)
+    }
 
 
 def _ordered(bad: Mapping[int, BadRecord]) -> tuple[BadRecord, ...]:
     return tuple(bad[row] for row in sorted(bad))
 
 
-def _split(rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _split(
+    rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     if len(partitions) == 1 and not codes.any():
         yield partitions[0], rows
         return

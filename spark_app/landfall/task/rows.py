@@ -1,8 +1,9 @@
 """Rows on their way from a chunk of a slice to the block of an object, as Arrow record batches.
 
-A ``Records`` builds its columns lazily from the reader's messages and so keeps the whole chunk alive. What waits in a
-buffer must not: here the columns the format writes, and only those, become Arrow columns that can be picked, cut and
-joined together. A picked row is a copied row; only a whole chunk that goes to one output is passed on as it is.
+A ``Records`` builds its columns lazily from the reader's messages and so keeps the whole chunk
+alive. What waits in a buffer must not: here the columns the format writes, and only those, become
+Arrow columns that can be picked, cut and joined together. A picked row is a copied row; only a
+whole chunk that goes to one output is passed on as it is.
 """
 
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ class Layout:
         if self.headers:
             arrays["headers"] = records.headers
         typed = (
-            {f"_{name}": column for name, column in zip(columns.schema.names, columns.columns, strict=True)}
+            {
+                f"_{name}": column
+                for name, column in zip(columns.schema.names, columns.columns, strict=True)
+            }
             if columns
             else {}
         )
@@ -60,7 +64,10 @@ class Layout:
         typed = [name for name in rows.schema.names if name.startswith("_")]
         if not typed:
             return Block(records)
-        return Block(records, pa.RecordBatch.from_arrays([rows.column(n) for n in typed], [n[1:] for n in typed]))
+        return Block(
+            records,
+            pa.RecordBatch.from_arrays([rows.column(n) for n in typed], [n[1:] for n in typed]),
+        )
 
 
 def _carried(rows: pa.RecordBatch, name: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """Parts on their way to the store, in the background, with a bound on the bytes that are under way.
 
-An upload is begun with its first part. Nothing here ever completes one: what a slice uploaded becomes visible only when
-the driver has written the ledger.
+An upload is begun with its first part. Nothing here ever completes one: what a slice uploaded
+becomes visible only when the driver has written the ledger.
 """
 
 from collections import deque
@@ -33,7 +33,10 @@ class Uploader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -96,7 +99,9 @@ class ObjectUpload:
     def put(self, number: int, body: bytes) -> Part:
         """Put a part, called by the uploader's threads."""
         with self._lock:
-            upload_id = self._upload_id = self._upload_id or self._uploader.uploads.begin(self.key, self._token)
+            upload_id = self._upload_id = self._upload_id or self._uploader.uploads.begin(
+                self.key, self._token
+            )
         return self._uploader.uploads.put_part(self.key, upload_id, number, body)
 
     def abort(self) -> None:

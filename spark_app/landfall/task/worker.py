@@ -1,8 +1,9 @@
 """Inside a Spark task: what a Python worker keeps from one task to the next.
 
-A consumer, a store's client and a pipeline cost more to make than a small slice costs to land, so the worker keeps them
-for as long as the group's spec stays the same. Spark runs one task at a time in a worker process, which is ours alone: how
-it allocates memory and when it looks for garbage is set here, for the whole process.
+A consumer, a store's client and a pipeline cost more to make than a small slice costs to land, so
+the worker keeps them for as long as the group's spec stays the same. Spark runs one task at a time
+in a worker process, which is ours alone: how it allocates memory and when it looks for garbage is
+set here, for the whole process.
 """
 
 import gc
@@ -40,8 +41,10 @@ class _TaskResources:
 _kept: list[_TaskResources] = []
 
 GARBAGE_THRESHOLD = 200_000
-"""Objects made and not freed before Python looks for cycles among them. A chunk is 10,000 messages, all freed by reference
-counts; by default Python walks through them dozens of times while they are read, a quarter of the cost of reading."""
+"""Objects made and not freed before Python looks for cycles among them. A chunk is 10,000 messages,
+all freed by reference counts; by default Python walks through them dozens of times while they are
+read, a quarter of the cost of reading.
+"""
 
 
 def land_bin(batch: Batch, pieces: Sequence[Slice]) -> tuple[SliceResult, ...]:
@@ -64,5 +67,6 @@ def _tools(group: ConsumerGroup) -> _TaskResources:
 
 def _settle() -> None:
     gc.set_threshold(GARBAGE_THRESHOLD)
-    # the default pool keeps freed buffers, a hundred MB and more; malloc gives them back and is as fast
+    # the default pool keeps freed buffers, a hundred MB and more; malloc gives them back and is as
+    # fast
     pa.set_memory_pool(pa.system_memory_pool())

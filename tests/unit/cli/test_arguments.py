@@ -32,8 +32,12 @@ def test_exit_codes_are_all_told() -> None:
     assert told == sorted(ExitCode)
 
 
-@pytest.mark.parametrize("argv", [[], ["land"], ["locate", "g.yaml", "t", "x", "1"], ["cat", "file:///tmp/x"]])
-def test_a_wrong_command_line_is_a_usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "argv", [[], ["land"], ["locate", "g.yaml", "t", "x", "1"], ["cat", "file:///tmp/x"]]
+)
+def test_a_wrong_command_line_is_a_usage_error(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         code: object = main(argv)
     except SystemExit as ended:

@@ -42,7 +42,9 @@ def slot(landed: Landed, seq: int) -> Path:
     return landed.root / object_names.slot_key(GROUP, LANE, seq)
 
 
-def test_a_sound_store_has_eight_good_lines(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_store_has_eight_good_lines(
+    json: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, text = fsck(json, capsys, "--deep")
 
     assert (code, broken(text)) == (ExitCode.OK, [])
@@ -69,7 +71,9 @@ def test_a_changed_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str
     assert "slot 2: expected hash" in text
 
 
-def test_a_tail_that_was_cut_off_is_seen_by_the_head(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tail_that_was_cut_off_is_seen_by_the_head(
+    json: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
     json.book.store.overwrite(object_names.head_key(GROUP, LANE), b'{"seq":9}')
 
     assert broken(fsck(json, capsys)[1]) == ["I1"]
@@ -77,7 +81,9 @@ def test_a_tail_that_was_cut_off_is_seen_by_the_head(json: Landed, capsys: pytes
 
 def test_an_overlap_is_named(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
     made = landed("Json")
-    made.book.write(ledger.encode(made.book.committing(made.book.land(TP, 9, 20))(made.book.next_header)))
+    made.book.write(
+        ledger.encode(made.book.committing(made.book.land(TP, 9, 20))(made.book.next_header))
+    )
 
     code, text = fsck(made, capsys)
 
@@ -94,7 +100,9 @@ def test_a_missing_object_is_named(json: Landed, capsys: pytest.CaptureFixture[s
     assert str(json.object.relative_to(json.root)) in text
 
 
-def test_a_missing_object_that_is_not_applied_waits(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_object_that_is_not_applied_waits(
+    landed: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = landed("Json")
     made.book.commit(made.book.land(TP, 10, 20), complete=False)
 
@@ -110,14 +118,18 @@ def test_a_changed_object_is_named(json: Landed, capsys: pytest.CaptureFixture[s
     assert broken(fsck(json, capsys)[1]) == ["I5"]
 
 
-def test_changed_bytes_of_the_same_length_need_a_deep_look(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_bytes_of_the_same_length_need_a_deep_look(
+    json: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
     json.object.write_bytes(json.object.read_bytes().replace(b'"o"', b'"x"'))
 
     assert broken(fsck(json, capsys)[1]) == []
     assert broken(fsck(json, capsys, "--deep")[1]) == ["I5"]
 
 
-def test_an_object_that_nobody_named_is_a_stray(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_that_nobody_named_is_a_stray(
+    json: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
     json.book.store.complete(json.book.land(TopicPartition("clicks", 7), 0, 3).objects[0].upload)
 
     code, text = fsck(json, capsys)
@@ -126,7 +138,9 @@ def test_an_object_that_nobody_named_is_a_stray(json: Landed, capsys: pytest.Cap
     assert "1_7_00000000000000000000.json" in text
 
 
-def test_a_repaired_object_is_held_against_its_repair(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repaired_object_is_held_against_its_repair(
+    landed: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = landed("Json")
     lost = made.book.land(TP, 10, 20)
     made.book.commit(lost, complete=False)
@@ -158,7 +172,9 @@ def test_what_lands_while_the_store_is_listed_is_no_stray(json: Landed) -> None:
     assert (report.findings, report.visible, report.named) == ([], 3, 2)
 
 
-def test_what_is_not_named_like_ours_is_only_counted(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_named_like_ours_is_only_counted(
+    json: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
     json.book.store.overwrite("clicks/dt=2026-11-21/_SUCCESS", b"")
 
     code, text = fsck(json, capsys)

@@ -48,7 +48,10 @@ def test_a_doubled_dollar_is_a_plain_one_and_patterns_keep_theirs() -> None:
 def test_a_variable_that_is_not_set_is_named_with_its_field(tmp_path: Path) -> None:
     path = written(tmp_path, GROUP)
 
-    assert refused(path) == f"{path}: spec.source.kafka.bootstrapServers: environment variable KAFKA is not set"
+    assert (
+        refused(path)
+        == f"{path}: spec.source.kafka.bootstrapServers: environment variable KAFKA is not set"
+    )
 
 
 def test_every_fault_is_told_with_file_and_field(tmp_path: Path) -> None:
@@ -72,7 +75,9 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     path = tmp_path / "group.json"
     source = '{"kafka": {"bootstrapServers": "k:1", "topics": ["a"], "properties": {"x": "\x85"}}}'
     head = '{"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "shop"}, '
-    path.write_text(f'{head} "spec": {{"source": {source}, "output": {{"url": "file:///x"}}}}}}', "utf-8")
+    path.write_text(
+        f'{head} "spec": {{"source": {source}, "output": {{"url": "file:///x"}}}}}}', "utf-8"
+    )
 
     assert load(path, {}).spec.source.kafka.properties == {"x": "\x85"}
 

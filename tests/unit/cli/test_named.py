@@ -7,7 +7,9 @@ from landfall.objects import Part, Upload
 
 
 def landed(key: str, upload_id: str = "u") -> LandedObject:
-    return LandedObject(Upload(key, upload_id, (Part("e", 3),), "t"), ObjectKind.DATA, 1, 0, 0, crc32=7)
+    return LandedObject(
+        Upload(key, upload_id, (Part("e", 3),), "t"), ObjectKind.DATA, 1, 0, 0, crc32=7
+    )
 
 
 def test_names_come_back_in_order_of_their_bytes() -> None:

@@ -27,7 +27,9 @@ STATUS = Status(
     rates=Rates(30, 3000, 6_000_000, 0, 10.0, 2_000_000.0),
     partitions=(
         PartitionStatus("clicks", 0, 30, 50, 20, 3.0, 0.0, in_round=True),
-        PartitionStatus("clicks", 1, 0, 50, 50, 1.0, 0.0, blocked="DataLoss", message="offsets [0, 9) expired"),
+        PartitionStatus(
+            "clicks", 1, 0, 50, 50, 1.0, 0.0, blocked="DataLoss", message="offsets [0, 9) expired"
+        ),
     ),
 )
 
@@ -41,11 +43,15 @@ def printed(*statuses: Status, terminal: bool) -> str:
 
 
 def test_a_line_tells_how_far_it_is() -> None:
-    assert line(STATUS) == "05:12:09 shop Running: 30 records landed, 70 to go, 2.0 MB/s in, 4 commits"
+    assert (
+        line(STATUS) == "05:12:09 shop Running: 30 records landed, 70 to go, 2.0 MB/s in, 4 commits"
+    )
 
 
 def test_nobody_watching_gets_a_line_per_phase_not_per_pass() -> None:
-    lines = printed(STATUS, STATUS, replace(STATUS, phase=Phase.STOPPED), terminal=False).splitlines()
+    lines = printed(
+        STATUS, STATUS, replace(STATUS, phase=Phase.STOPPED), terminal=False
+    ).splitlines()
 
     assert [text.split()[2] for text in lines] == ["Running:", "Stopped:"]
 
@@ -66,10 +72,17 @@ def test_what_passed_is_counted_from_the_first_sight() -> None:
     assert row.split()[:6] == ["clicks", "2", "70", "3", "s", "20"]
 
 
-@pytest.mark.parametrize(("level", "told"), [(logging.INFO, "batch"), (logging.WARNING, "warning: batch")])
+@pytest.mark.parametrize(
+    ("level", "told"), [(logging.INFO, "batch"), (logging.WARNING, "warning: batch")]
+)
 def test_events_show_what_was_given_with_them(level: int, told: str) -> None:
     record = logging.makeLogRecord(
-        {"msg": "batch %s", "args": ("done",), "levelno": level, "levelname": logging.getLevelName(level)}
+        {
+            "msg": "batch %s",
+            "args": ("done",),
+            "levelno": level,
+            "levelname": logging.getLevelName(level),
+        }
     )
     record.slot = 12
 

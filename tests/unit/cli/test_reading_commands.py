@@ -28,7 +28,12 @@ def test_verify_finds_every_record_once(made: Landed, capsys: Captured) -> None:
     report = json.loads(text)
 
     assert code == ExitCode.OK
-    assert (report["whole"], report["expected"], report["found"], report["objects"]) == (True, 25, 25, 2)
+    assert (report["whole"], report["expected"], report["found"], report["objects"]) == (
+        True,
+        25,
+        25,
+        2,
+    )
     assert report["exact"] == (made.format.extension == ".seq")
 
 
@@ -52,7 +57,9 @@ def test_verify_tells_which_object_is_gone(made: Landed, capsys: Captured) -> No
     assert f"{made.first.objects[0].upload.key}: not there" in text
 
 
-def test_verify_leaves_out_what_is_not_applied_and_other_topics(landed: Make, capsys: Captured) -> None:
+def test_verify_leaves_out_what_is_not_applied_and_other_topics(
+    landed: Make, capsys: Captured
+) -> None:
     made = landed("Json")
 
     assert "visible: 1" in ran(capsys, "verify", made.file)[1]
@@ -69,7 +76,11 @@ def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
 
 def test_locate_knows_what_is_not_landed(made: Landed, capsys: Captured) -> None:
     def fate(topic: str, offset: int) -> str:
-        return str(json.loads(ran(capsys, "locate", made.file, topic, "0", str(offset), "--json")[1])["fate"])
+        return str(
+            json.loads(ran(capsys, "locate", made.file, topic, "0", str(offset), "--json")[1])[
+                "fate"
+            ]
+        )
 
     assert (fate("clicks", 25), fate("orders", 0)) == ("not-landed", "unknown")
 
@@ -78,11 +89,15 @@ def test_cat_prints_rows_with_offsets_where_there_are_any(made: Landed, capsys: 
     code, text = ran(capsys, "cat", made.file, made.first.objects[0].upload.key, "--limit", "2")
 
     assert code == ExitCode.OK
-    expected = ['{"o":0}', '{"o":1}'] if made.book.extension == ".json" else ['0\t{"o":0}', '1\t{"o":1}']
+    expected = (
+        ['{"o":0}', '{"o":1}'] if made.book.extension == ".json" else ['0\t{"o":0}', '1\t{"o":1}']
+    )
     assert text.splitlines() == expected
 
 
-def test_cat_takes_the_url_of_an_object_with_or_without_its_group(landed: Make, capsys: Captured) -> None:
+def test_cat_takes_the_url_of_an_object_with_or_without_its_group(
+    landed: Make, capsys: Captured
+) -> None:
     made = landed("Json")
     url = f"file://{made.object}"
 

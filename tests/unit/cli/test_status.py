@@ -35,7 +35,12 @@ def test_lag_is_what_the_log_has_beyond_the_checkpoint(opened: GroupStore) -> No
     standing = look(opened, FixedLog({TP: Watermarks(0, 17)}))  # type: ignore[arg-type]
 
     assert standing.partitions == (Line("clicks", 0, 10, 17, 7),)
-    assert (standing.lag_records, standing.totals.landed, standing.epoch, standing.slots) == (7, 10, 1, 3)
+    assert (standing.lag_records, standing.totals.landed, standing.epoch, standing.slots) == (
+        7,
+        10,
+        1,
+        3,
+    )
 
 
 def test_a_topic_that_is_gone_has_no_known_lag(opened: GroupStore) -> None:
@@ -47,4 +52,8 @@ def test_a_topic_that_is_gone_has_no_known_lag(opened: GroupStore) -> None:
 def test_without_kafka_the_ledger_still_tells_its_part(opened: GroupStore) -> None:
     standing = look(opened, FixedLog(None))  # type: ignore[arg-type]
 
-    assert (standing.lag_records, standing.source_error, standing.totals.commits) == (None, "broker away", 1)
+    assert (standing.lag_records, standing.source_error, standing.totals.commits) == (
+        None,
+        "broker away",
+        1,
+    )

@@ -54,7 +54,9 @@ def test_what_kafka_lost_is_counted_apart(opened: GroupStore) -> None:
     assert (verified.compared, verified.is_whole) == (Compared(15, slices_gone=1), True)
 
 
-def test_a_line_break_in_json_is_the_space_that_was_written(landed: Callable[[str], Landed]) -> None:
+def test_a_line_break_in_json_is_the_space_that_was_written(
+    landed: Callable[[str], Landed],
+) -> None:
     made = landed("Json")
     made.object.write_bytes(made.object.read_bytes().replace(b'{"o":3}', b'{ "o":3}'))
     made.book.applied()

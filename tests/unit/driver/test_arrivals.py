@@ -25,7 +25,9 @@ def test_what_is_landed_is_forgotten() -> None:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3 * MARKS), st.data())
-def test_age_is_never_understated_however_many_sights(growth: list[int], data: st.DataObject) -> None:
+def test_age_is_never_understated_however_many_sights(
+    growth: list[int], data: st.DataObject
+) -> None:
     seen, end, first_seen = ArrivalTimes(), 0, []
     for i, more in enumerate(growth):
         end += more

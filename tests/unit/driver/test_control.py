@@ -73,7 +73,17 @@ def test_what_is_told_is_heard(
 
 @pytest.mark.parametrize(
     "authorization",
-    [None, "", "s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "Basic s3cret", "Bearer sécret"],
+    [
+        None,
+        "",
+        "s3cret",
+        "Bearer",
+        "Bearer ",
+        "Bearer s3cre",
+        "Bearer s3crets",
+        "Basic s3cret",
+        "Bearer sécret",
+    ],
 )
 def test_nobody_gets_in_without_the_token(
     server: ThreadingHTTPServer, heard: Inputs, authorization: str | None
@@ -85,7 +95,9 @@ def test_nobody_gets_in_without_the_token(
     assert heard == []
 
 
-def test_a_rotated_token_is_in_force_at_once(server: ThreadingHTTPServer, token: Path, heard: Inputs) -> None:
+def test_a_rotated_token_is_in_force_at_once(
+    server: ThreadingHTTPServer, token: Path, heard: Inputs
+) -> None:
     token.write_text("another")
 
     assert ask(server, OPEN_PATH, {}).status == 401
@@ -131,7 +143,9 @@ def test_without_a_token_nobody_gets_in(
         (OPEN_PATH, []),
     ],
 )
-def test_another_document_is_refused(server: ThreadingHTTPServer, heard: Inputs, path: str, body: object) -> None:
+def test_another_document_is_refused(
+    server: ThreadingHTTPServer, heard: Inputs, path: str, body: object
+) -> None:
     assert ask(server, path, body).status == 400
     assert heard == []
 

@@ -16,7 +16,15 @@ from landfall.ledger.task_results import SliceResult
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.twins import (
+    NOW,
+    TwinLog,
+    TwinRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -51,7 +59,9 @@ def test_a_second_run_lands_only_what_is_new() -> None:
 
     driver(group(), store, log, runner, writer="w2").run()
 
-    assert [piece for bins in runner.rounds for b in bins for piece in b] == [Slice(A0, OffsetRange(10, 15))]
+    assert [piece for bins in runner.rounds for b in bins for piece in b] == [
+        Slice(A0, OffsetRange(10, 15))
+    ]
     assert landed_offsets(store) == written_offsets(log)
 
 
@@ -105,7 +115,9 @@ def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> Non
 def test_offsets_that_expire_while_they_are_read_are_skipped_too_when_the_spec_says_so() -> None:
     kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
     store, log = MemoryStore(), TwinLog().write("a", 30)
-    runner = TwinRunner(store, failures={A0: [Stalled(Reason.DATA_LOSS, "offsets [0, 30) are not all there")]})
+    runner = TwinRunner(
+        store, failures={A0: [Stalled(Reason.DATA_LOSS, "offsets [0, 30) are not all there")]}
+    )
     after_next_round(runner, lambda: log.write("a", 30, log_start=20))
 
     assert driver(group(source={"kafka": kafka}), store, log, runner).run() is ExitCode.OK
@@ -122,7 +134,9 @@ def test_a_recreated_topic_stands_still_until_a_new_generation() -> None:
     assert stopped.run() is ExitCode.STALLED
     assert stopped.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
 
-    assert driver(group(generation=2), store, log, TwinRunner(store), writer="w3").run() is ExitCode.OK
+    assert (
+        driver(group(generation=2), store, log, TwinRunner(store), writer="w3").run() is ExitCode.OK
+    )
     assert set(landed_offsets(store).values()) == {2}
 
 
@@ -156,7 +170,9 @@ def test_what_was_read_of_a_topic_recreated_meanwhile_is_not_committed() -> None
     assert one.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
     assert landed_offsets(store) == written_offsets(TwinLog().write("b", 10))
     assert list(store.open_uploads("")) == []
-    assert driver(group(generation=2), store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
+    assert (
+        driver(group(generation=2), store, log, TwinRunner(store), writer="w2").run() is ExitCode.OK
+    )
     assert landed_offsets(store) == written_offsets(log)
 
 
@@ -178,7 +194,9 @@ def test_a_recreated_topic_starts_at_its_start_whatever_the_spec_says() -> None:
     driver(group(source={"kafka": kafka}), store, log, TwinRunner(store)).run()
     recreate(log, "a", 7)
 
-    one = driver(group(source={"kafka": kafka}, generation=2), store, log, TwinRunner(store), writer="w2")
+    one = driver(
+        group(source={"kafka": kafka}, generation=2), store, log, TwinRunner(store), writer="w2"
+    )
 
     assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
@@ -202,7 +220,10 @@ def test_what_came_back_waits_for_a_source_that_is_away() -> None:
 
 
 def test_a_lost_upload_of_a_topic_recreated_since_stalls() -> None:
-    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    store, log = (
+        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        TwinLog().write("a", 10),
+    )
     runner = TwinRunner(store)
     one = driver(group(), store, log, runner)
     after_next_round(
@@ -238,7 +259,8 @@ def test_a_fenced_driver_names_who_took_the_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.CONFLICT]
+    "fault",
+    [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.CONFLICT],
 )
 def test_a_commit_survives_whatever_its_append_meets(fault: Fault) -> None:
     plan = Scripted({Operation.CREATE: [None, None, fault, fault]})  # OPEN, ADD, then COMMIT twice
@@ -251,10 +273,15 @@ def test_a_commit_survives_whatever_its_append_meets(fault: Fault) -> None:
 
 @pytest.mark.parametrize("repeat_completes", [True, False])
 @pytest.mark.parametrize(
-    "fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.ERROR_BODY]
+    "fault",
+    [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.ERROR_BODY],
 )
-def test_objects_become_visible_whatever_their_completion_meets(fault: Fault, repeat_completes: bool) -> None:
-    store = MemoryStore(Scripted({Operation.COMPLETE: [fault, fault]}), repeat_completes=repeat_completes)
+def test_objects_become_visible_whatever_their_completion_meets(
+    fault: Fault, repeat_completes: bool
+) -> None:
+    store = MemoryStore(
+        Scripted({Operation.COMPLETE: [fault, fault]}), repeat_completes=repeat_completes
+    )
     log = TwinLog().write("a", 10)
 
     assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.OK
@@ -262,14 +289,20 @@ def test_objects_become_visible_whatever_their_completion_meets(fault: Fault, re
 
 
 def test_a_decided_upload_that_was_lost_is_made_again() -> None:
-    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    store, log = (
+        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        TwinLog().write("a", 10),
+    )
 
     assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
 
 
 def test_a_lost_upload_whose_range_is_gone_stalls_with_the_range() -> None:
-    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    store, log = (
+        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        TwinLog().write("a", 10),
+    )
     runner = TwinRunner(store)
     one = driver(group(), store, log, runner)
     gone = Stalled(Reason.DATA_LOSS, "offset 0 expired")
@@ -290,7 +323,10 @@ def test_a_lost_upload_whose_range_is_gone_stalls_with_the_range() -> None:
 
 
 def test_a_repair_that_the_store_refuses_says_so() -> None:
-    store, log = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})), TwinLog().write("a", 10)
+    store, log = (
+        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        TwinLog().write("a", 10),
+    )
     runner = TwinRunner(store)
     denied = Stalled(Reason.STORE_DENIED, "the credentials expired")
     after_next_round(runner, lambda: runner.failures.update({A0: [denied]}))
@@ -372,7 +408,10 @@ def test_snapshots_shorten_what_the_next_driver_reads() -> None:
     of, store = group(tuning={"pollInterval": "5ms", "snapshotEvery": 2}), MemoryStore()
     log = TwinLog()
     for end in (5, 10, 15, 20):
-        assert driver(of, store, log.write("a", end), TwinRunner(store), writer=f"w{end}").run() is ExitCode.OK
+        assert (
+            driver(of, store, log.write("a", end), TwinRunner(store), writer=f"w{end}").run()
+            is ExitCode.OK
+        )
     state = ledger_state(store)
 
     assert state.snapshot_seq > 0
@@ -392,7 +431,9 @@ def test_rounds_overlap_so_a_slow_one_holds_nobody_up() -> None:
 
     runner.run = wait_for_b  # type: ignore[method-assign]
     one = driver(group(), store, log, runner)
-    one.report = lambda _: slow.set() if B0 in one.writer.state.checkpoint and landed_offsets(store) else None
+    one.report = lambda _: (
+        slow.set() if B0 in one.writer.state.checkpoint and landed_offsets(store) else None
+    )
 
     assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
@@ -425,7 +466,10 @@ def test_a_pattern_that_matches_nothing_is_no_success() -> None:
     one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
 
     assert one.run() is ExitCode.STALLED
-    assert one.counters.message == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
+    assert (
+        one.counters.message
+        == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
+    )
 
 
 def test_a_topic_named_in_the_spec_that_is_not_there_is_told_and_the_others_land() -> None:
@@ -463,7 +507,9 @@ def test_what_dead_drivers_left_is_swept_and_nothing_else() -> None:
     [{Operation.CREATE: [None] * 5 + [Fault.THROTTLED]}, {Operation.OVERWRITE: [Fault.THROTTLED]}],
     ids=["the state", "the hint"],
 )
-def test_a_snapshot_that_the_store_does_not_take_ends_nobody(script: dict[Operation, list[Fault | None]]) -> None:
+def test_a_snapshot_that_the_store_does_not_take_ends_nobody(
+    script: dict[Operation, list[Fault | None]],
+) -> None:
     of, log = group(tuning={"pollInterval": "5ms", "snapshotEvery": 4}), TwinLog().write("a", 10)
     store = MemoryStore(Scripted(script))  # OPEN, ADD, COMMIT, YIELD, OPEN; then the snapshot
     driver(of, store, log, TwinRunner(store)).run()

@@ -6,7 +6,9 @@ from landfall.logs import JsonLines
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
-    made = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "landfall.driver", **extra})
+    made = logging.makeLogRecord(
+        {"msg": message, "levelname": "INFO", "name": "landfall.driver", **extra}
+    )
     made.created = 0.0
     return made
 

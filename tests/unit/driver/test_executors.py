@@ -1,4 +1,6 @@
-"""How executors are brought to a number, on a Spark that is scripted: what Spark itself does with this is seen on a real cluster."""
+"""How executors are brought to a number, on a Spark that is scripted: what Spark itself does with
+this is seen on a real cluster.
+"""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -24,7 +26,9 @@ class Nil(tuple[str, ...]):
 
 @dataclass
 class Cluster:
-    """A SparkContext with executors of two cores; what is asked for comes at once, what is ended is seen one look later."""
+    """A SparkContext with executors of two cores; what is asked for comes at once, what is ended is
+    seen one look later.
+    """
 
     master: str = "k8s://x"
     there: list[str] = field(default_factory=lambda: ["1", "2", "3"])
@@ -40,7 +44,9 @@ class Cluster:
             totalCoreCount=lambda: 2 * len(self.there),
             killExecutors=self._kill,
         )
-        spark = SimpleNamespace(schedulerBackend=lambda: backend, requestTotalExecutors=self._request)
+        spark = SimpleNamespace(
+            schedulerBackend=lambda: backend, requestTotalExecutors=self._request
+        )
         self._jsc = SimpleNamespace(sc=lambda: self._spark(spark))
         modules = {
             "Nil$": SimpleNamespace(**{"MODULE$": Nil()}),
@@ -141,7 +147,9 @@ def test_a_spark_that_does_not_answer_leaves_the_last_numbers_and_is_told_once(
 
 def test_what_a_task_said_is_quoted_rather_than_what_java_made_of_it() -> None:
     said = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n: org.apache.spark.X\n"
-    error = RuntimeError(f"{said}  File x\nModuleNotFoundError: No module named 'landfall'\n SQLSTATE: 38000")
+    error = RuntimeError(
+        f"{said}  File x\nModuleNotFoundError: No module named 'landfall'\n SQLSTATE: 38000"
+    )
 
     assert first_line(error) == "ModuleNotFoundError: No module named 'landfall'"
     assert first_line(RuntimeError("")) == "RuntimeError"

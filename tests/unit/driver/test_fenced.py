@@ -38,7 +38,9 @@ class Refusing(NoFaults):
 
 
 def test_a_driver_that_ends_with_its_commit_in_doubt_keeps_the_uploads() -> None:
-    plan = Refusing({Operation.CREATE: [None, None, Fault.ANSWER_LOST, DENIED]})  # OPEN, ADD, COMMIT, COMMIT again
+    plan = Refusing(
+        {Operation.CREATE: [None, None, Fault.ANSWER_LOST, DENIED]}
+    )  # OPEN, ADD, COMMIT, COMMIT again
     store, log = MemoryStore(plan), TwinLog().write("a", 10)
     successors = TwinRunner(store)
 
@@ -69,7 +71,10 @@ def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
     old.turns.look(store.read)
 
     assert old.end() is ExitCode.FENCED
-    assert old.statuses[-1].message == f"ledger slot {successor.writer.state.seq} was taken by epoch 2, writer w2"
+    assert (
+        old.statuses[-1].message
+        == f"ledger slot {successor.writer.state.seq} was taken by epoch 2, writer w2"
+    )
     assert [upload.upload_id for upload in store.open_uploads("")] == [ours]
 
 

@@ -63,7 +63,9 @@ def get(server: ThreadingHTTPServer, path: str) -> tuple[int, str]:
 
 def finished(log: TwinLog, **failures: list[Retry]) -> Driver:
     store = MemoryStore()
-    runner = TwinRunner(store, failures={TopicPartition(name, 0): errors for name, errors in failures.items()})
+    runner = TwinRunner(
+        store, failures={TopicPartition(name, 0): errors for name, errors in failures.items()}
+    )
     one = driver(group(), store, log, runner)
     one.run()
     return one
@@ -78,7 +80,9 @@ def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -
     assert get(server, "/healthcheck")[0] == 200
 
 
-def test_a_lag_that_is_not_known_is_no_metric(server: ThreadingHTTPServer, board: StatusBoard) -> None:
+def test_a_lag_that_is_not_known_is_no_metric(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
     posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
 
     metrics = get(server, "/metrics")[1]
@@ -146,12 +150,23 @@ def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Wat
     known.append(Outage(3, Failure("then", "StoreUnavailable", "no answer")))
 
     with serving(board) as server:
-        told, health, shown = json.loads(get(server, "/status")[1]), get(server, "/healthcheck"), metrics(server)
+        told, health, shown = (
+            json.loads(get(server, "/status")[1]),
+            get(server, "/healthcheck"),
+            metrics(server),
+        )
         known.clear()
         back = json.loads(get(server, "/status")[1])
 
-    assert told["commits"]["last_failure"] == {"time": "then", "reason": "StoreUnavailable", "message": "no answer"}
-    assert (told["commits"]["consecutive_failures"], shown["landfall_consecutive_failures", ""]) == (3, 3)
+    assert told["commits"]["last_failure"] == {
+        "time": "then",
+        "reason": "StoreUnavailable",
+        "message": "no answer",
+    }
+    assert (
+        told["commits"]["consecutive_failures"],
+        shown["landfall_consecutive_failures", ""],
+    ) == (3, 3)
     assert (health[0], json.loads(health[1])["waiting_for"]) == (200, "store: no answer")
     assert (back["commits"]["consecutive_failures"], back["commits"]["last_failure"]) == (0, None)
 
@@ -176,7 +191,9 @@ def test_unknown_paths_say_what_there_is(server: ThreadingHTTPServer) -> None:
 
 def metrics(server: ThreadingHTTPServer) -> dict[tuple[str, str], float]:
     families = text_string_to_metric_families(get(server, "/metrics")[1])
-    return {(s.name, s.labels.get("topic", "")): s.value for family in families for s in family.samples}
+    return {
+        (s.name, s.labels.get("topic", "")): s.value for family in families for s in family.samples
+    }
 
 
 def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
@@ -199,4 +216,7 @@ def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoa
     values = metrics(server)
 
     assert values["landfall_landed_records_total", OTHER] == 5
-    assert len([topic for name, topic in values if name == "landfall_landed_records_total"]) == TOPICS + 1
+    assert (
+        len([topic for name, topic in values if name == "landfall_landed_records_total"])
+        == TOPICS + 1
+    )

@@ -33,7 +33,10 @@ def test_a_reason_is_left_as_it_was_told(path: Path) -> None:
 
 
 def test_without_a_reason_the_exit_code_is_named(path: Path) -> None:
-    assert said(path, "ledger slot 1 was taken by w", ExitCode.FENCED) == "FENCED: ledger slot 1 was taken by w\n"
+    assert (
+        said(path, "ledger slot 1 was taken by w", ExitCode.FENCED)
+        == "FENCED: ledger slot 1 was taken by w\n"
+    )
 
 
 def test_a_driver_that_ends_well_leaves_nothing(path: Path) -> None:

@@ -91,7 +91,9 @@ def test_an_outage_is_told_in_the_picture_beside_what_failed_before() -> None:
 def test_what_a_call_was_told_during_an_outage_says_more_than_a_look() -> None:
     one = driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore()))
     for second in range(4):
-        one.counters.failed("StoreUnavailable", "create slot 7: throttled", NOW + timedelta(seconds=second))
+        one.counters.failed(
+            "StoreUnavailable", "create slot 7: throttled", NOW + timedelta(seconds=second)
+        )
     picture_of_it = driver_status(one, NOW)
 
     assert away(3).overlay(picture_of_it) == picture_of_it
@@ -147,7 +149,9 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_looks_have_a_client_that_asks_once_and_not_for_long(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_have_a_client_that_asks_once_and_not_for_long(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     s3 = {"endpoint": silent, "readTimeout": "50ms", "maxAttempts": 5}

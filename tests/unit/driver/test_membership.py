@@ -69,13 +69,19 @@ def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
 def test_latest_counts_only_for_what_is_there_when_the_ledger_begins() -> None:
     marks = {A0: Watermarks(3, 9)}
 
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=True) == {A0: 9}
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=False) == {A0: 3}
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=True) == {
+        A0: 9
+    }
+    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=False) == {
+        A0: 3
+    }
 
 
 def test_starting_offsets() -> None:
     marks = {A0: Watermarks(3, 9), A1: Watermarks(0, 4)}
-    by_time = kafka(startingOffsets=StartAtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC)).model_dump())
+    by_time = kafka(
+        startingOffsets=StartAtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC)).model_dump()
+    )
     by_offset = kafka(startingOffsets=StartAtOffsets(offsets={"a": {"0": 7}}).model_dump())
 
     assert first_offsets(kafka(), [A0, A1], marks, {}, is_first_open=True) == {A0: 3, A1: 0}
@@ -95,13 +101,17 @@ def test_expired_offsets_stand_still_with_the_exact_range() -> None:
 
 
 def test_expired_offsets_become_a_hole_when_the_spec_allows() -> None:
-    found = gates(state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}, {})
+    found = gates(
+        state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}, {}
+    )
 
     assert (found.holes, found.blocked) == ((Slice(A0, OffsetRange(5, 8)),), {})
 
 
 def test_a_truncated_log_stands_still_whatever_the_spec_allows() -> None:
-    blocked = gates(state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(0, 4)}, {}).blocked[A0]
+    blocked = gates(
+        state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(0, 4)}, {}
+    ).blocked[A0]
 
     assert blocked.reason is Reason.DATA_LOSS
     assert "ends at offset 4" in str(blocked)

@@ -63,7 +63,12 @@ def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: TwinLog
 
     status = new.until_phase(Phase.STANDBY)
 
-    assert (status.revision, status.epoch, status.partitions, status.lag_records) == ("new", 0, (), 0)
+    assert (status.revision, status.epoch, status.partitions, status.lag_records) == (
+        "new",
+        0,
+        (),
+        0,
+    )
     assert status.message == "revision old has the lane, epoch 1"
     assert new.stop() is ExitCode.OK
     assert old.stop() is ExitCode.OK
@@ -71,7 +76,9 @@ def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: TwinLog
     assert runner.rounds == []
 
 
-def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(store: MemoryStore, log: TwinLog) -> None:
+def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(
+    store: MemoryStore, log: TwinLog
+) -> None:
     old, new = landing(store, log, "old"), Player(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
     new.turns.look(store.read)
@@ -105,7 +112,9 @@ def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: TwinLog) -> Non
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_that_handed_over_rests_until_told_to_take_over(store: MemoryStore, log: TwinLog) -> None:
+def test_a_driver_that_handed_over_rests_until_told_to_take_over(
+    store: MemoryStore, log: TwinLog
+) -> None:
     old = landing(store, log, "old")
     old.turns.hand_over("new")
     rests = old.until_phase(Phase.YIELDED)
@@ -123,7 +132,9 @@ def test_a_driver_that_handed_over_rests_until_told_to_take_over(store: MemorySt
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_told_to_take_over_while_it_drains_goes_on(store: MemoryStore, log: TwinLog) -> None:
+def test_a_driver_told_to_take_over_while_it_drains_goes_on(
+    store: MemoryStore, log: TwinLog
+) -> None:
     old = landing(store, log, "old")
 
     old.turns.hand_over("new")
@@ -152,7 +163,9 @@ def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: Tw
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_that_lands_is_told_nothing_new_by_take_over(store: MemoryStore, log: TwinLog) -> None:
+def test_a_driver_that_lands_is_told_nothing_new_by_take_over(
+    store: MemoryStore, log: TwinLog
+) -> None:
     player = landing(store, log, "old")
 
     player.turns.take_over()
@@ -223,7 +236,9 @@ def test_a_driver_told_to_stop_before_its_turn_takes_none(store: MemoryStore, lo
     assert opened_by(store) == []
 
 
-def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(store: MemoryStore, log: TwinLog) -> None:
+def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(
+    store: MemoryStore, log: TwinLog
+) -> None:
     old = landing(store, log, "old")
     broken = TwinRunner(store, cold=Retry("no module named landfall"))
 
@@ -257,8 +272,12 @@ def test_a_store_that_is_away_while_standing_by_is_waited_for(log: TwinLog) -> N
 
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.LIST], ids=str)
-def test_a_store_that_is_away_before_the_first_look_is_waited_for(log: TwinLog, operation: Operation) -> None:
-    """The driver's process has started by then, and another one would take longer than most outages."""
+def test_a_store_that_is_away_before_the_first_look_is_waited_for(
+    log: TwinLog, operation: Operation
+) -> None:
+    """The driver's process has started by then, and another one would take longer than most
+    outages.
+    """
     script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
     player = Player(MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)).start()
 
@@ -276,7 +295,9 @@ def test_who_waits_for_a_store_ends_when_told_to(log: TwinLog) -> None:
     assert player.stop() is ExitCode.OK
 
 
-def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(store: MemoryStore, log: TwinLog) -> None:
+def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
+    store: MemoryStore, log: TwinLog
+) -> None:
     driver(group(), store, log, TwinRunner(store)).run()
     for stat in list(store.list_after("_landfall/")):
         store.delete(stat.key)
@@ -300,7 +321,9 @@ def test_what_arrives_and_what_tasks_take_is_counted(store: MemoryStore, log: Tw
     assert player.stop() is ExitCode.OK
 
 
-def test_objects_of_a_driver_that_opened_the_empty_lane_first_are_no_strangers(log: TwinLog) -> None:
+def test_objects_of_a_driver_that_opened_the_empty_lane_first_are_no_strangers(
+    log: TwinLog,
+) -> None:
     first: list[ExitCode] = []
 
     class Meanwhile(NoFaults):

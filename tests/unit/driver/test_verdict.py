@@ -21,7 +21,9 @@ def landed(piece: Slice, bad: int = 0) -> LandedSlice:
 def test_complete_answers_are_committed_in_order() -> None:
     first, second, other = piece(A, 0, 5), piece(A, 5, 9), piece(B, 0, 2)
 
-    verdict = check_results([first, second, other], [landed(other), landed(second), landed(first)], 0)
+    verdict = check_results(
+        [first, second, other], [landed(other), landed(second), landed(first)], 0
+    )
 
     assert [r.piece for r in verdict.commit] == [first, second, other]
     assert (verdict.discard, verdict.failed) == ((), {})
@@ -31,7 +33,9 @@ def test_one_failed_slice_takes_its_topic_partition_out_and_no_other() -> None:
     first, second, other = piece(A, 0, 5), piece(A, 5, 9), piece(B, 0, 2)
     away = Retry("broker away")
 
-    verdict = check_results([first, second, other], [landed(first), FailedSlice(second, away), landed(other)], 0)
+    verdict = check_results(
+        [first, second, other], [landed(first), FailedSlice(second, away), landed(other)], 0
+    )
 
     assert [r.piece for r in verdict.commit] == [other]
     assert [u.key for u in verdict.discard] == [str(first)]
@@ -69,7 +73,10 @@ def test_too_many_bad_records_stop_the_topic_partition() -> None:
 
     assert isinstance(error, Stalled)
     assert error.reason is Reason.BAD_RECORDS
-    assert str(error) == "a/0: 2 of 100 records in [0, 100) are bad, more than maxRatio 0.01 allows; first: no json"
+    assert (
+        str(error)
+        == "a/0: 2 of 100 records in [0, 100) are bad, more than maxRatio 0.01 allows; first: no json"
+    )
 
 
 def test_as_many_bad_records_as_allowed_are_committed() -> None:
@@ -82,6 +89,8 @@ def test_a_person_is_needed_before_another_try() -> None:
     first, second = piece(A, 0, 5), piece(A, 5, 9)
     lost = Stalled(Reason.DATA_LOSS, "gone")
 
-    verdict = check_results([first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)], 0)
+    verdict = check_results(
+        [first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)], 0
+    )
 
     assert verdict.failed == {A: lost}

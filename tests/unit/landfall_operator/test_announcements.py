@@ -47,7 +47,11 @@ def test_what_goes_wrong_is_said_once(running: Observed) -> None:
 def test_what_is_well_again_is_said(running: Observed) -> None:
     said = list(changes(stalled(running), told(running)))
 
-    assert {one.reason for one in said} == {ConditionType.READY, ConditionType.STORE_SAFE, ConditionType.STALLED}
+    assert {one.reason for one in said} == {
+        ConditionType.READY,
+        ConditionType.STORE_SAFE,
+        ConditionType.STALLED,
+    }
     assert {one.kind for one in said} == {"Normal"}
 
 

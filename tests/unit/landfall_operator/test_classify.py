@@ -22,7 +22,9 @@ CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("spec", "change", "fields"), CHANGES)
-def test_the_strongest_changed_field_counts(spec: dict[str, Any], change: Change, fields: tuple[str, ...]) -> None:
+def test_the_strongest_changed_field_counts(
+    spec: dict[str, Any], change: Change, fields: tuple[str, ...]
+) -> None:
     found = difference(group().spec, group(**spec).spec)
 
     assert (found.change, found.fields) == (change, fields)
@@ -56,7 +58,9 @@ def test_every_field_of_a_spec_has_a_class() -> None:
 
 
 def test_writing_a_default_out_changes_nothing() -> None:
-    written = group(uploadPolicy={"maxBytes": "256Mi", "maxAge": "5m"}, decode={"format": "Raw"}, driver={})
+    written = group(
+        uploadPolicy={"maxBytes": "256Mi", "maxAge": "5m"}, decode={"format": "Raw"}, driver={}
+    )
 
     assert (revision_of(written), digest_of(written)) == (revision_of(group()), digest_of(group()))
 

@@ -51,7 +51,10 @@ def told(observed: Observed) -> Status:
 def failing(observed: Observed, reason: str) -> Observed:
     status = told(observed)
     last = Failure(status.time, reason, "no")
-    return saying(observed, replace(status, commits=replace(status.commits, consecutive_failures=9, last_failure=last)))
+    return saying(
+        observed,
+        replace(status, commits=replace(status.commits, consecutive_failures=9, last_failure=last)),
+    )
 
 
 def rollout(observed: Observed, **changes: object) -> Observed:
@@ -70,18 +73,28 @@ def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
 
     chosen = desired_state(crashing)
 
-    assert (chosen.event, chosen.rollout.target) == (Event.REVERT_DRAIN, watched.status.rollout.previous)
+    assert (chosen.event, chosen.rollout.target) == (
+        Event.REVERT_DRAIN,
+        watched.status.rollout.previous,
+    )
     assert chosen.rollout.rejected
 
 
-@pytest.mark.parametrize(("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)])
-def test_a_failing_store_is_no_fault_of_a_generation(watched: Observed, reason: str, event: Event | None) -> None:
+@pytest.mark.parametrize(
+    ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)]
+)
+def test_a_failing_store_is_no_fault_of_a_generation(
+    watched: Observed, reason: str, event: Event | None
+) -> None:
     assert desired_state(failing(watched, reason)).event is event
 
 
 def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> None:
     status = told(watched)
-    idle = saying(watched, replace(status, overdue_seconds=3600.0, rates=replace(status.rates, landed_records=0)))
+    idle = saying(
+        watched,
+        replace(status, overdue_seconds=3600.0, rates=replace(status.rates, landed_records=0)),
+    )
 
     since = watched.now - 20 * MINUTE
 
@@ -91,11 +104,17 @@ def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> N
 def test_nothing_scales_in_a_hand_over(watched: Observed) -> None:
     changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
 
-    assert (changed.event, changed.scaling.reason) == (Event.CHANGE_WARM, ScalingReason.HOLD_UPGRADING)
+    assert (changed.event, changed.scaling.reason) == (
+        Event.CHANGE_WARM,
+        ScalingReason.HOLD_UPGRADING,
+    )
 
 
 def test_nothing_scales_while_commits_fail(watched: Observed) -> None:
-    assert desired_state(failing(watched, "StoreUnavailable")).scaling.reason is ScalingReason.HOLD_COMMITS_FAILING
+    assert (
+        desired_state(failing(watched, "StoreUnavailable")).scaling.reason
+        is ScalingReason.HOLD_COMMITS_FAILING
+    )
 
 
 def test_without_measurements_it_stays_as_it_was(watched: Observed) -> None:

@@ -44,23 +44,35 @@ def test_the_file_reads_back() -> None:
     assert yaml.safe_load(FILE.read_text()) == crd()
 
 
-@pytest.mark.parametrize(("path", "node"), [pytest.param(*pair, id=pair[0] or "root") for pair in nodes(schema())])
+@pytest.mark.parametrize(
+    ("path", "node"), [pytest.param(*pair, id=pair[0] or "root") for pair in nodes(schema())]
+)
 def test_every_node_is_structural(path: str, node: Node) -> None:
-    untyped = node.get("x-kubernetes-int-or-string") or node.get("x-kubernetes-preserve-unknown-fields")
+    untyped = node.get("x-kubernetes-int-or-string") or node.get(
+        "x-kubernetes-preserve-unknown-fields"
+    )
     judged = [kind for key in ("anyOf", "allOf", "oneOf") for kind in node.get(key, ())]
 
     assert "type" in node or untyped
     assert not ("type" in node and node.get("x-kubernetes-int-or-string"))
     assert not ("properties" in node and "additionalProperties" in node)
-    assert not {"$ref", "title", "const", "exclusiveMinimum", "patternProperties", "propertyNames"} & node.keys()
-    assert not any({"type", "default", "description", "nullable", "properties"} & kind.keys() for kind in judged)
+    assert (
+        not {"$ref", "title", "const", "exclusiveMinimum", "patternProperties", "propertyNames"}
+        & node.keys()
+    )
+    assert not any(
+        {"type", "default", "description", "nullable", "properties"} & kind.keys()
+        for kind in judged
+    )
 
 
 def test_every_field_is_explained() -> None:
     silent = [
         path
         for path, node in nodes(schema())
-        if path.startswith(("spec", "status")) and not path.endswith("[]") and not node.get("description")
+        if path.startswith(("spec", "status"))
+        and not path.endswith("[]")
+        and not node.get("description")
     ]
 
     # what is passed on to Kubernetes is explained there
@@ -68,8 +80,14 @@ def test_every_field_is_explained() -> None:
 
 
 def test_every_pattern_is_one_that_go_can_read() -> None:
-    rules = [rule["rule"] for _, node in nodes(schema()) for rule in node.get("x-kubernetes-validations", ())]
-    patterns = [pattern for rule in rules for pattern in re.findall(r"matches\(r?'([^']*)'\)", rule)]
+    rules = [
+        rule["rule"]
+        for _, node in nodes(schema())
+        for rule in node.get("x-kubernetes-validations", ())
+    ]
+    patterns = [
+        pattern for rule in rules for pattern in re.findall(r"matches\(r?'([^']*)'\)", rule)
+    ]
 
     assert len(patterns) > 50
     assert [p for p in patterns if re.search(r"\(\?[=!<P]|\\[1-9]", p)] == []
@@ -79,11 +97,16 @@ def test_every_pattern_is_one_that_go_can_read() -> None:
 def test_a_wrong_form_is_told_in_a_sentence() -> None:
     patterns = [path for path, node in nodes(schema()) if "pattern" in node]
 
-    assert patterns == ["spec.source.kafka.startingOffsets"]  # no rule can stand where there is no type
+    assert patterns == [
+        "spec.source.kafka.startingOffsets"
+    ]  # no rule can stand where there is no type
 
 
 def test_descriptions_tell_rules_bounds_and_defaults() -> None:
-    told = {path: field(f"spec.{path}")["description"] for path in ("output.s3.partBytes", "replicas", "autoscaling")}
+    told = {
+        path: field(f"spec.{path}")["description"]
+        for path in ("output.s3.partBytes", "replicas", "autoscaling")
+    }
 
     assert told == {
         "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above zero, such as 256Mi, 1G or "
@@ -98,11 +121,16 @@ def test_a_bound_on_one_side_is_told() -> None:
 
     made = explained({"type": "object", "properties": nodes})
 
-    assert [node["description"] for node in made["properties"].values()] == ["At least 2.", "At most 3."]
+    assert [node["description"] for node in made["properties"].values()] == [
+        "At least 2.",
+        "At most 3.",
+    ]
 
 
 def test_an_empty_mapping_is_only_a_default_if_that_fills_fields() -> None:
-    assert [path for path, node in nodes(schema()) if node.get("default") == {} and not filled(node)] == []
+    assert [
+        path for path, node in nodes(schema()) if node.get("default") == {} and not filled(node)
+    ] == []
 
 
 def filled(node: Node) -> bool:
@@ -131,23 +159,36 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
         "LAST-COMMIT",
         "AGE",
     ]
-    assert [name.upper() for name, *_, priority in COLUMNS if priority] == ["TOPICS", "REASON", "DESIRED", "IMAGE"]
+    assert [name.upper() for name, *_, priority in COLUMNS if priority] == [
+        "TOPICS",
+        "REASON",
+        "DESIRED",
+        "IMAGE",
+    ]
 
 
 def test_defaults_are_written_as_people_write_them() -> None:
     values = {path: node["default"] for path, node in nodes(schema()) if "default" in node}
 
     assert values["spec.uploadPolicy"] == {}
-    assert (values["spec.uploadPolicy.maxBytes"], values["spec.uploadPolicy.maxAge"]) == ("256Mi", "5m")
+    assert (values["spec.uploadPolicy.maxBytes"], values["spec.uploadPolicy.maxAge"]) == (
+        "256Mi",
+        "5m",
+    )
     assert values["spec.badRecords.maxRatio"] == "0.001"
     assert values["spec.upgrade.rollback.window"] == "2h"
     assert values["spec.source.kafka.startingOffsets"] == "Earliest"
 
 
 def test_defaults_are_the_models() -> None:
-    document = {"source": {"kafka": {"bootstrapServers": "k:1", "topics": ["a"]}}, "output": {"url": "s3://b"}}
+    document = {
+        "source": {"kafka": {"bootstrapServers": "k:1", "topics": ["a"]}},
+        "output": {"url": "s3://b"},
+    }
 
-    assert GroupSpec.model_validate(defaulted(field("spec"), document)) == GroupSpec.model_validate(document)
+    assert GroupSpec.model_validate(defaulted(field("spec"), document)) == GroupSpec.model_validate(
+        document
+    )
 
 
 def test_the_status_gets_no_defaults_from_the_api_server() -> None:

@@ -21,10 +21,21 @@ REVISION = revision_of(group("good"))
 
 def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
     """A driver's pod that runs."""
-    statuses = [{"name": "driver", "restartCount": restarts, "ready": True, "state": {"running": {}}}]
+    statuses = [
+        {"name": "driver", "restartCount": restarts, "ready": True, "state": {"running": {}}}
+    ]
     made = {
-        "metadata": {"name": uid, "namespace": "logs", "labels": labels("clicks", "driver", REVISION), **metadata},
-        "status": {"phase": "Running", "podIP": f"10.0.0.{restarts}", "containerStatuses": statuses},
+        "metadata": {
+            "name": uid,
+            "namespace": "logs",
+            "labels": labels("clicks", "driver", REVISION),
+            **metadata,
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": f"10.0.0.{restarts}",
+            "containerStatuses": statuses,
+        },
     }
     return told(made, 1, uid)
 
@@ -38,7 +49,12 @@ def cache() -> ObjectCache:
 
 
 def look(cache: ObjectCache, **heard: Any) -> Observed:
-    return observed(KEY, cache.groups[KEY], cache.owned(KEY), Inputs(now=START, told=heard.pop("told", {}), **heard))
+    return observed(
+        KEY,
+        cache.groups[KEY],
+        cache.owned(KEY),
+        Inputs(now=START, told=heard.pop("told", {}), **heard),
+    )
 
 
 def report() -> Any:
@@ -83,7 +99,9 @@ def test_a_fault_takes_the_spec_away(cache: ObjectCache) -> None:
 
 
 def test_an_orphaned_deployment_is_applied_and_so_owned(cache: ObjectCache) -> None:
-    orphan = told(deployment(Owner("clicks", "logs", "somebody"), group("good"), "good", 1, SITE), 2)
+    orphan = told(
+        deployment(Owner("clicks", "logs", "somebody"), group("good"), "good", 1, SITE), 2
+    )
     cache.put("Deployment", orphan)
 
     assert look(cache).drivers[REVISION].digest == ""
@@ -91,6 +109,8 @@ def test_an_orphaned_deployment_is_applied_and_so_owned(cache: ObjectCache) -> N
 
 def test_the_token_is_made_once(cache: ObjectCache) -> None:
     def asked(**heard: Any) -> bool:
-        return "EnsureToken" in {type(action).__name__ for action in decide(look(cache, **heard), SITE)}
+        return "EnsureToken" in {
+            type(action).__name__ for action in decide(look(cache, **heard), SITE)
+        }
 
     assert (asked(), asked(token="clicks-control")) == (True, False)

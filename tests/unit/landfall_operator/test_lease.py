@@ -1,4 +1,6 @@
-"""The operator's lease: kept by whoever renews it, however busy, and never believed in for too long."""
+"""The operator's lease: kept by whoever renews it, however busy, and never believed in for too
+long.
+"""
 
 import asyncio
 import time
@@ -50,7 +52,10 @@ class TwinKube:
         if self.away:
             raise Unavailable("no answer")
         self.writes += 1
-        self.lease = {**lease, "metadata": {**lease["metadata"], "resourceVersion": str(next(self.versions))}}
+        self.lease = {
+            **lease,
+            "metadata": {**lease["metadata"], "resourceVersion": str(next(self.versions))},
+        }
         return self.lease
 
     @property
@@ -70,7 +75,9 @@ class Watch:
 
 
 def lease_of(kube: TwinKube, holder: str, terms: Terms, watch: Watch | None = None) -> Lease:
-    return Lease(kube, ("ns", "operator"), holder, lambda: datetime.now(UTC), terms, watch or Watch())  # type: ignore[arg-type]  # a twin
+    return Lease(
+        kube, ("ns", "operator"), holder, lambda: datetime.now(UTC), terms, watch or Watch()
+    )  # type: ignore[arg-type]  # a twin
 
 
 async def until_written(kube: TwinKube, more: int) -> None:
@@ -116,7 +123,9 @@ async def test_who_was_frozen_has_lost_it_and_does_not_get_it_back() -> None:
     watch.seconds += SELDOM.stops
     lease.check()
     watch.seconds += 0.1
-    with pytest.raises(Fenced, match="ns/operator belongs to whoever is next: it could not be renewed in time"):
+    with pytest.raises(
+        Fenced, match="ns/operator belongs to whoever is next: it could not be renewed in time"
+    ):
         lease.check()
 
     watch.seconds -= 60
@@ -166,7 +175,11 @@ async def test_who_finds_another_holder_has_lost_it() -> None:
 
     assert kube.lease
     spec = {**kube.lease["spec"], "holderIdentity": "b"}
-    kube.lease = {**kube.lease, "spec": spec, "metadata": {**kube.lease["metadata"], "resourceVersion": "stolen"}}
+    kube.lease = {
+        **kube.lease,
+        "spec": spec,
+        "metadata": {**kube.lease["metadata"], "resourceVersion": "stolen"},
+    }
 
     with pytest.raises(Fenced, match=r"belongs to (b|whoever was quicker)"):
         await lease.keep()

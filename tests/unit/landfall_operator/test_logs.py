@@ -7,7 +7,9 @@ from landfall_operator.logs import JsonLines, TextLines
 
 
 def record(**extra: object) -> logging.LogRecord:
-    made = logging.makeLogRecord({"name": "x", "levelno": logging.INFO, "levelname": "INFO", "created": 0.0})
+    made = logging.makeLogRecord(
+        {"name": "x", "levelno": logging.INFO, "levelname": "INFO", "created": 0.0}
+    )
     made.msg, made.args = "scaled to %d", (3,)
     vars(made).update(extra)
     return made

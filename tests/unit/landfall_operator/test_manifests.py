@@ -1,4 +1,6 @@
-"""What is applied to a cluster, held against files to read. ``LANDFALL_SNAPSHOTS=write`` writes them anew."""
+"""What is applied to a cluster, held against files to read. ``LANDFALL_SNAPSHOTS=write`` writes
+them anew.
+"""
 
 import os
 from pathlib import Path
@@ -25,7 +27,11 @@ from tests.support.world import SITE, group
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OWNER = Owner("clicks", "logs", "0f0f")
-LOCKED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+LOCKED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 FULL: dict[str, Any] = {
     "source": {
         "kafka": {
@@ -70,7 +76,9 @@ class Plain(yaml.SafeDumper):
 
 Plain.add_representer(
     str,
-    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None),
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, "|" if "\n" in text else None
+    ),
 )
 
 
@@ -112,7 +120,9 @@ def test_a_hash_tells_what_was_applied() -> None:
 
 
 def test_a_live_change_leaves_the_pod_template_alone() -> None:
-    assert driver_template(group(replicas=1), "good", SITE) == driver_template(group(replicas=7), "good", SITE)
+    assert driver_template(group(replicas=1), "good", SITE) == driver_template(
+        group(replicas=7), "good", SITE
+    )
 
 
 def test_the_driver_reads_the_same_group_back() -> None:
@@ -157,8 +167,18 @@ def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
         "requests": {"cpu": "1", "memory": "1Gi"},
         "limits": {"memory": "2Gi"},
     }
-    assert (pod["securityContext"]["fsGroup"], pod["securityContext"]["runAsNonRoot"]) == (1000, True)
-    assert {v["name"] for v in pod["volumes"]} == {"group", "control", "scratch", "secret-0", "secret-1", "ca"}
+    assert (pod["securityContext"]["fsGroup"], pod["securityContext"]["runAsNonRoot"]) == (
+        1000,
+        True,
+    )
+    assert {v["name"] for v in pod["volumes"]} == {
+        "group",
+        "control",
+        "scratch",
+        "secret-0",
+        "secret-1",
+        "ca",
+    }
     assert template["metadata"]["labels"]["landfall.dev/group"] == "clicks"
     assert template["metadata"]["annotations"].keys() == {"a", DIGEST_ANNOTATION}
 
@@ -168,8 +188,14 @@ def test_executors_get_their_sizes_by_spark() -> None:
     conf = dict(line.split(" ", 1) for line in spark_defaults(spec, "good", 2, SITE).splitlines())
 
     assert "resources" not in executor_template(spec, SITE)["spec"]["containers"][0]
-    assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("512m", "2560m")
-    assert (conf["spark.kubernetes.executor.request.cores"], conf["spark.executor.cores"]) == ("100m", "2")
+    assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == (
+        "512m",
+        "2560m",
+    )
+    assert (conf["spark.kubernetes.executor.request.cores"], conf["spark.executor.cores"]) == (
+        "100m",
+        "2",
+    )
     assert conf["spark.executor.instances"] == "2"
 
 
@@ -183,4 +209,7 @@ def test_the_longest_names_fit() -> None:
     longest = Owner("x" * 40, "logs", "u")
     spec = group(generation=2**31 - 1)
 
-    assert max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, "i", 1, SITE)]) <= 63
+    assert (
+        max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, "i", 1, SITE)])
+        <= 63
+    )

@@ -14,7 +14,12 @@ from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.metrics import GROUP_FAMILIES, GroupSnapshot, Metrics, OperatorSnapshot
+from landfall_operator.runtime.metrics import (
+    GROUP_FAMILIES,
+    GroupSnapshot,
+    Metrics,
+    OperatorSnapshot,
+)
 from tests.support.world import START, World, group
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -31,14 +36,19 @@ def running() -> World:
 def metrics(*statuses: GroupStatus) -> Metrics:
     made = Metrics(lambda: OperatorSnapshot(leads=True, groups=len(statuses), oldest_pass=1.5))
     for i, status in enumerate(statuses):
-        made.pictures["logs", f"g{i}"] = GroupSnapshot("logs", f"g{i}", status, START, answers=True, restarts=2)
+        made.pictures["logs", f"g{i}"] = GroupSnapshot(
+            "logs", f"g{i}", status, START, answers=True, restarts=2
+        )
     return made
 
 
 def scraped(made: Metrics) -> dict[tuple[str, ...], float]:
     """Values by name and label values but for the namespace."""
     return {
-        (sample.name, *(value for label, value in sorted(sample.labels.items()) if label != "namespace")): sample.value
+        (
+            sample.name,
+            *(value for label, value in sorted(sample.labels.items()) if label != "namespace"),
+        ): sample.value
         for family in text_string_to_metric_families(generate_latest(made.registry).decode())
         for sample in family.samples
     }
@@ -92,8 +102,14 @@ def test_the_page_lists_every_name_and_no_other(running: World) -> None:
 def exposed(family: Metric) -> Iterator[str]:
     """How a family is called where it is scraped; Python's own are known elsewhere."""
     if not family.name.startswith(OF_PYTHON):
-        yield {"counter": f"{family.name}_total", "info": f"{family.name}_info"}.get(family.type, family.name)
+        yield {"counter": f"{family.name}_total", "info": f"{family.name}_info"}.get(
+            family.type, family.name
+        )
 
 
 def as_scraped(declared: str) -> str:
-    return f"{declared}_total" if GROUP_FAMILIES[declared][0].__name__.startswith("Counter") else declared
+    return (
+        f"{declared}_total"
+        if GROUP_FAMILIES[declared][0].__name__.startswith("Counter")
+        else declared
+    )

@@ -19,8 +19,15 @@ OWNER = manifests.Owner("clicks", "logs", "u")
 
 def pod(state: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """A pod whose driver is in this state."""
-    containers = [{"name": "proxy"}, {"name": "driver", "restartCount": 2, "state": state, **more}] if state else []
-    return {"metadata": {"creationTimestamp": "2026-11-21T12:00:00Z"}, "status": {"containerStatuses": containers}}
+    containers = (
+        [{"name": "proxy"}, {"name": "driver", "restartCount": 2, "state": state, **more}]
+        if state
+        else []
+    )
+    return {
+        "metadata": {"creationTimestamp": "2026-11-21T12:00:00Z"},
+        "status": {"containerStatuses": containers},
+    }
 
 
 def ended(code: int, message: str = "", reason: str = "Error") -> dict[str, Any]:
@@ -38,7 +45,14 @@ CASES = [
         PodFailure(Reason.IMAGE_PULL, "no such tag"),
     ),
     (
-        pod({"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s3" not found'}}),
+        pod(
+            {
+                "waiting": {
+                    "reason": "CreateContainerConfigError",
+                    "message": 'secret "s3" not found',
+                }
+            }
+        ),
         PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found'),
     ),
     (
@@ -49,7 +63,10 @@ CASES = [
         pod(BACK_OFF, lastState=ended(4, "log\nStoreDenied: no such bucket: logs")),
         PodFailure(Reason.STORE_DENIED, "no such bucket: logs"),
     ),
-    (pod(BACK_OFF, lastState=ended(3)), PodFailure(Reason.FENCED, "another driver opened the ledger")),
+    (
+        pod(BACK_OFF, lastState=ended(3)),
+        PodFailure(Reason.FENCED, "another driver opened the ledger"),
+    ),
     (
         pod(ended(1, "Traceback\nKeyError: 'a'")),
         PodFailure(Reason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
@@ -60,7 +77,12 @@ CASES = [
             "metadata": {},
             "status": {
                 "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "0/1 nodes",
+                    }
                 ]
             },
         },
@@ -79,7 +101,11 @@ def test_a_driver_is_read_from_what_was_applied() -> None:
 
     driver = driver_of(applied, [pod({"running": {}})], None)
 
-    assert (driver.revision, driver.digest, driver.image) == (revision_of(group()), digest_of(group()), "good")
+    assert (driver.revision, driver.digest, driver.image) == (
+        revision_of(group()),
+        digest_of(group()),
+        "good",
+    )
     assert (driver.replicas, driver.pods, driver.restarts, driver.terminating) == (1, 1, 2, False)
 
 
@@ -98,7 +124,12 @@ def test_a_spec_is_remembered_as_it_was() -> None:
 
     record = record_of(made)
 
-    assert (record.number, record.group, record.image, record.made) == (7, group(replicas=3), "good", START)
+    assert (record.number, record.group, record.image, record.made) == (
+        7,
+        group(replicas=3),
+        "good",
+        START,
+    )
 
 
 def test_hashes_are_those_that_were_applied() -> None:
@@ -130,22 +161,37 @@ def test_a_resource_is_parsed_or_its_faults_are_told() -> None:
     good = {**group().model_dump(mode="json", by_alias=True), "status": {"phase": "Running"}}
 
     assert parsed(good) == (group(), "")
-    assert parsed({**good, "spec": {}}) == (None, "spec.source: is missing\nspec.output: is missing")
-    assert parsed({**good, "metadata": {"name": "a.b"}})[1].startswith("metadata.name: must be at most 40")
+    assert parsed({**good, "spec": {}}) == (
+        None,
+        "spec.source: is missing\nspec.output: is missing",
+    )
+    assert parsed({**good, "metadata": {"name": "a.b"}})[1].startswith(
+        "metadata.name: must be at most 40"
+    )
 
 
 def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
     mine = group()
     other = mine.model_copy(update={"metadata": mine.metadata.model_copy(update={"name": "other"})})
     elsewhere = group(
-        output={"url": "s3://elsewhere"}, source={**source(), "kafka": {**source()["kafka"], "groupId": "g"}}
+        output={"url": "s3://elsewhere"},
+        source={**source(), "kafka": {**source()["kafka"], "groupId": "g"}},
     )
     same_mirror = elsewhere.model_copy(update={"metadata": other.metadata})
-    third = group(output={"url": "s3://third"}, source=elsewhere.spec.source.model_dump(mode="json", by_alias=True))
+    third = group(
+        output={"url": "s3://third"},
+        source=elsewhere.spec.source.model_dump(mode="json", by_alias=True),
+    )
 
     assert conflict(mine, [mine, same_mirror]) == ""
-    assert conflict(mine, [other]) == "spec.output.url: s3://logs/parsed is also the output of logs/other"
-    assert conflict(third, [same_mirror]) == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
+    assert (
+        conflict(mine, [other])
+        == "spec.output.url: s3://logs/parsed is also the output of logs/other"
+    )
+    assert (
+        conflict(third, [same_mirror])
+        == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
+    )
 
 
 def source() -> dict[str, Any]:

@@ -42,8 +42,17 @@ def test_a_running_group_tells_its_numbers(running: Observed) -> None:
 
     assert status.lag
     assert status.commits
-    assert (status.phase, status.replicas, status.active_generation, status.topics) == ("Running", 1, 1, "clicks")
-    assert (status.lag.records_text, status.lag.seconds_text, status.commits.total) == ("2", "3s", 5)
+    assert (status.phase, status.replicas, status.active_generation, status.topics) == (
+        "Running",
+        1,
+        1,
+        "clicks",
+    )
+    assert (status.lag.records_text, status.lag.seconds_text, status.commits.total) == (
+        "2",
+        "3s",
+        5,
+    )
     assert status.selector == "landfall.dev/group=clicks,landfall.dev/role=executor"
     assert {c.type for c in status.conditions} == set(ConditionType)
 
@@ -61,7 +70,9 @@ def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: Observed) 
 
 def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Observed) -> None:
     before = told(running)
-    gone = replace(running, now=running.now + FRESH + timedelta(minutes=4), status=before, drivers={})
+    gone = replace(
+        running, now=running.now + FRESH + timedelta(minutes=4), status=before, drivers={}
+    )
 
     status = told(gone)
 
@@ -69,11 +80,15 @@ def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Obse
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
 
 
-def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(running: Observed) -> None:
+def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(
+    running: Observed,
+) -> None:
     before = told(running)
     (driver,) = running.drivers.values()
     assert driver.report
-    blind = replace(driver.report.status, lag_records=0, lag_seconds=0.0, partitions=(), lag_known=False)
+    blind = replace(
+        driver.report.status, lag_records=0, lag_seconds=0.0, partitions=(), lag_known=False
+    )
     later = replace(running, now=running.now + timedelta(minutes=4), status=before)
 
     status = told(with_driver(later, report=Report(blind, later.now)))
@@ -106,7 +121,10 @@ def test_a_condition_keeps_the_time_it_has_been_so(running: Observed) -> None:
     before = condition(told(running), ConditionType.READY)
     later = replace(running, status=told(running), now=running.now + timedelta(seconds=10))
 
-    assert condition(told(later), ConditionType.READY).last_transition_time == before.last_transition_time
+    assert (
+        condition(told(later), ConditionType.READY).last_transition_time
+        == before.last_transition_time
+    )
     broken = with_driver(later, report=None)
     assert condition(told(broken), ConditionType.READY).last_transition_time == later.now
 
@@ -116,17 +134,31 @@ def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> 
     status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
 
     ready = condition(status, ConditionType.READY)
-    assert (status.phase, status.reason, ready.status, ready.message) == ("Degraded", reason, "False", "because")
+    assert (status.phase, status.reason, ready.status, ready.message) == (
+        "Degraded",
+        reason,
+        "False",
+        "because",
+    )
 
 
 @pytest.mark.parametrize(
     ("reason", "kind"),
-    [(Reason.STORE_UNSAFE, ConditionType.STORE_SAFE), (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE)],
+    [
+        (Reason.STORE_UNSAFE, ConditionType.STORE_SAFE),
+        (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE),
+    ],
 )
-def test_what_a_person_must_mend_stalls_the_group(running: Observed, reason: Reason, kind: ConditionType) -> None:
+def test_what_a_person_must_mend_stalls_the_group(
+    running: Observed, reason: Reason, kind: ConditionType
+) -> None:
     status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
 
-    assert (status.phase, status.reason, condition(status, kind).status) == ("Stalled", reason, "False")
+    assert (status.phase, status.reason, condition(status, kind).status) == (
+        "Stalled",
+        reason,
+        "False",
+    )
 
 
 def test_the_data_planes_reasons_are_known_here() -> None:

@@ -15,11 +15,17 @@ CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates
 
 def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
     for rule in rules:
-        yield from ((g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"])
+        yield from (
+            (g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]
+        )
 
 
 def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
-    role = next(m for m in shared(Owner("clicks", "logs", "u"), "clicks-driver", SITE) if m["kind"] == "Role")
+    role = next(
+        m
+        for m in shared(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
+        if m["kind"] == "Role"
+    )
 
     assert set(single(role["rules"])) <= set(single(rbac.GROUPS))
 
@@ -27,7 +33,10 @@ def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
 def test_the_operator_cannot_list_secrets_and_asks_for_no_wildcard() -> None:
     asked = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
 
-    assert {verb for group, resource, verb in asked if (group, resource) == ("", "secrets")} == {"get", "create"}
+    assert {verb for group, resource, verb in asked if (group, resource) == ("", "secrets")} == {
+        "get",
+        "create",
+    }
     assert not any("*" in right for right in asked)
 
 

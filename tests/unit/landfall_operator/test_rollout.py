@@ -34,7 +34,9 @@ def test_every_stage_settles_or_goes_and_deleting_comes_first(stage: Stage) -> N
     assert {Stage.SETTLED, Stage.DELETED} <= reachable(stage)
 
 
-@pytest.mark.parametrize("stage", [Stage.YIELDING, Stage.DRAINING, Stage.SUSPENDING, Stage.DELETING])
+@pytest.mark.parametrize(
+    "stage", [Stage.YIELDING, Stage.DRAINING, Stage.SUSPENDING, Stage.DELETING]
+)
 def test_no_stage_waits_for_ever_for_a_driver(stage: Stage) -> None:
     assert Event.TIMED_OUT in TABLE[stage]
 
@@ -47,7 +49,9 @@ def test_the_order_of_a_row_is_the_priority() -> None:
     everything = frozenset(Event)
 
     assert next_event(Stage.WARMING, everything) is Event.DELETE
-    assert next_event(Stage.WARMING, everything - {Event.DELETE, Event.SUSPEND}) is Event.CHANGE_WARM
+    assert (
+        next_event(Stage.WARMING, everything - {Event.DELETE, Event.SUSPEND}) is Event.CHANGE_WARM
+    )
     assert next_event(Stage.DELETED, everything) is None
 
 

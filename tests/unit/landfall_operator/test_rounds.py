@@ -41,7 +41,10 @@ def rounds(passes: Passes) -> tuple[WorkQueue, Metrics]:
 
 
 def ended(metrics: Metrics, outcome: str) -> float:
-    return metrics.registry.get_sample_value("landfall_operator_passes_total", {"outcome": outcome}) or 0.0
+    return (
+        metrics.registry.get_sample_value("landfall_operator_passes_total", {"outcome": outcome})
+        or 0.0
+    )
 
 
 async def test_a_group_is_looked_at_again_when_it_is_time() -> None:
@@ -68,7 +71,11 @@ async def test_an_event_does_not_wait_for_the_time() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "outcome"),
-    [(Unavailable("no answer"), "failed"), (Conflict("changed"), "conflict"), (ZeroDivisionError(), "failed")],
+    [
+        (Unavailable("no answer"), "failed"),
+        (Conflict("changed"), "conflict"),
+        (ZeroDivisionError(), "failed"),
+    ],
 )
 async def test_a_pass_that_fails_is_followed_by_another(fault: Exception, outcome: str) -> None:
     passes = Passes(fault, 3600.0)
@@ -81,8 +88,12 @@ async def test_a_pass_that_fails_is_followed_by_another(fault: Exception, outcom
     await made.stop()
 
 
-@pytest.mark.parametrize(("failures", "least", "most"), [(0, 0.5, 1), (2, 2, 4), (9, 7.5, 15), (10**6, 7.5, 15)])
-async def test_failures_are_waited_out_longer_and_longer(failures: int, least: float, most: float) -> None:
+@pytest.mark.parametrize(
+    ("failures", "least", "most"), [(0, 0.5, 1), (2, 2, 4), (9, 7.5, 15), (10**6, 7.5, 15)]
+)
+async def test_failures_are_waited_out_longer_and_longer(
+    failures: int, least: float, most: float
+) -> None:
     assert least <= backoff(failures) <= most
 
 

@@ -13,7 +13,12 @@ POLICY = Autoscaling(min_replicas=1, max_replicas=10)
 
 
 def history(
-    arriving: float, speed: float = 1000.0, wanted: int = 4, minutes: int = 30, overdue: float = 0.0, lag: int = 100
+    arriving: float,
+    speed: float = 1000.0,
+    wanted: int = 4,
+    minutes: int = 30,
+    overdue: float = 0.0,
+    lag: int = 100,
 ) -> list[Sample]:
     """Samples of half a minute each, of a steady load that is landed as it comes."""
     return [

@@ -66,7 +66,11 @@ def test_a_generation_is_settled_when_its_window_is_over(world: World) -> None:
     world.edit(group("better"))
     world.run(3 * 60 * MINUTE)
 
-    assert (world.stages[-1], world.status.rollout.previous, world.status.phase) == (Stage.SETTLED, None, "Running")
+    assert (world.stages[-1], world.status.rollout.previous, world.status.phase) == (
+        Stage.SETTLED,
+        None,
+        "Running",
+    )
     assert [outcome.outcome for outcome in world.status.history] == ["Active", "Superseded"]
 
 
@@ -79,7 +83,9 @@ def test_recreate_stops_the_old_one_first(world: World) -> None:
 
 
 @pytest.mark.parametrize("image", ["broken", "slow"])
-def test_a_generation_that_never_stands_by_never_stops_the_old_one(world: World, image: str) -> None:
+def test_a_generation_that_never_stands_by_never_stops_the_old_one(
+    world: World, image: str
+) -> None:
     world.edit(group(image))
     world.run(15 * MINUTE)
 
@@ -113,7 +119,11 @@ def test_another_spec_after_a_rollback_gets_its_own_try(world: World) -> None:
     world.edit(group("better"))
     world.run(10 * MINUTE)
 
-    assert (world.landing, world.status.phase, world.status.rollout.rejected) == (["better"], "Running", None)
+    assert (world.landing, world.status.phase, world.status.rollout.rejected) == (
+        ["better"],
+        "Running",
+        None,
+    )
 
 
 def test_rolling_back_by_hand_is_applying_the_old_spec(world: World) -> None:
@@ -187,7 +197,11 @@ def test_a_restart_happens_in_place(world: World) -> None:
     world.edit(group("good", replicas=2, uploadPolicy={"maxAge": "1m"}))
     world.run(5 * MINUTE)
 
-    assert (world.status.rollout.active, world.stages, world.landing) == (revision, [Stage.SETTLED], ["good"])
+    assert (world.status.rollout.active, world.stages, world.landing) == (
+        revision,
+        [Stage.SETTLED],
+        ["good"],
+    )
     assert world.status.plan
     assert world.status.plan.change == "Restart"
     assert next(iter(world.drivers.values())).pod is not pod

@@ -49,7 +49,9 @@ def test_two_outside_of_pods_have_different_names() -> None:
     assert read([], {}).holder != read([], {}).holder
 
 
-@pytest.mark.parametrize("wrong", [["--interval", "60"], ["--log-format", "xml"], ["--nope"], ["--http-port", "x"]])
+@pytest.mark.parametrize(
+    "wrong", [["--interval", "60"], ["--log-format", "xml"], ["--nope"], ["--http-port", "x"]]
+)
 def test_a_wrong_flag_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read(wrong, {})

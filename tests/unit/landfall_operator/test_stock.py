@@ -36,8 +36,12 @@ def test_our_own_status_is_kept_and_no_reason_to_look(cache: ObjectCache) -> Non
     assert cache.groups[KEY].status.phase == "Running"
 
 
-@pytest.mark.parametrize("change", [{"generation": 2}, {"deletionTimestamp": "now"}, {"finalizers": ["f"]}])
-def test_what_others_change_of_a_group_is_a_reason_to_look(cache: ObjectCache, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"generation": 2}, {"deletionTimestamp": "now"}, {"finalizers": ["f"]}]
+)
+def test_what_others_change_of_a_group_is_a_reason_to_look(
+    cache: ObjectCache, change: dict[str, Any]
+) -> None:
     assert cache.put("ConsumerGroup", resource(2, **change)) == KEY
 
 
@@ -67,7 +71,9 @@ def test_of_a_deployment_only_what_matters_is_a_reason_to_look(cache: ObjectCach
     assert cache.put("Deployment", made) == KEY
 
     assert cache.put("Deployment", {**told(made, 2), "status": {"readyReplicas": 1}}) is None
-    assert cache.put("Deployment", {**told(made, 3), "spec": {**made["spec"], "replicas": 0}}) == KEY
+    assert (
+        cache.put("Deployment", {**told(made, 3), "spec": {**made["spec"], "replicas": 0}}) == KEY
+    )
 
 
 def test_a_spec_of_another_release_is_kept_unread(cache: ObjectCache) -> None:
@@ -79,7 +85,10 @@ def test_a_spec_of_another_release_is_kept_unread(cache: ObjectCache) -> None:
 
 
 def test_a_list_takes_away_what_it_does_not_have_and_what_is_not_newer(cache: ObjectCache) -> None:
-    old, new = (told(config_map(OWNER, group(image), image, 1, SITE), v, image) for image, v in (("a", 10), ("b", 30)))
+    old, new = (
+        told(config_map(OWNER, group(image), image, 1, SITE), v, image)
+        for image, v in (("a", 10), ("b", 30))
+    )
     cache.put("ConfigMap", old)
     cache.put("ConfigMap", new)
 
@@ -99,7 +108,10 @@ def test_groups_with_one_output_are_rivals_until_one_is_gone(cache: ObjectCache)
     cache.put("ConsumerGroup", other)
     spec = cache.groups[KEY].spec
     assert spec
-    assert cache.conflicting_groups(spec) == "spec.output.url: s3://logs/clicks is also the output of logs/orders"
+    assert (
+        cache.conflicting_groups(spec)
+        == "spec.output.url: s3://logs/clicks is also the output of logs/orders"
+    )
 
     cache.drop("ConsumerGroup", other)
 

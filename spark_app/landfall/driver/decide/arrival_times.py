@@ -1,8 +1,9 @@
 """Since when records wait, from what the driver saw of the log's ends. Pure.
 
-Kafka can say which offset a time has, not which time an offset has, and a producer may write any timestamp it likes. So
-the driver remembers when it first saw each end offset; a record waits since the first sight of an end beyond it. What was
-there before the driver started is dated by its Kafka timestamp, once.
+Kafka can say which offset a time has, not which time an offset has, and a producer may write any
+timestamp it likes. So the driver remembers when it first saw each end offset; a record waits since
+the first sight of an end beyond it. What was there before the driver started is dated by its Kafka
+timestamp, once.
 """
 
 from bisect import bisect_right
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 MARKS = 256
-"""Sights kept per topic partition; past that, neighbours are merged and age is overstated a little, never understated."""
+"""Sights kept per topic partition; past that, neighbours are merged and age is overstated a little,
+never understated.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,9 @@ class ArrivalTimes:
             return self
         ends, times = (*self.ends, end), (*self.times, now)
         return (
-            ArrivalTimes(ends, times) if len(ends) <= MARKS else ArrivalTimes(ends[1::2], times[::2][: len(ends[1::2])])
+            ArrivalTimes(ends, times)
+            if len(ends) <= MARKS
+            else ArrivalTimes(ends[1::2], times[::2][: len(ends[1::2])])
         )
 
     def landed(self, checkpoint: int) -> "ArrivalTimes":

@@ -1,7 +1,8 @@
 """Judging what came back from a round: what may be committed, what is given up. Pure.
 
-A topic partition is committed whole or not at all: one failed slice, one missing answer, too many bad records, and it
-leaves the round before COMMIT with everything it uploaded, while the others go on.
+A topic partition is committed whole or not at all: one failed slice, one missing answer, too many
+bad records, and it leaves the round before COMMIT with everything it uploaded, while the others go
+on.
 """
 
 from collections import defaultdict
@@ -51,22 +52,33 @@ def check_results(
     for result in results:
         answers[result.piece.topic_partition].append(result)
 
-    faults = {tp: strangers.get(tp) or _fault(tp, pieces, answers[tp], max_ratio) for tp, pieces in wanted.items()}
+    faults = {
+        tp: strangers.get(tp) or _fault(tp, pieces, answers[tp], max_ratio)
+        for tp, pieces in wanted.items()
+    }
     failed = {tp: fault for tp, fault in faults.items() if fault}
     landed = [result for result in results if isinstance(result, LandedSlice)]
-    commit = sorted((r for r in landed if not faults.get(r.piece.topic_partition, True)), key=lambda r: r.piece)
+    commit = sorted(
+        (r for r in landed if not faults.get(r.piece.topic_partition, True)), key=lambda r: r.piece
+    )
     discard = (r for r in landed if faults.get(r.piece.topic_partition, True))
-    return CommitDecision(tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed)
+    return CommitDecision(
+        tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed
+    )
 
 
 def _fault(
     tp: TopicPartition, pieces: list[Slice], answers: list[SliceResult], max_ratio: float
 ) -> LandfallError | None:
-    failures = sorted((a for a in answers if isinstance(a, FailedSlice)), key=lambda a: isinstance(a.error, Retry))
+    failures = sorted(
+        (a for a in answers if isinstance(a, FailedSlice)), key=lambda a: isinstance(a.error, Retry)
+    )
     if failures:
         return failures[0].error  # a person's business comes before what may come right by itself
     if sorted(pieces) != sorted(a.piece for a in answers):
-        return Retry(f"{tp}: planned {_list(pieces)}, but {_list([a.piece for a in answers])} came back")
+        return Retry(
+            f"{tp}: planned {_list(pieces)}, but {_list([a.piece for a in answers])} came back"
+        )
     landed = [a for a in answers if isinstance(a, LandedSlice)]
     bad = sum(a.dead_lettered for a in landed)
     records = bad + sum(a.landed + a.filtered for a in landed)

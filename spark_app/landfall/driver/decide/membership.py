@@ -42,8 +42,8 @@ class Changes:
 def changes(state: State, topics: Collection[Topic]) -> Changes:
     """Hold the log's topics against the ledger's members.
 
-    A recreated topic counts its offsets from 0 again, so its objects would get names that are taken: only a generation
-    above every one that landed the old topic may land it.
+    A recreated topic counts its offsets from 0 again, so its objects would get names that are
+    taken: only a generation above every one that landed the old topic may land it.
     """
     enter: list[TopicPartition] = []
     leave: list[TopicPartition] = []
@@ -62,7 +62,9 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
                 leave.append(tp)
                 enter.append(tp)
             else:
-                recreated[tp] = Stalled(Reason.TOPIC_RECREATED, _recreated(tp, member.topic_id, topic, state))
+                recreated[tp] = Stalled(
+                    Reason.TOPIC_RECREATED, _recreated(tp, member.topic_id, topic, state)
+                )
     return Changes(tuple(enter), tuple(leave), recreated)
 
 
@@ -83,7 +85,8 @@ def recreated_topics(
 ) -> dict[TopicPartition, Retry]:
     """Topic partitions whose topic is not, or not for certain, the one in the ledger.
 
-    Ids never come back: if a topic has the ledger's id after a range was read, the range is of that topic.
+    Ids never come back: if a topic has the ledger's id after a range was read, the range is of that
+    topic.
 
     Args:
         state: of the ledger.
@@ -94,8 +97,13 @@ def recreated_topics(
     for tp in tps:
         member, now = state.members.get(tp), topic_ids.get(tp.topic)
         if member is None or member.topic_id != now:
-            was, became = member.topic_id if member else "unknown", f"is {now}" if now else "it is gone"
-            found[tp] = Retry(f"{tp}: not landed, the topic was deleted or recreated meanwhile: id was {was}, {became}")
+            was, became = (
+                member.topic_id if member else "unknown",
+                f"is {now}" if now else "it is gone",
+            )
+            found[tp] = Retry(
+                f"{tp}: not landed, the topic was deleted or recreated meanwhile: id was {was}, {became}"
+            )
     return found
 
 
@@ -109,12 +117,13 @@ def first_offsets(
 ) -> dict[TopicPartition, int]:
     """Where topic partitions start.
 
-    What appears while the group runs starts at its log start, whatever the spec says: with ``Latest`` its first records
-    would be lost otherwise.
+    What appears while the group runs starts at its log start, whatever the spec says: with
+    ``Latest`` its first records would be lost otherwise.
 
     Args:
         kafka: the spec.
-        entering: topic partitions without a checkpoint; those without watermarks wait for the next look.
+        entering: topic partitions without a checkpoint; those without watermarks wait for the next
+            look.
         watermarks: of the log.
         at_time: offsets at the spec's starting time, if it has one.
         is_first_open: whether the ledger has no members yet.
@@ -148,7 +157,8 @@ def gates(
         state: of the ledger.
         kafka: the spec.
         watermarks: of the topic partitions that the spec names now.
-        last_ends: the end offsets this driver saw last, also of topic partitions that are gone since.
+        last_ends: the end offsets this driver saw last, also of topic partitions that are gone
+            since.
     """
     holes: list[Slice] = []
     blocked: dict[TopicPartition, Stalled] = {}
@@ -181,10 +191,16 @@ def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stall
     names = {topic.name for topic in topics} | {tp.topic for tp in state.members}
     missing = tuple(f"{name}: there is no such topic" for name in kafka.topics if name not in names)
     if kafka.topic_pattern and not names:
-        missing = (f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name",)
+        missing = (
+            f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name",
+        )
     return tuple(Stalled(Reason.TOPIC_MISSING, text) for text in missing)
 
 
 def starting_time(kafka: Kafka) -> datetime | None:
     """The starting time the spec asks for, if it asks for one."""
-    return kafka.starting_offsets.timestamp if isinstance(kafka.starting_offsets, StartAtTime) else None
+    return (
+        kafka.starting_offsets.timestamp
+        if isinstance(kafka.starting_offsets, StartAtTime)
+        else None
+    )

@@ -1,8 +1,9 @@
 """The driver's second HTTP face, on a port of its own, by which it is told things: see ``landfall.api.contract``.
 
-A request needs the token before anything else is looked at. The token is read from its file at each request, so that a
-rotated secret is in force as soon as it is mounted; without a file, or with an empty one, nobody gets in. A body is
-bounded and must be exactly one of the contract's documents. What is accepted is only noted here, and done by the driver.
+A request needs the token before anything else is looked at. The token is read from its file at each
+request, so that a rotated secret is in force as soon as it is mounted; without a file, or with an
+empty one, nobody gets in. A body is bounded and must be exactly one of the contract's documents.
+What is accepted is only noted here, and done by the driver.
 """
 
 import hmac
@@ -17,7 +18,14 @@ from typing import ClassVar, TypeVar, assert_never
 import msgspec
 
 from landfall import __version__
-from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, HandOver, TakeOver, WantExecutors
+from landfall.api.contract import (
+    EXECUTORS_PATH,
+    OPEN_PATH,
+    YIELD_PATH,
+    HandOver,
+    TakeOver,
+    WantExecutors,
+)
 from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
@@ -25,7 +33,11 @@ log = logging.getLogger(__name__)
 BODY_BYTES = 4096
 
 ControlCommand = WantExecutors | HandOver | TakeOver
-WORDS: Mapping[str, type[ControlCommand]] = {EXECUTORS_PATH: WantExecutors, YIELD_PATH: HandOver, OPEN_PATH: TakeOver}
+WORDS: Mapping[str, type[ControlCommand]] = {
+    EXECUTORS_PATH: WantExecutors,
+    YIELD_PATH: HandOver,
+    OPEN_PATH: TakeOver,
+}
 
 T = TypeVar("T")
 
@@ -72,7 +84,9 @@ def serve_control(control: Control, listener: ControlHandler) -> ThreadingHTTPSe
     Raises:
         OSError: the port is taken.
     """
-    return in_background(control.host, control.port, type("Handler", (_Handler,), {"told": (control, listener)}))
+    return in_background(
+        control.host, control.port, type("Handler", (_Handler,), {"told": (control, listener)})
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,8 @@
 """What Prometheus scrapes, made from one picture at a time.
 
-Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a key or a message. Past
-``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for ages). ``docs/metrics.md`` lists every name.
+Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a
+key or a message. Past ``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for
+ages). ``docs/metrics.md`` lists every name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,9 +38,13 @@ class StatusCollector(Collector):
         names = [status.namespace, status.group]
         gauges = (*_lag(status), *_gauges(status), *_workers(status.workers))
         yield from (_gauge(name, text, names, value) for name, text, value in gauges)
-        yield from (_counter(name, text, names, value) for name, text, value in _counters(status, counters))
+        yield from (
+            _counter(name, text, names, value) for name, text, value in _counters(status, counters)
+        )
         yield from _by_topic(status, counters, names)
-        failures = CounterMetricFamily("landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"])
+        failures = CounterMetricFamily(
+            "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
+        )
         for reason, count in sorted(counters.failures_by_reason.items()):
             failures.add_metric([*names, reason], count)
         yield failures
@@ -49,7 +54,11 @@ def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
     blocked = sum(1 for p in status.partitions if p.blocked)
     return (
         ("landfall_rounds", "Rounds under way", status.rounds),
-        ("landfall_unapplied_commits", "Commits whose objects are not all visible", status.commits.unapplied),
+        (
+            "landfall_unapplied_commits",
+            "Commits whose objects are not all visible",
+            status.commits.unapplied,
+        ),
         ("landfall_blocked_topic_partitions", "Topic partitions that wait for a person", blocked),
         ("landfall_topic_partitions", "Topic partitions of the group", len(status.partitions)),
         ("landfall_epoch", "Epoch of this driver in the ledger", status.epoch),
@@ -65,7 +74,11 @@ def _lag(status: Status) -> Iterable[tuple[str, str, float]]:
     return (
         ("landfall_lag_records", "Offsets not landed yet", status.lag_records),
         ("landfall_lag_seconds", "Age of the oldest unlanded record", status.lag_seconds),
-        ("landfall_overdue_seconds", "Longest wait beyond the upload policy", status.overdue_seconds),
+        (
+            "landfall_overdue_seconds",
+            "Longest wait beyond the upload policy",
+            status.overdue_seconds,
+        ),
     )
 
 
@@ -73,7 +86,11 @@ def _workers(workers: Workers | None) -> Iterable[tuple[str, str, float]]:
     if workers is None:
         return ()
     return (
-        ("landfall_executors_wanted", "Executors asked for; 0 where tasks run in the driver", workers.wanted),
+        (
+            "landfall_executors_wanted",
+            "Executors asked for; 0 where tasks run in the driver",
+            workers.wanted,
+        ),
         ("landfall_executors", "Executors that are there", workers.registered),
         ("landfall_slots", "Tasks that can run at the same time", workers.slots),
     )
@@ -83,26 +100,54 @@ def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, s
     return (
         ("landfall_commits", "Commits of this driver", counters.commits),
         ("landfall_objects", "Data objects committed", counters.objects),
-        ("landfall_input_bytes", "Payload bytes read from the source and committed", counters.input_bytes),
+        (
+            "landfall_input_bytes",
+            "Payload bytes read from the source and committed",
+            counters.input_bytes,
+        ),
         ("landfall_invisible_offsets", "Committed offsets that hold no record", counters.invisible),
         ("landfall_filtered_records", "Records left out on purpose", counters.filtered),
-        ("landfall_arrived_records", "Offsets that topics grew by, as far as this driver saw", counters.arrived),
-        ("landfall_task_seconds", "How long tasks took for what is committed, summed", counters.task_seconds),
-        ("landfall_busy_seconds", "Time from start to commit, summed over rounds", counters.busy.total_seconds()),
-        ("landfall_ledger_commits", "Commits in the ledger since its first slot", status.commits.total),
+        (
+            "landfall_arrived_records",
+            "Offsets that topics grew by, as far as this driver saw",
+            counters.arrived,
+        ),
+        (
+            "landfall_task_seconds",
+            "How long tasks took for what is committed, summed",
+            counters.task_seconds,
+        ),
+        (
+            "landfall_busy_seconds",
+            "Time from start to commit, summed over rounds",
+            counters.busy.total_seconds(),
+        ),
+        (
+            "landfall_ledger_commits",
+            "Commits in the ledger since its first slot",
+            status.commits.total,
+        ),
     )
 
 
 def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Iterator[Family]:
-    lag = GaugeMetricFamily("landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC)
-    age = GaugeMetricFamily("landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC)
+    lag = GaugeMetricFamily(
+        "landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC
+    )
+    age = GaugeMetricFamily(
+        "landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC
+    )
     _fill(lag, names, _summed(status.partitions))
     _fill(age, names, _oldest(status.partitions), max)
     yield from (lag, age)
     for name, text, counts in (
         ("landfall_landed_records", "Records in committed data objects", counters.landed_by_topic),
         ("landfall_landed_bytes", "Bytes of committed data objects", counters.bytes_by_topic),
-        ("landfall_dead_lettered_records", "Records in dead-letter objects", counters.dead_lettered_by_topic),
+        (
+            "landfall_dead_lettered_records",
+            "Records in dead-letter objects",
+            counters.dead_lettered_by_topic,
+        ),
     ):
         family = CounterMetricFamily(name, text, labels=_TOPIC)
         _fill(family, names, counts)
@@ -124,7 +169,10 @@ def _oldest(partitions: Iterable[PartitionStatus]) -> dict[str, float]:
 
 
 def _fill(
-    family: Family, names: list[str], values: Mapping[str, float], rest: Callable[[Iterable[float]], float] = sum
+    family: Family,
+    names: list[str],
+    values: Mapping[str, float],
+    rest: Callable[[Iterable[float]], float] = sum,
 ) -> None:
     topics = sorted(values)
     for topic in topics[:TOPICS]:

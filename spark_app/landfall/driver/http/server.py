@@ -1,7 +1,8 @@
 """The driver's small HTTP face: ``/`` ``/healthcheck`` ``/version`` ``/status`` ``/metrics``.
 
-``/healthcheck`` tells the truth: 200 while the loop passes, or waits for a store or a source that is away (starting the
-driver again would not help), 503 when the loop is dead, stalled, fenced, or has not passed for ``STUCK``.
+``/healthcheck`` tells the truth: 200 while the loop passes, or waits for a store or a source that
+is away (starting the driver again would not help), 503 when the loop is dead, stalled, fenced, or
+has not passed for ``STUCK``.
 """
 
 import sys
@@ -35,7 +36,9 @@ _PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status
 class StatusBoard:
     """Where the loop leaves its latest picture and what it waits for; read by the threads that answer requests."""
 
-    def __init__(self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None) -> None:
+    def __init__(
+        self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None
+    ) -> None:
         """Nothing is posted yet; ``outage`` is what is known of the store whatever the loop is waiting for."""
         self._clock, self._outage = clock, outage
         self._posted: tuple[Status, DriverCounters] | None = None
@@ -104,7 +107,9 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def in_background(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+def in_background(
+    host: str, port: int, handler: type[BaseHTTPRequestHandler]
+) -> ThreadingHTTPServer:
     """Answer in threads until ``shutdown``.
 
     Raises:
@@ -112,11 +117,15 @@ def in_background(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -
     """
     server = _Server((host, port), handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True
+    ).start()
     return server
 
 
-def _answer(path: str, board: StatusBoard, registry: CollectorRegistry) -> tuple[HTTPStatus, str, bytes]:
+def _answer(
+    path: str, board: StatusBoard, registry: CollectorRegistry
+) -> tuple[HTTPStatus, str, bytes]:
     pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/": lambda: (HTTPStatus.OK, _TEXT, f"landfall {__version__}\n\n{_PATHS}".encode()),
         "/healthcheck": lambda: _json(*board.health()),

@@ -1,11 +1,12 @@
 """As many executors as are wanted, in a Spark that goes on running.
 
-Spark is told the total, which brings new executors and withdraws those that have not come yet; it never lets one go that is
-there. So of those that are too many, idle ones are ended here. Spark itself refuses for a busy one: it is asked again
-at the next look, until it is idle.
+Spark is told the total, which brings new executors and withdraws those that have not come yet; it
+never lets one go that is there. So of those that are too many, idle ones are ended here. Spark
+itself refuses for a busy one: it is asked again at the next look, until it is idle.
 
-Spark's own interface for this (``SparkContext.killExecutors``) ends busy ones as well; what is called here instead is the
-scheduler's, which its bytecode has public. Executor ids are never used again.
+Spark's own interface for this (``SparkContext.killExecutors``) ends busy ones as well; what is
+called here instead is the scheduler's, which its bytecode has public. Executor ids are never used
+again.
 """
 
 import logging
@@ -69,11 +70,19 @@ class Executors:
     def _look(self) -> Workers:
         spark = self._context._jsc.sc()  # noqa: SLF001  # there is no other way to Spark's own context
         backend = spark.schedulerBackend()
-        wanted, known = self.wanted, set(filter(None, backend.getExecutorIds().mkString(",").split(",")))
+        wanted, known = (
+            self.wanted,
+            set(filter(None, backend.getExecutorIds().mkString(",").split(","))),
+        )
         self._ending &= known
         if self._told is not None:
-            if self._asked != wanted and spark.requestTotalExecutors(wanted, 0, self._scala("Map").empty()):
-                log.info("executors asked for", extra={"wanted": wanted, "registered": len(known - self._ending)})
+            if self._asked != wanted and spark.requestTotalExecutors(
+                wanted, 0, self._scala("Map").empty()
+            ):
+                log.info(
+                    "executors asked for",
+                    extra={"wanted": wanted, "registered": len(known - self._ending)},
+                )
                 self._asked = wanted
             self._release_idle(backend, known, wanted)
         return Workers(wanted, len(known - self._ending), int(backend.totalCoreCount()))
@@ -84,12 +93,17 @@ class Executors:
         candidates = sorted(known - self._ending, key=int, reverse=True)
         while surplus > 0 and candidates:
             asked, candidates = candidates[:surplus], candidates[surplus:]
-            # neither adjusts the total, which is right already, nor counts as a failure, nor ends a busy one
-            ended = list(self._ended(backend.killExecutors(self._sequence(asked), False, False, False)))  # noqa: FBT003
+            # neither adjusts the total, which is right already, nor counts as a failure, nor ends a
+            # busy one
+            ended = list(
+                self._ended(backend.killExecutors(self._sequence(asked), False, False, False))  # noqa: FBT003
+            )
             self._ending.update(ended)
             surplus -= len(ended)
             if ended:
-                log.info("idle executors let go", extra={"executors": ",".join(ended), "wanted": wanted})
+                log.info(
+                    "idle executors let go", extra={"executors": ",".join(ended), "wanted": wanted}
+                )
 
     def _ended(self, ids: Any) -> Iterator[str]:
         yield from filter(None, ids.mkString(",").split(","))

@@ -1,7 +1,7 @@
 """Spark: the context a driver lives with, and rounds run on it.
 
-Spark schedules the tasks, keeps their Python workers alive and hands their answers back; no record ever passes through the
-JVM, so there is no connector, no shuffle and nothing cached.
+Spark schedules the tasks, keeps their Python workers alive and hands their answers back; no record
+ever passes through the JVM, so there is no connector, no shuffle and nothing cached.
 """
 
 import logging
@@ -35,10 +35,14 @@ LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
 }
-"""For a master inside this process: loopback only, and a small JVM, since data never passes through it."""
+"""For a master inside this process: loopback only, and a small JVM, since data never passes through
+it.
+"""
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""Of driver and executors. They only schedule: compiling their code well costs more CPU than it ever gives back, and most
-of it while somebody waits for them to start."""
+"""Of driver and executors. They only schedule: compiling their code well costs more CPU than it
+ever
+gives back, and most of it while somebody waits for them to start.
+"""
 
 CONF = {
     "spark.log.level": "ERROR",
@@ -53,9 +57,11 @@ CONF = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(12 * 2**20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
 }
-"""Rounds share the executors fairly; tasks keep their Python worker with its consumer and store; a long-lived driver must
-not die of failures added up over weeks. The allocator is told to give freed parts and chunks back, which takes a tenth off
-a worker's peak. Exactly-once depends on none of these: what a task does counts only if returned."""
+"""Rounds share the executors fairly; tasks keep their Python worker with its consumer and store; a
+long-lived driver must not die of failures added up over weeks. The allocator is told to give freed
+parts and chunks back, which takes a tenth off a worker's peak. Exactly-once depends on none of
+these: what a task does counts only if returned.
+"""
 
 
 def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
@@ -69,7 +75,10 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     if master:
         conf.setMaster(master)
     local = bool(master and master.startswith("local"))
-    java = {"spark.driver.extraJavaOptions": f"{log4j} {JVM}", "spark.executor.extraJavaOptions": JVM}
+    java = {
+        "spark.driver.extraJavaOptions": f"{log4j} {JVM}",
+        "spark.executor.extraJavaOptions": JVM,
+    }
     settings = {**CONF, **(LOCAL_CONF if local else {}), **java}
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
@@ -92,15 +101,20 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 def _stderr_as_events() -> Iterator[None]:
     """Let the JVM started inside write its standard error to a pipe, whose lines become events of this logger.
 
-    Spark greets with lines that mean nothing to anybody who runs Landfall, unless it fails to start; what it and the tasks
-    write later does matter.
+    Spark greets with lines that mean nothing to anybody who runs Landfall, unless it fails to
+    start; what it and the tasks write later does matter.
     """
     source, sink = os.pipe()
     own = os.dup(2)
     os.dup2(sink, 2)
     os.close(sink)
     greeting = StartupOutput()
-    Thread(target=greeting.tell, args=(os.fdopen(source, errors="replace"),), name="spark-stderr", daemon=True).start()
+    Thread(
+        target=greeting.tell,
+        args=(os.fdopen(source, errors="replace"),),
+        name="spark-stderr",
+        daemon=True,
+    ).start()
     try:
         yield
     except Exception:
@@ -159,8 +173,14 @@ class SparkRunner:
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """Run the bins; a job that fails as a whole fails every slice of it for now."""
         try:
-            self._context.setLocalProperty("spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins")
-            return self._context.parallelize(bins, len(bins)).mapPartitions(partial(_land_bins, batch)).collect()
+            self._context.setLocalProperty(
+                "spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins"
+            )
+            return (
+                self._context.parallelize(bins, len(bins))
+                .mapPartitions(partial(_land_bins, batch))
+                .collect()
+            )
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
             return _all_failed(bins, Retry(f"spark job failed: {first_line(error)}"))
 

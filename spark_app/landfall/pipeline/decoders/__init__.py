@@ -1,7 +1,8 @@
 """Turning payloads into fields that can be routed on and columns that can be written.
 
-A decoder is built once per task by ``Name.of(options, wanted)`` and sees columns, never single records. Yours is found by
-``package.module:Name``, like ours by ``Raw``, ``Json``, ``Delimited``, ``Regex``: see ``landfall.registry``.
+A decoder is built once per task by ``Name.of(options, wanted)`` and sees columns, never single
+records. Yours is found by ``package.module:Name``, like ours by ``Raw``, ``Json``, ``Delimited``,
+``Regex``: see ``landfall.registry``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,15 @@ class Wanted:
     """What the later stages ask of a decoder.
 
     Attributes:
-        fields: paths of payload fields, for the event time and for ``{field:path}`` in the route; ``("meta", "ts")``
-            is ``ts`` inside ``meta``. For delimited and regex payloads a path is one column or group name.
-        schema: typed columns to extract (``decoders.columns.schema_of``), or None if the payload is written as it is.
+        fields: paths of payload fields, for the event time and for ``{field:path}`` in the route;
+            ``("meta", "ts")`` is ``ts`` inside ``meta``. For delimited and regex payloads a path is
+            one column or group name.
+        schema: typed columns to extract (``decoders.columns.schema_of``), or None if the payload is
+            written as it is.
         json: whether ``Decoded.records.values`` must be JSON objects (format ``Json``).
-        timestamps, keys, headers: whether the format writes these columns of ``Records``. Only then are they carried to
-            its blocks: each costs CPU per record. Decoders and transforms may look at them anyway.
+        timestamps, keys, headers: whether the format writes these columns of ``Records``. Only then
+            are they carried to its blocks: each costs CPU per record. Decoders and transforms may
+            look at them anyway.
     """
 
     fields: tuple[Path, ...] = ()
@@ -61,7 +65,11 @@ class Decoded:
     def keep(self, mask: npt.NDArray[np.bool_]) -> "Decoded":
         """Go on with the rows where ``mask``, shape (rows,), is true; the others are filtered out on purpose."""
         kept = np.flatnonzero(mask)
-        return self if len(kept) == len(self.records) else self._picked(kept, self.bad, len(self.records) - len(kept))
+        return (
+            self
+            if len(kept) == len(self.records)
+            else self._picked(kept, self.bad, len(self.records) - len(kept))
+        )
 
     def reject(self, errors: Mapping[int, str]) -> "Decoded":
         """Go on without these rows, by their position in ``records``: they are bad."""
@@ -70,8 +78,13 @@ class Decoded:
         rows = np.array(sorted(errors), np.int64)
         positions = rows if self.positions is None else self.positions[rows]
         said = dict(zip(self.bad.rows.tolist(), self.bad.errors, strict=True))
-        said |= {position: errors[row] for position, row in zip(positions.tolist(), rows.tolist(), strict=True)}
-        bad = BadRows(np.array(sorted(said), np.int64), [said[position] for position in sorted(said)])
+        said |= {
+            position: errors[row]
+            for position, row in zip(positions.tolist(), rows.tolist(), strict=True)
+        }
+        bad = BadRows(
+            np.array(sorted(said), np.int64), [said[position] for position in sorted(said)]
+        )
         return self._picked(np.delete(np.arange(len(self.records)), rows), bad, 0)
 
     def _picked(self, rows: Int64s, bad: BadRows, filtered: int) -> "Decoded":
@@ -114,8 +127,8 @@ class DecoderType(Protocol):
 class Transform(Protocol):
     """A step between decoding and routing: injects fields, rewrites payloads, filters rows.
 
-    It must depend on the rows alone (no clock, no randomness, no service that changes its mind), or a range read again
-    would not give the same objects.
+    It must depend on the rows alone (no clock, no randomness, no service that changes its mind), or
+    a range read again would not give the same objects.
     """
 
     @property
@@ -140,4 +153,12 @@ class TransformType(Protocol):
         ...
 
 
-__all__: Sequence[str] = ("Decoded", "Decoder", "DecoderType", "Path", "Transform", "TransformType", "Wanted")
+__all__: Sequence[str] = (
+    "Decoded",
+    "Decoder",
+    "DecoderType",
+    "Path",
+    "Transform",
+    "TransformType",
+    "Wanted",
+)

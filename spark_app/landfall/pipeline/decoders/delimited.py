@@ -6,9 +6,9 @@
 | ``separator`` | ``,`` | one character or more |
 | ``quote`` | none | ``"``: a value may stand in double quotes, a quote inside is doubled (RFC 4180) |
 
-Good is a payload that is UTF-8 and has as many values as there are columns. Nothing is trimmed: a final newline belongs to
-the last value. Tombstones pass, with every column absent. Rows are split in columns by Arrow; only rows that hold a quote
-are read one by one.
+Good is a payload that is UTF-8 and has as many values as there are columns. Nothing is trimmed: a
+final newline belongs to the last value. Tombstones pass, with every column absent. Rows are split
+in columns by Arrow; only rows that hold a quote are read one by one.
 """
 
 import csv
@@ -26,7 +26,8 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.texts import Texts, utf8
 from landfall.pipeline.records import Records
 
-# The csv module refuses values over 128 KiB otherwise; a record can be larger, and is in memory already.
+# The csv module refuses values over 128 KiB otherwise; a record can be larger, and is in memory
+# already.
 csv.field_size_limit(2**31 - 1)
 
 
@@ -54,8 +55,12 @@ class Delimited:
             ValueError: an option is wrong, or a wanted field is no column.
         """
         read = read_options(options, Options)
-        if not read.separator or (read.quote and (len(read.separator) > 1 or read.separator in '"\r\n')):
-            raise ValueError(f"options: separator {read.separator!r} cannot part values (with quotes: one character)")
+        if not read.separator or (
+            read.quote and (len(read.separator) > 1 or read.separator in '"\r\n')
+        ):
+            raise ValueError(
+                f"options: separator {read.separator!r} cannot part values (with quotes: one character)"
+            )
         return cls(Texts(read.columns, wanted), read.separator, read.quote)
 
     def decode(self, records: Records) -> Decoded:
@@ -74,7 +79,9 @@ class Delimited:
         places = [pa.array(starts[:-1] + i, mask=~fits) for i in range(width)]
         return self.texts.decoded(records, [rows.values.take(place) for place in places], errors)
 
-    def _unquoted(self, texts: pa.StringArray, rows: pa.ListArray, errors: dict[int, str]) -> pa.ListArray:
+    def _unquoted(
+        self, texts: pa.StringArray, rows: pa.ListArray, errors: dict[int, str]
+    ) -> pa.ListArray:
         """The rows again, those that hold a quote read as RFC 4180 says; adds to ``errors``."""
         quoted = np.flatnonzero(pc.match_substring(texts, '"').fill_null(False))  # noqa: FBT003  # Arrow's signature
         if not len(quoted):
@@ -82,7 +89,9 @@ class Delimited:
         read = rows.to_pylist()
         for row in quoted.tolist():
             try:
-                (read[row],) = csv.reader([texts[row].as_py()], delimiter=self.separator, strict=True)
+                (read[row],) = csv.reader(
+                    [texts[row].as_py()], delimiter=self.separator, strict=True
+                )
             except (csv.Error, ValueError) as error:
                 read[row], errors[row] = None, f"delimited: {error}"
         return pa.array(read, pa.list_(pa.string()))

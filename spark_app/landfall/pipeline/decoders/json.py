@@ -1,12 +1,14 @@
 """JSON objects: every payload is checked in full, only the wanted fields become Python values.
 
-A payload is good when it is exactly one JSON object: UTF-8, legal escapes and numbers, no NaN, nothing after it. That holds
-for the parts nobody wants, too (msgspec skips them, but checks their grammar; UTF-8 is checked by Arrow for all rows at
-once). Only a number that no double can hold goes unnoticed in a part nobody wants. Of a repeated key the last one counts.
-A wanted field that is absent, null, or below something that is no object is None. A tombstone is a bad row.
+A payload is good when it is exactly one JSON object: UTF-8, legal escapes and numbers, no NaN,
+nothing after it. That holds for the parts nobody wants, too (msgspec skips them, but checks their
+grammar; UTF-8 is checked by Arrow for all rows at once). Only a number that no double can hold goes
+unnoticed in a part nobody wants. Of a repeated key the last one counts. A wanted field that is
+absent, null, or below something that is no object is None. A tombstone is a bad row.
 
-Speed comes from three tiers, each giving the same rows. Payloads are taken in pieces that fit a processor's cache, since a
-payload is copied out of its Arrow buffer before msgspec reads it; a piece that fails one tier takes the next:
+Speed comes from three tiers, each giving the same rows. Payloads are taken in pieces that fit a
+processor's cache, since a payload is copied out of its Arrow buffer before msgspec reads it; a
+piece that fails one tier takes the next:
 
 1. a Struct type made of the wanted paths, all integers: one int64 array each;
 2. the same with values of any type;
@@ -73,7 +75,9 @@ class Json:
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(Leaf(column.path, JSON_TYPES[column.type]) for column in typed)
         shared = {
-            leaf.path: leaf for leaf, column in zip(columns, typed, strict=True) if column.type not in _NOT_SHARED
+            leaf.path: leaf
+            for leaf, column in zip(columns, typed, strict=True)
+            if column.type not in _NOT_SHARED
         }
         fields = {path: shared.get(path) or Leaf(path) for path in wanted.fields}
         leaves = tuple(dict.fromkeys((*fields.values(), *columns)))
@@ -173,7 +177,9 @@ def _concatenated(pieces: Sequence[Extracted], step: int) -> Extracted:
             values[leaf] = np.concatenate(columns)
         else:
             values[leaf] = [value for column in columns for value in _listed(column)]
-    errors = {i * step + row: error for i, (_, wrong) in enumerate(pieces) for row, error in wrong.items()}
+    errors = {
+        i * step + row: error for i, (_, wrong) in enumerate(pieces) for row, error in wrong.items()
+    }
     return values, errors
 
 

@@ -28,7 +28,13 @@ class Raw:
         read_options(options, Options)
         if wanted.fields or wanted.schema is not None or wanted.json:
             paths = ", ".join(".".join(path) for path in wanted.fields)
-            asked = f"fields ({paths})" if paths else "typed columns" if wanted.schema is not None else "JSON"
+            asked = (
+                f"fields ({paths})"
+                if paths
+                else "typed columns"
+                if wanted.schema is not None
+                else "JSON"
+            )
             raise ValueError(f"Raw payloads have no {asked}")
         return cls()
 

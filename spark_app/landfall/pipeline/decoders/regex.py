@@ -55,4 +55,6 @@ class Regex:
         found = pc.extract_regex(texts, self.pattern)
         unlike = np.flatnonzero(pc.and_(texts.is_valid(), found.is_null())).tolist()
         columns = [pc.struct_field(found, [i]) for i in range(len(self.texts.names))]
-        return self.texts.decoded(records, columns, {**dict.fromkeys(unlike, "regex: pattern not found"), **errors})
+        return self.texts.decoded(
+            records, columns, {**dict.fromkeys(unlike, "regex: pattern not found"), **errors}
+        )

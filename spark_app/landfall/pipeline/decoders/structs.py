@@ -1,8 +1,8 @@
 """Struct types made for wanted paths, so that msgspec turns only the wanted parts of a JSON object into Python values.
 
-Wanted ``("meta", "ts")`` and ``("id",)`` make ``Struct(f0: Struct(f0: T), f1: T)`` with the fields renamed to what the
-JSON calls them. Paths that cannot stand in one type (``("meta",)`` beside ``("meta", "ts")``) go to a second layer, which
-decodes the payload once more.
+Wanted ``("meta", "ts")`` and ``("id",)`` make ``Struct(f0: Struct(f0: T), f1: T)`` with the fields
+renamed to what the JSON calls them. Paths that cannot stand in one type (``("meta",)`` beside
+``("meta", "ts")``) go to a second layer, which decodes the payload once more.
 """
 
 import re
@@ -41,7 +41,8 @@ class Layer:
 
     Attributes:
         leaves: per leaf, the Struct's attributes that lead there.
-        ints: decodes payloads whose every leaf is an integer; None when a leaf asks for another type.
+        ints: decodes payloads whose every leaf is an integer; None when a leaf asks for another
+            type.
         any: decodes every payload whose leaves are of their types, null or absent.
         nothing: what ``any`` makes of ``{}``.
     """
@@ -116,7 +117,9 @@ def _names(tree: Tree, path: Path) -> list[str]:
 def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for i, node in enumerate(tree.values()):
-        kind: Any = (int if ints else node.type) if isinstance(node, Leaf) else _struct(node, ints=ints)
+        kind: Any = (
+            (int if ints else node.type) if isinstance(node, Leaf) else _struct(node, ints=ints)
+        )
         inner = kind if ints or isinstance(node, Leaf) else kind | None
         fields.append((f"f{i}", inner) if ints else (f"f{i}", inner, None))
     rename: Mapping[str, str] = {f"f{i}": name for i, name in enumerate(tree)}

@@ -1,6 +1,7 @@
 """Typed columns: what ``spec.decode.columns`` declares, as an Arrow schema, and values made into such columns.
 
-Types are declared, never inferred. A value that is not of its column's type makes a bad row that names the column.
+Types are declared, never inferred. A value that is not of its column's type makes a bad row that
+names the column.
 
 ==========  =====================  =============================================  ==========================================
 type        Arrow                  from JSON                                      from text (Delimited, Regex)
@@ -15,7 +16,8 @@ Binary      binary                 base64 text                                  
 Json        string                 anything, verbatim                             JSON
 ==========  =====================  =============================================  ==========================================
 
-Absent and null are null; so is empty text, except in String and Binary. Null in a column that is not nullable is bad.
+Absent and null are null; so is empty text, except in String and Binary. Null in a column that is
+not nullable is bad.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +57,9 @@ JSON_TYPES: Mapping[ColumnType, Any] = {
     ColumnType.BINARY: bytes | None,
     ColumnType.JSON: msgspec.Raw,
 }
-"""What msgspec must find in JSON; where Python's value says the same as JSON's, a field of that path can share it."""
+"""What msgspec must find in JSON; where Python's value says the same as JSON's, a field of that
+path can share it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +108,21 @@ def record_batch(
     for column, column_values in zip(typed_columns(schema), values, strict=True):
         array, wrong = _array(column, column_values)
         if not column.nullable and array.null_count:
-            wrong = dict.fromkeys(np.flatnonzero(array.is_null()).tolist(), f"column {column.name}: null") | wrong
+            wrong = (
+                dict.fromkeys(
+                    np.flatnonzero(array.is_null()).tolist(), f"column {column.name}: null"
+                )
+                | wrong
+            )
         arrays.append(array)
         errors = wrong | errors
     fields = [pa.field(field.name, field.type) for field in schema]
     return pa.record_batch(arrays, schema=pa.schema(fields)), errors
 
 
-def _array(column: TypedColumn, values: Sequence[object] | pa.StringArray) -> tuple[pa.Array, dict[int, str]]:
+def _array(
+    column: TypedColumn, values: Sequence[object] | pa.StringArray
+) -> tuple[pa.Array, dict[int, str]]:
     if column.type is ColumnType.TIMESTAMP:
         return _timestamps(column, values)
     if isinstance(values, pa.Array):
@@ -137,10 +148,16 @@ def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, di
     try:
         return filled.cast(kind), {}
     except pa.ArrowInvalid:
-        return _each(column, filled.to_pylist(), lambda text: pa.array([text], pa.string()).cast(kind)[0].as_py())
+        return _each(
+            column,
+            filled.to_pylist(),
+            lambda text: pa.array([text], pa.string()).cast(kind)[0].as_py(),
+        )
 
 
-def _timestamps(column: TypedColumn, values: Sequence[object] | pa.StringArray) -> tuple[pa.Array, dict[int, str]]:
+def _timestamps(
+    column: TypedColumn, values: Sequence[object] | pa.StringArray
+) -> tuple[pa.Array, dict[int, str]]:
     times = column_times(
         values if isinstance(values, pa.Array) else list(values),
         Timestamp(field=column.name, unit=TimeUnit.MILLISECONDS),
