@@ -17,7 +17,7 @@ from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit, Open
-from tests.support.operated import NAME, Operated, events_arriving
+from tests.support.live_group import NAME, Operated, events_arriving
 from tests.support.stack import Stack
 
 RUNS = 3

@@ -23,9 +23,9 @@ from rich.table import Table
 from dev.kube.cluster import ControlPlane
 from dev.servers.server import STATE
 from tests.support.cluster import Cluster
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, document, install
 from tests.support.operators import Operators, Running
-from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
 PATIENCE = 1800.0

@@ -33,12 +33,12 @@ from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall import __version__
 from tests.chaos import checks, table
+from tests.chaos.environment import Stage
 from tests.chaos.faults import LATE
 from tests.chaos.load import Load
 from tests.chaos.outcome import Landed, Outcome, Produced, Struck
-from tests.chaos.play import Play
+from tests.chaos.runner import Play
 from tests.chaos.schedule import GROUPS, Fault, schedule
-from tests.chaos.stage import Stage
 
 RATE = 500.0
 """Records a second: what two cores bear beside everything else."""

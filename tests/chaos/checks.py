@@ -16,9 +16,9 @@ from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit
 from landfall.ledger.object_names import ledger_prefix, slot_key
 from tests.chaos import landed
+from tests.chaos.environment import Stage
 from tests.chaos.outcome import Verdict
-from tests.chaos.stage import Stage
-from tests.support.operated import NAME
+from tests.support.live_group import NAME
 
 NUMBERS = ("missing", "duplicates", "misplaced", "corrupted")
 LANDFALL = str(Path(sys.executable).with_name("landfall"))

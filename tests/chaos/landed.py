@@ -16,7 +16,7 @@ import yaml
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit.bucket import Bucket, open_bucket
 from landfall.audit.rows import ENVELOPE, Rows, rows_of
-from tests.chaos.book import Landed, Verdict, judge
+from tests.chaos.producer_ledger import Landed, Verdict, judge
 from tests.chaos.records import Identity, identity
 
 _LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")

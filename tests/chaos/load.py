@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.book import ProducerLedger
-from tests.chaos.child import Child, listen, say
+from tests.chaos.child_process import Child, listen, say
+from tests.chaos.producer_ledger import ProducerLedger
 from tests.chaos.records import TOPICS
 from tests.chaos.writers import Pace, Plain, Transactional, Writer
 from tests.support.kafka import Broker

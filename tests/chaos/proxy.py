@@ -30,7 +30,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from tests.chaos.child import Child, listen, say
+from tests.chaos.child_process import Child, listen, say
 from tests.chaos.faults import (
     LATE,
     Active,

@@ -6,11 +6,11 @@ from typing import Any
 import psutil
 from kubernetes import client
 
-from tests.chaos import victims
+from tests.chaos import targets
+from tests.chaos.environment import Stage
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
-from tests.chaos.stage import Stage
-from tests.support.operated import NAME, SYSTEM, Operated
+from tests.support.live_group import NAME, SYSTEM, Operated
 
 Pods = Mapping[str, Any]
 Find = Callable[[str], list[psutil.Process]]
@@ -48,7 +48,7 @@ def _kill(role: str, find: Find) -> Callable[[Stage, Fault], str]:
 
 
 def _killed(processes: Sequence[psutil.Process], name: str) -> str:
-    if not victims.kill(processes):
+    if not targets.kill(processes):
         raise NotApplied("it had ended")
     return name
 
@@ -56,7 +56,7 @@ def _killed(processes: Sequence[psutil.Process], name: str) -> str:
 def _freeze(role: str, finds: Sequence[Find]) -> Callable[[Stage, Fault], str]:
     def strike(stage: Stage, fault: Fault) -> str:
         uid, pod = _one(stage, fault, role)
-        with victims.frozen(_some(finds[fault.pick % len(finds)], uid)) as stopped:
+        with targets.frozen(_some(finds[fault.pick % len(finds)], uid)) as stopped:
             stage.rest(fault.seconds)
         return f"{stopped} processes of {pod['metadata']['name']}"
 
@@ -110,7 +110,7 @@ def zombie(stage: Stage, fault: Fault) -> str:
     one wakes.
     """
     uid, pod = _one(stage, fault, "driver")
-    with victims.frozen(_some(victims.of_pod, uid)):
+    with targets.frozen(_some(targets.of_pod, uid)):
         generation = _raise_generation(stage.groups[fault.target])
         stage.rest(fault.seconds)
     return f"{pod['metadata']['name']}, while generation {generation} was to take over"
@@ -132,7 +132,7 @@ def _hand_over_killed(*, old: bool) -> Callable[[Stage, Fault], str]:
             raise NotApplied(f"no driver of generation {generation} within {NEW_DRIVER} s")
         stage.rest(fault.pick % 20)
         uid = before if old else new.pop()
-        return _killed(_some(victims.of_pod, uid), f"at generation {generation}")
+        return _killed(_some(targets.of_pod, uid), f"at generation {generation}")
 
     return strike
 
@@ -164,7 +164,7 @@ def delete_operator(stage: Stage, fault: Fault) -> str:
 
 
 def _operator(stage: Stage) -> list[psutil.Process]:
-    return [process for uid in stage.stack.operators() for process in _some(victims.of_pod, uid)]
+    return [process for uid in stage.stack.operators() for process in _some(targets.of_pod, uid)]
 
 
 def kill_operator(stage: Stage, fault: Fault) -> str:
@@ -174,7 +174,7 @@ def kill_operator(stage: Stage, fault: Fault) -> str:
 
 def freeze_operator(stage: Stage, fault: Fault) -> str:
     """Its process."""
-    with victims.frozen(_operator(stage)) as stopped:
+    with targets.frozen(_operator(stage)) as stopped:
         stage.rest(fault.seconds)
     return f"{stopped} processes"
 
@@ -185,21 +185,21 @@ def jump(stage: Stage, fault: Fault) -> str:
         raise NotApplied(stage.no_clock)
     group, off = stage.groups[fault.target], JUMPS[fault.pick % len(JUMPS)]
     said = sum(
-        victims.set_clock(uid, off) for uid in group.running("driver") | group.running("executor")
+        targets.set_clock(uid, off) for uid in group.running("driver") | group.running("executor")
     )
     if not said:
         raise NotApplied("nobody could be told")
     stage.rest(fault.seconds)
     for uid in group.running("driver") | group.running("executor"):
-        victims.set_clock(uid, 0)
+        targets.set_clock(uid, 0)
     return f"{off:+d} s for {said} processes"
 
 
 STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
-    Kind.DRIVER_JVM_KILLED: _kill("driver", victims.jvms),
-    Kind.DRIVER_PYTHON_KILLED: _kill("driver", victims.pythons),
+    Kind.DRIVER_JVM_KILLED: _kill("driver", targets.jvms),
+    Kind.DRIVER_PYTHON_KILLED: _kill("driver", targets.pythons),
     Kind.DRIVER_FROZEN: _freeze(
-        "driver", (victims.of_pod, victims.of_pod, victims.pythons, victims.jvms)
+        "driver", (targets.of_pod, targets.of_pod, targets.pythons, targets.jvms)
     ),
     Kind.DRIVER_POD_DELETED: _delete("driver"),
     Kind.DRIVER_POD_EVICTED: _evict("driver"),
@@ -208,10 +208,10 @@ STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
     Kind.HAND_OVER_KILLED: _hand_over_killed(old=True),
     Kind.HAND_OVER_NEW_KILLED: _hand_over_killed(old=False),
     Kind.SUSPENDED: suspend,
-    Kind.EXECUTOR_JVM_KILLED: _kill("executor", victims.jvms),
-    Kind.EXECUTOR_FROZEN: _freeze("executor", (victims.of_pod,)),
-    Kind.WORKER_KILLED: _kill("executor", victims.workers),
-    Kind.WORKER_FROZEN: _freeze("executor", (victims.workers,)),
+    Kind.EXECUTOR_JVM_KILLED: _kill("executor", targets.jvms),
+    Kind.EXECUTOR_FROZEN: _freeze("executor", (targets.of_pod,)),
+    Kind.WORKER_KILLED: _kill("executor", targets.workers),
+    Kind.WORKER_FROZEN: _freeze("executor", (targets.workers,)),
     Kind.EXECUTOR_POD_DELETED: _delete("executor"),
     Kind.EXECUTOR_POD_EVICTED: _evict("executor"),
     Kind.SCALED: scale,

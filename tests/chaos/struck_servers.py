@@ -10,10 +10,10 @@ import psutil
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind as Program
-from tests.chaos import victims
+from tests.chaos import targets
+from tests.chaos.environment import Stage
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
-from tests.chaos.stage import Stage
 
 
 def _restart(program: Program, *, at_once: bool) -> Callable[[Stage, Fault], str]:
@@ -34,7 +34,7 @@ def _freeze(program: Program) -> Callable[[Stage, Fault], str]:
         pid = stage.place.server(program).status().pid
         if pid is None:
             raise NotApplied("it is not ours, or does not run")
-        with victims.frozen([psutil.Process(pid)]):
+        with targets.frozen([psutil.Process(pid)]):
             stage.rest(fault.seconds)
         return ""
 

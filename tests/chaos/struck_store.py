@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from tests.chaos.environment import Stage
 from tests.chaos.faults import Fault as Blow
 from tests.chaos.faults import Operation, Rule
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
-from tests.chaos.stage import Stage
 
 WRITES = (
     Operation.PUT_OBJECT,

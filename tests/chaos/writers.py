@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.chaos.book import Fate, ProducerLedger
+from tests.chaos.producer_ledger import Fate, ProducerLedger
 from tests.chaos.records import Identity, Record, Topic, record
 
 T = TypeVar("T")
@@ -289,7 +289,7 @@ class Transactional(Writer):
         # Whatever becomes of the process, it knows no commit.
         self._end(Fate.ABORTED, numbers, End.KILL)
         told = [self.bootstrap, self.id, self.name, self.topic.name, str(self.dice.getrandbits(32))]
-        command = [sys.executable, "-m", "tests.chaos.doomed", *told, *map(str, numbers)]
+        command = [sys.executable, "-m", "tests.chaos.kill_group", *told, *map(str, numbers)]
         process = subprocess.Popen(
             command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )

@@ -44,7 +44,7 @@ from landfall.store.fault_injection import Call, Fault, Operation
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
-from tests.support.twins import TwinLog, TwinRunner, group, ticking
+from tests.support.fakes import FakeLog, FakeRunner, group, ticking
 
 CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
 REVISIONS = ("", "a", "b")
@@ -188,7 +188,7 @@ class WatchedStore(MemoryStore):
 
 
 @dataclass
-class GatedLog(TwinLog):
+class GatedLog(FakeLog):
     """A log whose every call is a step."""
 
     gate: Callable[[str], None] = lambda _: None
@@ -216,12 +216,12 @@ class GatedLog(TwinLog):
         super().mirror(next_offsets)
 
 
-class ReadingRunner(TwinRunner):
+class ReadingRunner(FakeRunner):
     """A runner that finds out when the log has dropped what it should read, and loses attempts with
     all they did.
     """
 
-    log: TwinLog
+    log: FakeLog
     dice: random.Random
     read_from: dict[tuple[str, str], str]
     """Per object's key and token, the id of the topic that was read."""

@@ -12,7 +12,7 @@ import pytest
 from dev.servers.cache import Missing
 from dev.tour.place import Place
 from tests.conftest import SESSION, STACK
-from tests.support.operated import Operated
+from tests.support.live_group import Operated
 from tests.support.stack import Stack
 
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from landfall.ledger import LaneOwnership
-from tests.support.audit import events
-from tests.support.operated import NAME, SOUND, Operated, events_arriving
+from tests.support.independent_audit import events
+from tests.support.live_group import NAME, SOUND, Operated, events_arriving
 from tests.support.stack import CHART, Stack
 
 pytestmark = [

@@ -5,9 +5,9 @@ groups.
 import pytest
 
 from landfall.ledger import LaneOwnership
-from tests.support.audit import data_keys, events
 from tests.support.cluster import Refused
-from tests.support.operated import SOUND, Operated, events_arriving
+from tests.support.independent_audit import data_keys, events
+from tests.support.live_group import SOUND, Operated, events_arriving
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 

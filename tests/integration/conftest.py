@@ -9,10 +9,10 @@ from pyspark import SparkContext
 from landfall.api.spec import parse_group
 from landfall.driver.spark.session import spark_context
 from tests.support.cluster import Cluster
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
-from tests.support.played import Kubelet
 from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
 

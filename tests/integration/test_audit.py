@@ -16,7 +16,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.audit import Unchecked
 from landfall.cli import main
-from tests.support.audit import data_keys, events
+from tests.support.independent_audit import data_keys, events
 from tests.support.kafka import Broker, Message
 from tests.support.landing import Scene, land
 from tests.support.s3 import Bucket, S3Server

@@ -14,12 +14,12 @@ import pytest
 from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
-from tests.chaos.book import Landed, judge
-from tests.chaos.child import Refused
+from tests.chaos.child_process import Refused
 from tests.chaos.landed import check
 from tests.chaos.load import Load, Progress
+from tests.chaos.producer_ledger import Landed, judge
 from tests.chaos.records import identity
-from tests.support.audit import kafka_messages
+from tests.support.independent_audit import kafka_messages
 from tests.support.kafka import Broker
 from tests.support.landing import Scene, land
 from tests.support.s3 import S3Server

@@ -12,7 +12,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.audit import data_keys, events
+from tests.support.independent_audit import data_keys, events
 from tests.support.kafka import Message
 from tests.support.landing import Scene
 

@@ -27,7 +27,7 @@ from landfall_operator.api.status import RateStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime.metrics import GroupSnapshot, Metrics, OperatorSnapshot
-from tests.support.world import START, World, group
+from tests.support.cluster_model import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
 CHOSEN = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}

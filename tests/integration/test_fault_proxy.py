@@ -26,7 +26,7 @@ from botocore.exceptions import (
 
 from landfall.api import spec
 from landfall.store.s3 import S3Store
-from tests.chaos.child import Refused
+from tests.chaos.child_process import Refused
 from tests.chaos.faults import LATE, Fault, Operation, Rule
 from tests.chaos.proxy import FaultProxy
 from tests.support.s3 import Bucket, S3Server

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.audit import parquet_rows
+from tests.support.independent_audit import parquet_rows
 from tests.support.kafka import Message
 from tests.support.landing import Scene, land
 from tests.support.rawkafka import RawRecord, produce_raw

@@ -14,10 +14,10 @@ import pytest
 from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
-from tests.support.audit import EXACT, data_keys, events
+from tests.support.crashing_store import OWN
+from tests.support.independent_audit import EXACT, data_keys, events
 from tests.support.landing import Scene, land, wait_for
 from tests.support.processes import Processes
-from tests.support.struck import OWN
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

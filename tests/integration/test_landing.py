@@ -20,7 +20,8 @@ from landfall.errors import Reason
 from landfall.store import Created
 from landfall.store.s3 import S3Store
 from landfall.store.urls import open_store
-from tests.support.audit import (
+from tests.support.driver_mutants import CompletesFirst
+from tests.support.independent_audit import (
     EXACT,
     audit,
     data_keys,
@@ -31,7 +32,6 @@ from tests.support.audit import (
     landed_lines,
     parquet_rows,
 )
-from tests.support.broken import CompletesFirst
 from tests.support.kafka import Message
 from tests.support.landing import Landing, Scene, land, landing, wait_for
 

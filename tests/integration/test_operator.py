@@ -16,9 +16,9 @@ from landfall.api.contract import ExitCode, Phase
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER, OPERATOR
 from tests.support.cluster import Cluster
+from tests.support.fake_kubelet import Kubelet, PlayedDriver
 from tests.support.groups import Groups, document, install
 from tests.support.operators import PATIENCE, Operators, Running
-from tests.support.played import Kubelet, PlayedDriver
 from tests.support.waiting import eventually
 
 KINDS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
-from tests.support.lives import live
-from tests.support.played import Kubelet
+from tests.support.operator_restarts import live
 from tests.support.waiting import eventually
 
 PATIENCE = 400.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
 from tests.support.operators import Operators
-from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
 MANY = 50

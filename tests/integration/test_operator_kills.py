@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gate import Gate
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
+from tests.support.kill_proxy import Gate
 from tests.support.operators import Operators
-from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
 PATIENCE = 400.0

@@ -16,7 +16,7 @@ import pytest
 
 from dev.servers.ports import PORTS
 from landfall.api.contract import EXECUTORS_PATH, ExitCode
-from tests.support.audit import events
+from tests.support.independent_audit import events
 from tests.support.kafka import Message
 from tests.support.landing import PATIENCE, Scene
 from tests.support.processes import Pod, Processes

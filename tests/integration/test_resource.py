@@ -18,8 +18,8 @@ from landfall_operator.api.crd import GROUP, PLURAL, schema
 from landfall_operator.api.validation import parsed
 from tests.support.cluster import Cluster, Refused
 from tests.support.defaults import defaulted
+from tests.support.documented_groups import Shown, shown
 from tests.support.groups import Groups, Json, changed, document, refusal, yaml_blocks
-from tests.support.shown import Shown, shown
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules, single, without
 from tests.rights.spark import DRIVER
 from tests.rights.stories import STORIES, Denied, played
-from tests.support.asked import Right, has_log
+from tests.support.api_audit_log import Right, has_log
 from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(1200, func_only=True)

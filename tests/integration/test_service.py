@@ -25,7 +25,7 @@ from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
 from landfall.store.urls import open_store
-from tests.support.audit import EXACT, events
+from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
 from tests.support.landing import PATIENCE, Landing, Scene, land, landing, wait_for
 from tests.support.processes import Process, Processes

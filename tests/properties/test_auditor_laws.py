@@ -17,7 +17,7 @@ from landfall.audit.route_evaluator import RouteEvaluator
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Sorter
-from tests.support.auditing import Message, of_messages
+from tests.support.auditor_fakes import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
 

@@ -8,7 +8,7 @@ import pytest
 
 from landfall.driver.loop import Driver
 from tests.crashes.machine import Schedule, Wrong, machinery
-from tests.support.broken import (
+from tests.support.driver_mutants import (
     CompletesFirst,
     GivesUpInDoubt,
     LandsANamesake,

@@ -15,8 +15,8 @@ from landfall.api.contract import ExitCode
 from landfall.driver.loop import Driver
 from landfall.store.fault_injection import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
-from tests.support.broken import CompletesFirst, PlansBeforeRecovery
-from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.driver_mutants import CompletesFirst, PlansBeforeRecovery
+from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -81,12 +81,12 @@ class Peace:
             self.plan.after(call)
 
 
-def log() -> TwinLog:
-    return TwinLog().write("a", 25, 7).write("b", 3)
+def log() -> FakeLog:
+    return FakeLog().write("a", 25, 7).write("b", 3)
 
 
-def run(kind: type[Driver], store: MemoryStore, of: TwinLog, writer: str) -> ExitCode:
-    one = driver(group(), store, of, TwinRunner(store), writer=writer)
+def run(kind: type[Driver], store: MemoryStore, of: FakeLog, writer: str) -> ExitCode:
+    one = driver(group(), store, of, FakeRunner(store), writer=writer)
     one.__class__ = kind
     return one.run()
 
@@ -97,7 +97,7 @@ def calls_of_a_quiet_run() -> int:
     return sum(store.requests.values())
 
 
-def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[MemoryStore, TwinLog]:
+def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[MemoryStore, FakeLog]:
     """Kill one driver, let another land more after it, and one more after that."""
     plan, of = Peace(), log()
     store = MemoryStore(plan)
@@ -106,7 +106,7 @@ def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[Me
         run(kind, store, of, "w1")
     plan.plan = None
     of.write("a", 31, 9)  # the successor sees other ends, so it cuts elsewhere
-    successor = driver(group(), store, of, TwinRunner(store), writer="w2")
+    successor = driver(group(), store, of, FakeRunner(store), writer="w2")
     successor.__class__ = kind
     store.deliver()  # what the dead one had sent arrives after the successor's OPEN
     assert successor.run() is ExitCode.OK
@@ -127,7 +127,7 @@ def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
 def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, repeats: bool) -> None:
     plan, of = Peace(), log()
     store = MemoryStore(plan, repeat_completes=repeats)
-    one = driver(group(), store, of, TwinRunner(store), writer="w1")
+    one = driver(group(), store, of, FakeRunner(store), writer="w1")
     plan.plan = Random(seed, rate)
 
     code = one.run()

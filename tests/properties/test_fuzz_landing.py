@@ -24,7 +24,7 @@ from landfall.registry import check_spec
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.auditing import Message, of_messages
+from tests.support.auditor_fakes import Message, of_messages
 from tests.support.stores import content
 
 GROUP = "fuzz"

@@ -28,7 +28,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
-from tests.support.book import GROUP, LANE, SampleLedger, bodies
+from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 ANYTHING = st.recursive(

@@ -25,7 +25,7 @@ from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
 from landfall_operator.reporting.group_status import report
-from tests.support.world import SITE, START, World, group
+from tests.support.cluster_model import SITE, START, World, group
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
 SPECS = st.fixed_dictionaries(

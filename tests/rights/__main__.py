@@ -12,7 +12,7 @@ from pathlib import Path
 from dev.kube.cluster import ControlPlane
 from tests.rights.grants import single, without
 from tests.rights.stories import STORIES, Denied, Story, played
-from tests.support.asked import Right
+from tests.support.api_audit_log import Right
 from tests.support.cluster import Cluster
 from tests.support.groups import install
 

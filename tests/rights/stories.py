@@ -19,11 +19,11 @@ from landfall_operator.objects.manifests import Owner, controller_revision
 from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules
 from tests.rights.spark import DRIVER, EXECUTORS, Spark
-from tests.support.asked import Account, Right
+from tests.support.api_audit_log import Account, Right
 from tests.support.cluster import Cluster
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
 from tests.support.operators import Operators, Running
-from tests.support.played import Kubelet
 from tests.support.waiting import eventually
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.task import Batch
 from landfall.task.worker import land_bin
-from tests.support.audit import Audit, audit, in_bucket, in_kafka
+from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
 
@@ -46,7 +46,7 @@ DATED_JSON: Mapping[str, Any] = {
     "decode": {"format": "Json", "timestamp": {"field": "ts", "unit": "Milliseconds"}},
     "uploadPolicy": {"maxBytes": "1M", "maxAge": "200ms"},
 }
-"""How the events of ``tests.support.audit`` are landed: by their own dates, as JSON lines with
+"""How the events of ``tests.support.independent_audit`` are landed: by their own dates, as JSON lines with
 gzip.
 """
 

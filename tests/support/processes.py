@@ -19,13 +19,13 @@ import psutil
 import yaml
 
 from landfall.api.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
+from tests.support.crashing_store import GATE, STRIKE
 from tests.support.landing import PATIENCE, wait_for
-from tests.support.struck import GATE, STRIKE
 
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "spark_app" / "main.py"
-STRUCK = "tests.support.struck:Struck"
+STRUCK = "tests.support.crashing_store:Struck"
 TOKEN = "told by tests"  # of nothing that matters
 LOCAL_SPARK = """
 spark.master local[2]
@@ -213,7 +213,7 @@ class Processes:
         self, document: dict[str, Any], strike: str = "", gate: Path | None = None
     ) -> Process:
         """The same until caught up, with a store that stops or kills it: see
-        ``tests.support.struck``.
+        ``tests.support.crashing_store``.
         """
         document["spec"]["output"]["store"] = STRUCK
         env = {STRIKE: strike, GATE: str(gate or "")}

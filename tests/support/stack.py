@@ -21,7 +21,7 @@ from dev.tour.place import Place
 from tests.support.cluster import Cluster, Refused
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
-from tests.support.operated import SYSTEM, Operated
+from tests.support.live_group import SYSTEM, Operated
 from tests.support.s3 import S3Server
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "landfall"

@@ -14,7 +14,7 @@ from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from landfall.store.file import FileStore
-from tests.support.book import GROUP, LANE
+from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -10,8 +10,8 @@ from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation
 from landfall.store.memory import MemoryStore
-from tests.support.player import Player
-from tests.support.twins import TwinLog, TwinRunner, driver, group, landed_offsets, written_offsets
+from tests.support.driver_thread import Player
+from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
 
@@ -41,20 +41,20 @@ def test_a_driver_that_ends_with_its_commit_in_doubt_keeps_the_uploads() -> None
     plan = Refusing(
         {Operation.CREATE: [None, None, Fault.ANSWER_LOST, DENIED]}
     )  # OPEN, ADD, COMMIT, COMMIT again
-    store, log = MemoryStore(plan), TwinLog().write("a", 10)
-    successors = TwinRunner(store)
+    store, log = MemoryStore(plan), FakeLog().write("a", 10)
+    successors = FakeRunner(store)
 
-    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.STALLED
+    assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.STALLED
     assert driver(group(), store, log, successors, writer="w2").run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
     assert successors.rounds == [], "it only had to be completed"
 
 
 def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads() -> None:
-    store, log = MemoryStore(), TwinLog().write("a", 10)
-    driver(group(), store, log, TwinRunner(store)).run()
-    old = driver(group(), store, log, TwinRunner(store), writer="w2")
-    driver(group(), store, log, TwinRunner(store), writer="w3")
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    old = driver(group(), store, log, FakeRunner(store), writer="w2")
+    driver(group(), store, log, FakeRunner(store), writer="w3")
     successors = store.begin("a/all/1_0_00000000000000000010.txt", "of w3")
 
     assert old.run() is ExitCode.FENCED
@@ -62,10 +62,10 @@ def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads
 
 
 def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
-    store, log = MemoryStore(), TwinLog().write("a", 10)
+    store, log = MemoryStore(), FakeLog().write("a", 10)
     old = Player(store, log).start()
     old.until_landed()
-    successor = driver(group(), store, log, TwinRunner(store), writer="w2")
+    successor = driver(group(), store, log, FakeRunner(store), writer="w2")
     ours = store.begin("a/all/1_0_00000000000000000010.txt", "of w2")
 
     old.turns.look(store.read)
@@ -79,10 +79,10 @@ def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
 
 
 def test_a_fenced_driver_takes_a_repaired_object_for_its_successors_work() -> None:
-    store, log = MemoryStore(Refusing({Operation.COMPLETE: [DENIED]})), TwinLog().write("a", 10)
-    assert driver(group(), store, log, TwinRunner(store)).run() is ExitCode.STALLED
-    old = driver(group(), store, log, TwinRunner(store), writer="w2")
-    new = driver(group(), store, log, TwinRunner(store), writer="w3")
+    store, log = MemoryStore(Refusing({Operation.COMPLETE: [DENIED]})), FakeLog().write("a", 10)
+    assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.STALLED
+    old = driver(group(), store, log, FakeRunner(store), writer="w2")
+    new = driver(group(), store, log, FakeRunner(store), writer="w3")
     store.expire("a/all/1_0_00000000000000000000.txt")
     assert new.run() is ExitCode.OK
 

@@ -18,7 +18,7 @@ from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.twins import NOW, TwinLog, TwinRunner, driver, group
+from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
 
 
 class Watch:
@@ -61,9 +61,9 @@ def get(server: ThreadingHTTPServer, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def finished(log: TwinLog, **failures: list[Retry]) -> Driver:
+def finished(log: FakeLog, **failures: list[Retry]) -> Driver:
     store = MemoryStore()
-    runner = TwinRunner(
+    runner = FakeRunner(
         store, failures={TopicPartition(name, 0): errors for name, errors in failures.items()}
     )
     one = driver(group(), store, log, runner)
@@ -83,7 +83,7 @@ def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -
 def test_a_lag_that_is_not_known_is_no_metric(
     server: ThreadingHTTPServer, board: StatusBoard
 ) -> None:
-    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+    posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
 
     metrics = get(server, "/metrics")[1]
 
@@ -93,7 +93,7 @@ def test_a_lag_that_is_not_known_is_no_metric(
 
 
 def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    posted(board, finished(TwinLog().write("a", 10).write("b", 4)))
+    posted(board, finished(FakeLog().write("a", 10).write("b", 4)))
 
     code, body = get(server, "/status")
     status = json.loads(body)
@@ -113,7 +113,7 @@ def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: StatusB
 
 
 def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    posted(board, finished(TwinLog().write("a", 10), a=[Retry("broker away")]))
+    posted(board, finished(FakeLog().write("a", 10), a=[Retry("broker away")]))
 
     status = json.loads(get(server, "/status")[1])
 
@@ -125,7 +125,7 @@ def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: S
 def test_a_loop_that_does_not_pass_is_not_healthy(
     server: ThreadingHTTPServer, board: StatusBoard, watch: Watch
 ) -> None:
-    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+    posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
     watch.now += STUCK + timedelta(seconds=1)
 
     assert get(server, "/healthcheck")[0] == 503
@@ -145,7 +145,7 @@ def test_waiting_for_the_store_is_healthy_and_says_so(
 def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Watch) -> None:
     known: list[Outage] = []
     board = StatusBoard(watch, lambda: known[0] if known else None)
-    posted(board, driver(group(), MemoryStore(), TwinLog(), TwinRunner(MemoryStore())))
+    posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
     watch.now += STUCK + timedelta(seconds=1)
     known.append(Outage(3, Failure("then", "StoreUnavailable", "no answer")))
 
@@ -175,7 +175,7 @@ def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Wat
 def test_a_driver_that_will_not_go_on_is_not_healthy(
     server: ThreadingHTTPServer, board: StatusBoard, phase: Phase
 ) -> None:
-    one = finished(TwinLog().write("a", 1))
+    one = finished(FakeLog().write("a", 1))
     one.phase = phase
     posted(board, one)
 
@@ -197,7 +197,7 @@ def metrics(server: ThreadingHTTPServer) -> dict[tuple[str, str], float]:
 
 
 def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    posted(board, finished(TwinLog().write("a", 10, 5).write("b", 4)))
+    posted(board, finished(FakeLog().write("a", 10, 5).write("b", 4)))
 
     values = metrics(server)
 
@@ -208,7 +208,7 @@ def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: Statu
 
 
 def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    log = TwinLog()
+    log = FakeLog()
     for i in range(TOPICS + 5):
         log.write(f"t{i:04}", 1)
     posted(board, finished(log))

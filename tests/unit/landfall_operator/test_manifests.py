@@ -23,7 +23,7 @@ from landfall_operator.objects.pod_templates import (
     executor_template,
     spark_defaults,
 )
-from tests.support.world import SITE, group
+from tests.support.cluster_model import SITE, group
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OWNER = Owner("clicks", "logs", "0f0f")

@@ -20,7 +20,7 @@ from landfall_operator.runtime.metrics import (
     Metrics,
     OperatorSnapshot,
 )
-from tests.support.world import START, World, group
+from tests.support.cluster_model import START, World, group
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 OF_PYTHON = ("process_", "python_")

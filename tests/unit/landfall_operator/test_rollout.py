@@ -4,7 +4,7 @@ import pytest
 
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.core.rollout import TABLE, Event, next_event, transition
-from tests.support.world import START
+from tests.support.cluster_model import START
 
 
 def reachable(stage: Stage) -> set[Stage]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from landfall_operator.api.status import Stage
-from tests.support.world import SITE, World, group
+from tests.support.cluster_model import SITE, World, group
 
 MINUTE = timedelta(minutes=1)
 

@@ -1,0 +1,212 @@
+"""In-memory twins of the loop's neighbours: a log, and a runner that lands a slice as one object of
+its offsets.
+
+Together with ``MemoryStore`` they let tests run the real driver thousands of times and look at
+every offset afterwards.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from landfall.api.contract import LANE, Workers
+from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.driver.counters import DriverCounters
+from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Bin, Runner
+from landfall.errors import LandfallError
+from landfall.lane import Lane, LaneWriter, OpenRequest
+from landfall.ledger import object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import (
+    FailedSlice,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    SliceResult,
+)
+from landfall.objects import Upload
+from landfall.source import Topic, Watermarks
+from landfall.store import Store
+from landfall.task import Batch
+
+NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
+"""By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or
+nothing is ever old enough to sweep.
+"""
+
+
+def group(**spec: object) -> ConsumerGroup:
+    """A group that lands everything at once."""
+    document = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "twin"},
+        "spec": {
+            "source": {"kafka": {"bootstrapServers": "twin:9092", "topicPattern": ".*"}},
+            "output": {"url": "s3://bucket/root"},
+            "uploadPolicy": {"maxBytes": "8k", "maxAge": "1ms"},
+            "tuning": {"pollInterval": "5ms"},
+            "upgrade": {"drainTimeout": "1000d"},  # the twins' clock runs fast
+            **spec,
+        },
+    }
+    return parse_group(document)
+
+
+@dataclass
+class FakeLog:
+    """A log that tests write into: per topic its id, and per Kafka partition (log start, end)."""
+
+    partitions: dict[str, list[Watermarks]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    mirrored: dict[TopicPartition, int] = field(default_factory=dict)
+    error: LandfallError | None = None
+
+    def write(self, topic: str, *ends: int, log_start: int = 0) -> "FakeLog":
+        """Let the topic's Kafka partitions end at these offsets."""
+        self.partitions[topic] = [Watermarks(log_start, end) for end in ends]
+        self.ids.setdefault(topic, f"id-{topic}")
+        return self
+
+    def topics(self) -> tuple[Topic, ...]:
+        if self.error:
+            raise self.error
+        return tuple(
+            Topic(name, self.ids[name], len(marks))
+            for name, marks in sorted(self.partitions.items())
+        )
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+        return {topic.name: topic.topic_id for topic in self.topics() if topic.name in names}
+
+    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
+        if self.error:
+            raise self.error
+        return {
+            tp: self.partitions[tp.topic][tp.partition]
+            for tp in tps
+            if tp.partition < len(self.partitions.get(tp.topic, ()))
+        }
+
+    def offsets_at(
+        self, tps: Collection[TopicPartition], _: datetime
+    ) -> Mapping[TopicPartition, int]:
+        return {tp: self.watermarks([tp])[tp].end for tp in tps}
+
+    def record_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, datetime]:
+        return dict.fromkeys(positions, NOW - timedelta(hours=1))
+
+    def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        self.mirrored.update(next_offsets)
+
+
+@dataclass
+class FakeRunner:
+    """Lands each slice as one object that holds its offsets, a line each.
+
+    Attributes:
+        store: where to.
+        failures: answers instead of landing, per topic partition, used up one by one.
+        bad: per topic partition, how many records of a slice to count as dead-lettered.
+    """
+
+    store: Store
+    failures: dict[TopicPartition, list[LandfallError]] = field(default_factory=dict)
+    bad: dict[TopicPartition, int] = field(default_factory=dict)
+    slots: int = 2
+    rounds: list[tuple[Bin, ...]] = field(default_factory=list)
+    wanted: int = 1
+    cold: LandfallError | None = None
+    """What warming up meets."""
+
+    def warm_up(self) -> None:
+        if self.cold:
+            raise self.cold
+
+    def want(self, executors: int) -> None:
+        self.wanted = executors
+
+    def settle(self) -> Workers:
+        return Workers(self.wanted, 1, self.slots)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        self.rounds.append(tuple(bins))
+        return [self._land(batch, piece) for pieces in bins for piece in pieces]
+
+    def _land(self, batch: Batch, piece: Slice) -> SliceResult:
+        tp, bad = piece.topic_partition, self.bad.get(piece.topic_partition, 0)
+        try:
+            if self.failures.get(tp):
+                raise self.failures[tp].pop(0)
+            return self._landed(batch, piece, bad)
+        except LandfallError as error:
+            return FailedSlice(piece, error)
+
+    def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
+        tp, kept = piece.topic_partition, range(piece.offsets.start + bad, piece.offsets.end)
+        generation = batch.group.spec.generation
+        key = object_names.object_key(
+            tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt"
+        )
+        upload_id = self.store.begin(key, batch.token)
+        body = "".join(f"{offset}\n" for offset in kept).encode()
+        part = self.store.put_part(key, upload_id, 1, body)
+        upload = Upload(key, upload_id, (part,), batch.token)
+        landed = LandedObject(upload, ObjectKind.DATA, len(kept), kept.start, kept.stop - 1, 0)
+        return LandedSlice(piece, (landed,), len(kept), 0, bad, 0, len(body), ("bad",) * bool(bad))
+
+
+def driver(
+    of: ConsumerGroup,
+    store: Store,
+    log: FakeLog,
+    runner: Runner,
+    *,
+    until_caught_up: bool = True,
+    writer: str = "w",
+) -> Driver:
+    """The real driver between twins, its ledger opened."""
+    names, clock = count(), ticking()
+    lane = LaneWriter.open(
+        Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock
+    )
+    observer = Observer(log, timedelta(0))
+    parts = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
+    return Driver(of, lane, parts, DriverCounters(clock()), lambda _: None, until_caught_up)
+
+
+def ticking() -> Callable[[], datetime]:
+    """A clock that moves a second at every look: whatever waits for time gets there soon."""
+    ticks = count()
+    return lambda: NOW + timedelta(seconds=next(ticks))
+
+
+def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:
+    """Every offset in visible data objects, as (topic, partition, offset), with how often it is
+    there.
+    """
+    found: Counter[tuple[str, int, int]] = Counter()
+    for stat in store.list_after(""):
+        try:
+            name = object_names.parse_key(stat.key)
+        except ValueError:
+            continue
+        with store.open(stat.key) as stream:
+            found.update((name.topic, name.partition, int(line)) for line in stream.read().split())
+    return found
+
+
+def written_offsets(log: FakeLog) -> Counter[tuple[str, int, int]]:
+    """Every offset of the log, once."""
+    return Counter(
+        (topic, partition, offset)
+        for topic, marks in log.partitions.items()
+        for partition, mark in enumerate(marks)
+        for offset in range(mark.log_start, mark.end)
+    )

@@ -1,0 +1,320 @@
+"""A group on a real node: applied, disturbed and watched through the Kubernetes API, and audited
+from outside.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from threading import Event, Thread
+from typing import Any
+
+from kubernetes import client
+
+from landfall.ledger import State
+from tests.support.cluster import Cluster, Refused
+from tests.support.independent_audit import EXACT, Audit, audit, events, in_bucket, in_kafka
+from tests.support.landing import Scene
+
+PATIENCE = 300.0
+"""Seconds until something that should happen is given up; on a busy machine Spark alone may take
+one of them.
+"""
+GROUPS = ("landfall.dev", "v1alpha1", "consumergroups")
+NAME = "scene"
+KEYS = "s3"
+"""Name of the Secret with the keys to the bucket."""
+PARTITIONS = 2
+
+SOUND: tuple[Audit, list[str]] = (EXACT, [])
+"""Everything is landed once, and no rule of the ledger is broken."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Operated:
+    """A group in a namespace of its own; ``scene`` has its topics and its bucket."""
+
+    cluster: Cluster
+    namespace: str
+    scene: Scene
+
+    # -------------------------------------------------------------------------------- what is asked
+
+    def topic(self) -> str:
+        """A topic of the group's with some events, new for each call."""
+        made, kafka = self.scene.topic(f"a{len(self.scene.topics)}", PARTITIONS), self.scene.kafka
+        for partition in range(PARTITIONS):
+            kafka.produce(made, events(range(partition * 1000, partition * 1000 + 500), partition))
+        return made
+
+    def document(self, **spec: Any) -> dict[str, Any]:
+        """The group's YAML, of small fixed sizes; see ``Scene.document`` for what is merged."""
+        output = {**spec.pop("output", {})}
+        output["s3"] = {"credentialsSecretRef": {"name": KEYS}, **self._s3, **output.get("s3", {})}
+        sizes = {"executor": {"cores": 1, "resources": {"requests": {"cpu": "100m"}}}}
+        made = self.scene.document(
+            NAME,
+            output=output,
+            **{**sizes, "uploadPolicy": {"maxBytes": "1M", "maxAge": "1s"}, **spec},
+        )
+        made["metadata"]["namespace"] = self.namespace
+        return made
+
+    def apply(self, secret: str = "", **spec: Any) -> None:
+        """``kubectl apply`` it, with a Secret that has the right key or another one."""
+        self._keep_keys(secret or self.scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
+        self.cluster.kubectl("apply", "-f", "-", manifest=self.document(**spec))
+
+    def _keep_keys(self, secret: str) -> None:
+        keys = {
+            "AWS_ACCESS_KEY_ID": self.scene.bucket.server.env["AWS_ACCESS_KEY_ID"],
+            "AWS_SECRET_ACCESS_KEY": secret,
+        }
+        about = {"name": KEYS, "namespace": self.namespace}
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": keys}
+        self.cluster.kubectl("apply", "-f", "-", manifest=manifest)
+
+    def change(self, **spec: Any) -> None:
+        """Merge something into its spec."""
+        self.kubectl(
+            "patch", "consumergroup", NAME, "--type=merge", "-p", json.dumps({"spec": spec})
+        )
+
+    def kubectl(self, *arguments: str) -> str:
+        """What kubectl prints, in the namespace."""
+        return self.cluster.kubectl("-n", self.namespace, *arguments)
+
+    # --------------------------------------------------------------------------------- what is seen
+
+    def status(self) -> dict[str, Any]:
+        """As the operator wrote it; empty before it did."""
+        found: Any = self._groups.get_namespaced_custom_object(
+            GROUPS[0], GROUPS[1], self.namespace, GROUPS[2], NAME
+        )
+        status: dict[str, Any] = found.get("status", {})
+        return status
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """Status, reason and message of a condition; empty before it is judged."""
+        found: Json = next(
+            (c for c in self.status().get("conditions", ()) if c["type"] == kind), {}
+        )
+        return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+    def events(self) -> set[tuple[str, str]]:
+        """Type and reason of every Kubernetes Event about the group."""
+        chosen = f"involvedObject.kind=ConsumerGroup,involvedObject.name={NAME}"
+        listed = self._core.list_namespaced_event(
+            self.namespace, field_selector=chosen, _preload_content=False
+        )
+        return {(event["type"], event["reason"]) for event in _items(listed)}
+
+    def columns(self) -> dict[str, str]:
+        """What ``kubectl get consumergroups`` prints of it, by column; no column may be empty."""
+        header, line = self.kubectl("get", "consumergroups").splitlines()
+        return dict(zip(header.split(), line.split(), strict=True))
+
+    def pods(self, role: str) -> dict[str, Json]:
+        """Pods in a role that are not on their way out, by uid."""
+        chosen = f"landfall.dev/group={NAME},landfall.dev/role={role}"
+        listed = self._core.list_namespaced_pod(
+            self.namespace, label_selector=chosen, _preload_content=False
+        )
+        return {
+            pod["metadata"]["uid"]: pod
+            for pod in _items(listed)
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def running(self, role: str) -> set[str]:
+        """Uids of those that run."""
+        return {uid for uid, pod in self.pods(role).items() if pod["status"]["phase"] == "Running"}
+
+    def driver(self) -> tuple[str, int]:
+        """Uid of the one driver's pod, and how often its container was started again."""
+        ((uid, pod),) = self.pods("driver").items()
+        return uid, sum(
+            status["restartCount"] for status in pod["status"].get("containerStatuses", ())
+        )
+
+    def node(self) -> str:
+        """Where the driver runs."""
+        (pod,) = self.pods("driver").values()
+        return str(pod["spec"]["nodeName"])
+
+    def inside(self, role: str, *command: str) -> str:
+        """What a command prints that somebody runs in the one pod in this role."""
+        ((_, pod),) = self.pods(role).items()
+        return self.kubectl("exec", pod["metadata"]["name"], "-c", role, "--", *command)
+
+    def root(self, role: str) -> str:
+        """How the root of the one pod in this role is mounted: ``ro`` or ``rw``."""
+        mounts = (line.split() for line in self.inside(role, "cat", "/proc/mounts").splitlines())
+        return next(options.split(",")[0] for _, at, _, options, *_ in mounts if at == "/")
+
+    def kill(self, role: str) -> None:
+        """Delete the pods in a role without grace, as when their node is gone."""
+        names = [str(pod["metadata"]["name"]) for pod in self.pods(role).values()]
+        self.kubectl("delete", "pod", "--grace-period=0", "--force", *names)
+
+    # -------------------------------------------------------------------------------------- waiting
+
+    def wait(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+        """Return as soon as it holds; else tell everything that helps to find out why it does not."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {seconds:g} s: {what}\n{self.told()}")
+            time.sleep(0.25)
+
+    def wait_for_phase(self, phase: str) -> None:
+        """Until the status says so."""
+        self.wait(lambda: self.status().get("phase") == phase, f"the group is {phase}")
+
+    def wait_for_condition(self, kind: str, status: str, reason: str) -> str:
+        """Until a condition is so; returns its message."""
+        self.wait(
+            lambda: self.condition(kind)[:2] == (status, reason),
+            f"{kind} is {status} because of {reason}",
+        )
+        return self.condition(kind)[2]
+
+    def wait_for_commit(self, seconds: float = PATIENCE) -> None:
+        """Until there is another commit than before."""
+        before = self.ledger().totals.commits
+        self.wait(lambda: self.ledger().totals.commits > before, "another commit", seconds)
+
+    def wait_until_landed(self) -> None:
+        """Until all that the topics hold is committed, visible, and told."""
+        self.wait(self._has_caught_up, "everything is committed")
+        self.wait(lambda: not self.audit().missing, "everything committed is visible")
+        self.wait(self._is_told, "the status says so")
+
+    def _is_told(self) -> bool:
+        status, commits = self.status(), self.ledger().totals.commits
+        return "lag" in status and (status["lag"]["records"], status["commits"]["total"]) == (
+            0,
+            commits,
+        )
+
+    def verdict(self) -> tuple[Audit, list[str]]:
+        """How what landed in the end differs from what should have, and what fsck and audit say;
+        see ``SOUND``.
+        """
+        self.wait_until_landed()
+        return self.audit(), self.scene.findings()
+
+    def _has_caught_up(self) -> bool:
+        checkpoint = self.ledger().checkpoint
+        ends = {(tp.topic, tp.partition): checkpoint[tp] for tp in checkpoint}
+        kafka, topics = self.scene.kafka, self.scene.topics
+        return all(
+            ends.get((t, p)) == kafka.end_offset(t, p) for t in topics for p in range(PARTITIONS)
+        )
+
+    # ----------------------------------------------------------------------------------- afterwards
+
+    def ledger(self) -> State:
+        """What the ledger says."""
+        return self.scene.state()
+
+    def audit(self) -> Audit:
+        """What landed against what the topics hold now."""
+        return audit(in_kafka(self.scene.kafka, *self.scene.topics), in_bucket(self.scene.bucket))
+
+    def told(self) -> str:
+        """The group, its pods, what happened, and what they said last."""
+        asked = [
+            ("get", "consumergroups,pods", "-o", "wide"),
+            ("get", "consumergroup", NAME, "-o", "jsonpath={.status}"),
+            ("get", "events", "--sort-by=.lastTimestamp"),
+            ("logs", "-l", "landfall.dev/role=driver", "--tail=40", "--prefix"),
+            ("logs", "-l", "landfall.dev/role=executor", "--tail=15", "--prefix"),
+        ]
+        operator = (
+            "logs",
+            "-n",
+            SYSTEM,
+            "-l",
+            "app.kubernetes.io/name=landfall-operator",
+            "--tail=40",
+        )
+        texts = [_tried(self.kubectl, *arguments) for arguments in asked] + [
+            _tried(self.cluster.kubectl, *operator)
+        ]
+        return "\n----\n".join(texts)
+
+    def clear(self) -> None:
+        """Have all of it gone at once, whatever state it is in; landed data stays, as it does for
+        users.
+        """
+        _tried(
+            self.kubectl,
+            "patch",
+            "consumergroup",
+            NAME,
+            "--type=merge",
+            "-p",
+            '{"metadata":{"finalizers":null}}',
+        )
+        self.cluster.delete_namespace(self.namespace)
+        _tried(self.kubectl, "delete", "pods", "--all", "--grace-period=0", "--force")
+
+    @cached_property
+    def _core(self) -> client.CoreV1Api:
+        return client.CoreV1Api(self.cluster.admin)
+
+    @cached_property
+    def _groups(self) -> client.CustomObjectsApi:
+        return client.CustomObjectsApi(self.cluster.admin)
+
+    @property
+    def _s3(self) -> Json:
+        return {"endpoint": self.scene.bucket.server.endpoint, "pathStyle": True}
+
+
+SYSTEM = "landfall"
+"""The operator's namespace."""
+
+
+@contextmanager
+def events_arriving(scene: Scene, topic: str) -> Iterator[None]:
+    """A few hundred events a second, on all Kafka partitions of the topic, until the block ends;
+    then all of them are there.
+    """
+    over = Event()
+    ids = count(1_000_000)
+
+    def produce() -> None:
+        producer = scene.kafka.producer()
+        while not over.wait(0.1):
+            for partition in range(PARTITIONS):
+                scene.kafka.send(producer, topic, events([next(ids) for _ in range(20)], partition))
+            producer.poll(0)
+        scene.kafka.flush(producer)
+
+    thread = Thread(target=produce, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _items(answer: Any) -> list[dict[str, Any]]:
+    """Of a list as the API server wrote it."""
+    items: list[dict[str, Any]] = json.loads(answer.data)["items"]
+    return items
+
+
+def _tried(call: Callable[..., str], *arguments: str) -> str:
+    try:
+        return call(*arguments)
+    except Refused as refused:
+        return f"kubectl {' '.join(arguments)}: {refused}"

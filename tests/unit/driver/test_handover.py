@@ -1,0 +1,341 @@
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import stamina
+
+from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.errors import Reason, Retry, Stalled, StoreAway
+from landfall.lane import Lane
+from landfall.ledger import LaneOwnership, Open, decode
+from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
+from landfall.store.memory import MemoryStore
+from tests.support.driver_thread import Player
+from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
+from tests.support.landing import wait_for
+
+
+@pytest.fixture(autouse=True)
+def _impatient() -> Iterator[None]:
+    """Retries without waiting."""
+    with stamina.set_testing(True, attempts=100):
+        yield
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def log() -> FakeLog:
+    return FakeLog().write("a", 25, 7).write("b", 3)
+
+
+def lane(store: MemoryStore) -> Lane:
+    return Lane(store, "twin", LANE)
+
+
+def opened_by(store: MemoryStore) -> list[str]:
+    """Revisions of all OPENs."""
+    records = (decode(seq, body) for seq, body in lane(store).bodies())
+    return [record.revision for record in records if isinstance(record, Open)]
+
+
+def landing(store: MemoryStore, log: FakeLog, revision: str) -> Player:
+    player = Player(store, log, revision).start()
+    player.until_landed()
+    return player
+
+
+def test_an_empty_lane_is_taken_at_once(store: MemoryStore, log: FakeLog) -> None:
+    player = landing(store, log, "old")
+
+    assert player.statuses[-1].revision == "old"
+    assert player.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+    assert lane(store).read().holding is LaneOwnership.YIELDED
+
+
+def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: FakeLog) -> None:
+    old, runner = landing(store, log, "old"), FakeRunner(store)
+    new = Player(store, log, "new", runner=runner).start()
+
+    status = new.until_phase(Phase.STANDBY)
+
+    assert (status.revision, status.epoch, status.partitions, status.lag_records) == (
+        "new",
+        0,
+        (),
+        0,
+    )
+    assert status.message == "revision old has the lane, epoch 1"
+    assert new.stop() is ExitCode.OK
+    assert old.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+    assert runner.rounds == []
+
+
+def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    old, new = landing(store, log, "old"), Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+    new.turns.look(store.read)
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    new.look()
+    new.until_landed()
+
+    old.turns.look(store.read)
+
+    with pytest.raises(StoreAway):
+        old.turns.look(MemoryStore(Scripted({Operation.READ: [Fault.REQUEST_LOST]})).read)
+    assert (old.stop(), new.stop()) == (ExitCode.OK, ExitCode.OK)
+
+
+def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: FakeLog) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    log.write("a", 40, 9)
+    new.look()
+    new.until_landed()
+
+    assert old.phase is Phase.YIELDED
+    assert old.stop() is ExitCode.OK
+    assert new.stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "new"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_handed_over_rests_until_told_to_take_over(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    old = landing(store, log, "old")
+    old.turns.hand_over("new")
+    rests = old.until_phase(Phase.YIELDED)
+    assert (rests.epoch, rests.partitions, rests.message) == (1, (), "the lane is handed over")
+    old.look()
+    old.turns.hand_over("new")
+    assert opened_by(store) == ["old"]
+
+    old.turns.take_over()
+    log.write("b", 12)
+    old.until_landed()
+
+    assert old.statuses[-1].epoch == 2
+    assert old.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_told_to_take_over_while_it_drains_goes_on(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    old = landing(store, log, "old")
+
+    old.turns.hand_over("new")
+    old.turns.take_over()
+    old.until(lambda status: status.epoch == 2, "opened again")
+    log.write("b", 12)
+    old.until_landed()
+
+    assert old.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: FakeLog) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    new.turns.take_over()
+    new.until_phase(Phase.RUNNING)
+    log.write("a", 40, 9)
+    new.until_landed()
+
+    assert old.end() is ExitCode.FENCED
+    assert new.stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "new"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_lands_is_told_nothing_new_by_take_over(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    player = landing(store, log, "old")
+
+    player.turns.take_over()
+    log.write("b", 5)
+    player.until_landed()
+
+    assert player.stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+
+
+def test_the_same_revision_goes_on_after_a_crash(store: MemoryStore, log: FakeLog) -> None:
+    Player(store, log, "old").turns._open(lane(store).read())  # and dies
+
+    assert landing(store, log, "old").stop() is ExitCode.OK
+    assert opened_by(store) == ["old", "old"]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_without_a_revision_the_lane_is_taken_at_once(store: MemoryStore, log: FakeLog) -> None:
+    old = landing(store, log, "old")
+
+    nameless = landing(store, log, "")
+
+    log.write("b", 5)
+    nameless.until_landed()
+    assert old.end() is ExitCode.FENCED
+    assert nameless.stop() is ExitCode.OK
+
+
+def test_of_two_that_stand_by_one_gets_the_lane(store: MemoryStore, log: FakeLog) -> None:
+    old = landing(store, log, "old")
+    waiting = [Player(store, log, revision).start() for revision in ("new", "newer")]
+    for player in waiting:
+        player.until_phase(Phase.STANDBY)
+
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    seen = lane(store).read()
+    first, second = (player.turns._open(seen) for player in waiting)
+
+    assert first
+    assert second is None
+    assert opened_by(store) == ["old", "new"]
+    for player in (old, *waiting):
+        player.stop()
+
+
+@pytest.mark.parametrize("phase", [Phase.STANDBY, Phase.YIELDED])
+def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: FakeLog, phase: Phase) -> None:
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+    if phase is Phase.YIELDED:
+        old.turns.hand_over("new")
+    waits = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
+    waits.until_phase(phase)
+
+    assert waits.stop() is ExitCode.OK
+    assert (old if waits is new else new).stop() is ExitCode.OK
+    assert opened_by(store) == ["old"]
+
+
+def test_a_driver_told_to_stop_before_its_turn_takes_none(store: MemoryStore, log: FakeLog) -> None:
+    player = Player(store, log, "old")
+    player.turns.stop("SIGTERM")
+
+    assert player.start().end() is ExitCode.OK
+    assert opened_by(store) == []
+
+
+def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    old = landing(store, log, "old")
+    broken = FakeRunner(store, cold=Retry("no module named landfall"))
+
+    new = Player(store, log, "new", runner=broken).start()
+    new.look()
+
+    with pytest.raises(Retry, match="no module named landfall"):
+        new.end()
+    assert old.stop() is ExitCode.OK
+
+
+def test_a_store_that_is_away_while_standing_by_is_waited_for(log: FakeLog) -> None:
+    script: dict[Operation, list[Fault | None]] = {}
+    store = MemoryStore(Scripted(script))
+    old = landing(store, log, "old")
+    new = Player(store, log, "new").start()
+    new.until_phase(Phase.STANDBY)
+
+    script[Operation.LIST] = [Fault.THROTTLED, Fault.THROTTLED]
+    for _ in range(6):
+        new.look()
+    wait_for(lambda: len(new.waits_for) == 2, "both looks failed")
+    old.turns.hand_over("new")
+    old.until_phase(Phase.YIELDED)
+    new.look()
+    new.until_landed()
+
+    assert [what.startswith("store: ") for what in new.waits_for] == [True, True]
+    assert new.stop() is ExitCode.OK
+    assert old.stop() is ExitCode.OK
+
+
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.LIST], ids=str)
+def test_a_store_that_is_away_before_the_first_look_is_waited_for(
+    log: FakeLog, operation: Operation
+) -> None:
+    """The driver's process has started by then, and another one would take longer than most
+    outages.
+    """
+    script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
+    player = Player(MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)).start()
+
+    player.until_landed()
+
+    assert [what.startswith("store: ") for what in player.waits_for] == [True, True]
+    assert player.stop() is ExitCode.OK
+
+
+def test_who_waits_for_a_store_ends_when_told_to(log: FakeLog) -> None:
+    script: dict[Operation, list[Fault | None]] = {Operation.READ: [Fault.THROTTLED] * 1000}
+    player = Player(MemoryStore(Scripted(script)), log, "new").start()
+    wait_for(lambda: player.waits_for, "it waits")
+
+    assert player.stop() is ExitCode.OK
+
+
+def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    driver(group(), store, log, FakeRunner(store)).run()
+    for stat in list(store.list_after("_landfall/")):
+        store.delete(stat.key)
+
+    with pytest.raises(Stalled) as refused:
+        Player(store, log, "new").start().end()
+
+    assert refused.value.reason is Reason.OUTPUT_OCCUPIED
+
+
+def test_what_arrives_and_what_tasks_take_is_counted(store: MemoryStore, log: FakeLog) -> None:
+    player = landing(store, log, "old")
+    assert player.statuses[-1].rates.arrived_records == 0
+
+    log.write("a", 40, 9)
+    status = player.until_landed()
+
+    assert status.rates.arrived_records == 17
+    assert status.workers is not None
+    assert (status.workers.wanted, status.workers.registered, status.workers.slots) == (1, 1, 2)
+    assert player.stop() is ExitCode.OK
+
+
+def test_objects_of_a_driver_that_opened_the_empty_lane_first_are_no_strangers(
+    log: FakeLog,
+) -> None:
+    first: list[ExitCode] = []
+
+    class Meanwhile(NoFaults):
+        def before(self, call: Call) -> Fault | None:
+            if (call.operation, call.key) == (Operation.LIST, "") and not first:
+                first.append(ExitCode.OK)
+                first[0] = driver(group(), store, log, FakeRunner(store), writer="first").run()
+            return None
+
+    store = MemoryStore(Meanwhile())
+    second = landing(store, log, "second")
+
+    assert second.stop() is ExitCode.OK
+    assert opened_by(store) == ["", "second"]
+    assert first == [ExitCode.OK]

@@ -1,0 +1,69 @@
+from typing import Any
+
+import pytest
+
+from landfall.api.pod_spec import Model
+from landfall.api.spec import GroupSpec
+from landfall_operator.api.change_impact import Change, difference, weight
+from landfall_operator.api.revisions import contract, digest_of, revision_of
+from tests.support.cluster_model import group
+
+CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
+    ({}, Change.IGNORE, ()),
+    ({"upgrade": {"rollback": {"window": "1h"}}}, Change.IGNORE, ("upgrade.rollback.window",)),
+    ({"replicas": 3}, Change.LIVE, ("replicas",)),
+    ({"state": "Suspended"}, Change.LIVE, ("state",)),
+    ({"uploadPolicy": {"maxAge": "1m"}}, Change.RESTART, ("uploadPolicy.maxAge",)),
+    ({"upgrade": {"drainTimeout": "1m"}}, Change.RESTART, ("upgrade.drainTimeout",)),
+    ({"executor": {"nodeSelector": {"disk": "fast"}}}, Change.RESTART, ("executor.nodeSelector", "executor.nodeSelector.disk")),
+    ({"generation": 2, "replicas": 3}, Change.NEW_GENERATION, ("generation", "replicas")),
+    ({"route": {"pattern": "d={date}"}}, Change.NEW_GENERATION, ("route.pattern",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "change", "fields"), CHANGES)
+def test_the_strongest_changed_field_counts(
+    spec: dict[str, Any], change: Change, fields: tuple[str, ...]
+) -> None:
+    found = difference(group().spec, group(**spec).spec)
+
+    assert (found.change, found.fields) == (change, fields)
+
+
+@pytest.mark.parametrize(("spec", "change"), [(spec, change) for spec, change, _ in CHANGES])
+def test_names_and_digests_follow_the_class_of_change(spec: dict[str, Any], change: Change) -> None:
+    before, after = group(), group(**spec)
+
+    assert (revision_of(before) != revision_of(after)) == (change is Change.NEW_GENERATION)
+    assert (digest_of(before) != digest_of(after)) == (change >= Change.RESTART)
+
+
+def test_a_change_is_written_as_the_status_has_it() -> None:
+    assert [str(change) for change in Change] == ["Ignore", "Live", "Restart", "NewGeneration"]
+
+
+def test_every_field_of_a_spec_has_a_class() -> None:
+    def paths(model: type[Model], at: str = "") -> list[str]:
+        found = []
+        for field in model.model_fields.values():
+            path = f"{at}{field.alias}"
+            inner = field.annotation
+            nested = isinstance(inner, type) and issubclass(inner, Model)
+            found += paths(inner, f"{path}.") if nested else [path]  # type: ignore[arg-type]  # checked just before
+        return found
+
+    assert all(weight(path) in Change for path in paths(GroupSpec))
+    with pytest.raises(ValueError, match="no class of change for field 'new"):
+        weight("new.field")
+
+
+def test_writing_a_default_out_changes_nothing() -> None:
+    written = group(
+        uploadPolicy={"maxBytes": "256Mi", "maxAge": "5m"}, decode={"format": "Raw"}, driver={}
+    )
+
+    assert (revision_of(written), digest_of(written)) == (revision_of(group()), digest_of(group()))
+
+
+def test_the_contract_escapes_what_a_group_file_would_replace() -> None:
+    assert '"$${HOME}/x$"' in contract(group(route={"pattern": "${HOME}/x$"}))

@@ -1,0 +1,124 @@
+"""Single looks at a group, where a whole story would hide the point."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from landfall.api.contract import Failure, Status
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.core.autoscaler import ScalingReason
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.rollout import Event
+from landfall_operator.core.snapshot import Driver, Observed, Report
+from tests.support.cluster_model import World, group
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def watched() -> Observed:
+    """A new generation that lands and is being watched."""
+    world = World(group("good", autoscaling={}))
+    world.run(5 * MINUTE)
+    world.edit(group("better", autoscaling={}))
+    world.run(5 * MINUTE)
+    seen = world.observe()
+    assert seen.status.rollout.stage is Stage.WATCHING
+    return seen
+
+
+def active(observed: Observed) -> Driver:
+    driver = observed.driver(observed.status.rollout.active)
+    assert driver
+    return driver
+
+
+def with_active(observed: Observed, driver: Driver) -> Observed:
+    return replace(observed, drivers={**observed.drivers, driver.revision: driver})
+
+
+def saying(observed: Observed, status: Status) -> Observed:
+    return with_active(observed, replace(active(observed), report=Report(status, observed.now)))
+
+
+def told(observed: Observed) -> Status:
+    report = active(observed).report
+    assert report
+    return report.status
+
+
+def failing(observed: Observed, reason: str) -> Observed:
+    status = told(observed)
+    last = Failure(status.time, reason, "no")
+    return saying(
+        observed,
+        replace(status, commits=replace(status.commits, consecutive_failures=9, last_failure=last)),
+    )
+
+
+def rollout(observed: Observed, **changes: object) -> Observed:
+    moved: RolloutStatus = observed.status.rollout.model_copy(update=changes)
+    return replace(observed, status=observed.status.model_copy(update={"rollout": moved}))
+
+
+def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(watched: Observed) -> None:
+    silent = with_active(watched, replace(active(watched), report=None))
+
+    assert desired_state(replace(silent, now=watched.now + 30 * MINUTE)).event is None
+
+
+def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
+    crashing = with_active(watched, replace(active(watched), report=None, restarts=3))
+
+    chosen = desired_state(crashing)
+
+    assert (chosen.event, chosen.rollout.target) == (
+        Event.REVERT_DRAIN,
+        watched.status.rollout.previous,
+    )
+    assert chosen.rollout.rejected
+
+
+@pytest.mark.parametrize(
+    ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)]
+)
+def test_a_failing_store_is_no_fault_of_a_generation(
+    watched: Observed, reason: str, event: Event | None
+) -> None:
+    assert desired_state(failing(watched, reason)).event is event
+
+
+def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> None:
+    status = told(watched)
+    idle = saying(
+        watched,
+        replace(status, overdue_seconds=3600.0, rates=replace(status.rates, landed_records=0)),
+    )
+
+    since = watched.now - 20 * MINUTE
+
+    assert desired_state(rollout(idle, since=since)).event is Event.REVERT_WARM
+
+
+def test_nothing_scales_in_a_hand_over(watched: Observed) -> None:
+    changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
+
+    assert (changed.event, changed.scaling.reason) == (
+        Event.CHANGE_WARM,
+        ScalingReason.HOLD_UPGRADING,
+    )
+
+
+def test_nothing_scales_while_commits_fail(watched: Observed) -> None:
+    assert (
+        desired_state(failing(watched, "StoreUnavailable")).scaling.reason
+        is ScalingReason.HOLD_COMMITS_FAILING
+    )
+
+
+def test_without_measurements_it_stays_as_it_was(watched: Observed) -> None:
+    blind = replace(watched, samples=())
+
+    assert desired_state(blind).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN
+    assert desired_state(blind).scaling.desired == 1

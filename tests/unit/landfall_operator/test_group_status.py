@@ -1,0 +1,180 @@
+"""What people see of a group."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from landfall import errors
+from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.status import Condition, GroupStatus
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.snapshot import FRESH, Observed, PodFailure, Report
+from landfall_operator.reporting.group_status import report, worth_writing
+from tests.support.cluster_model import START, World, group
+
+OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+
+
+@pytest.fixture
+def running() -> Observed:
+    world = World(group("good"))
+    world.run(timedelta(minutes=5))
+    return world.observe()
+
+
+def told(observed: Observed) -> GroupStatus:
+    return report(observed, desired_state(observed))
+
+
+def condition(status: GroupStatus, kind: ConditionType) -> Condition:
+    return next(c for c in status.conditions if c.type is kind)
+
+
+def with_driver(observed: Observed, **changes: object) -> Observed:
+    (driver,) = observed.drivers.values()
+    return replace(observed, drivers={driver.revision: replace(driver, **changes)})  # type: ignore[arg-type]
+
+
+def test_a_running_group_tells_its_numbers(running: Observed) -> None:
+    status = told(running)
+
+    assert status.lag
+    assert status.commits
+    assert (status.phase, status.replicas, status.active_generation, status.topics) == (
+        "Running",
+        1,
+        1,
+        "clicks",
+    )
+    assert (status.lag.records_text, status.lag.seconds_text, status.commits.total) == (
+        "2",
+        "3s",
+        5,
+    )
+    assert status.selector == "landfall.dev/group=clicks,landfall.dev/role=executor"
+    assert {c.type for c in status.conditions} == set(ConditionType)
+
+
+def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: Observed) -> None:
+    later = replace(running, now=running.now + FRESH + timedelta(minutes=4))
+
+    status = told(later)
+
+    assert status.lag
+    assert status.lag.seconds_text == "3s (4m50s ago)"
+    assert (status.phase, status.reason, status.replicas) == ("Degraded", Reason.UNREACHABLE, 0)
+    assert condition(status, ConditionType.COMMITS_HEALTHY).status == "Unknown"
+
+
+def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Observed) -> None:
+    before = told(running)
+    gone = replace(
+        running, now=running.now + FRESH + timedelta(minutes=4), status=before, drivers={}
+    )
+
+    status = told(gone)
+
+    assert before.lag
+    assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
+
+
+def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(
+    running: Observed,
+) -> None:
+    before = told(running)
+    (driver,) = running.drivers.values()
+    assert driver.report
+    blind = replace(
+        driver.report.status, lag_records=0, lag_seconds=0.0, partitions=(), lag_known=False
+    )
+    later = replace(running, now=running.now + timedelta(minutes=4), status=before)
+
+    status = told(with_driver(later, report=Report(blind, later.now)))
+
+    assert before.lag
+    assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
+    assert condition(status, ConditionType.WITHIN_LAG_TARGET).status == "Unknown"
+
+
+def test_times_are_whole_seconds(running: Observed) -> None:
+    status = told(replace(running, now=running.now + timedelta(microseconds=1)))
+
+    assert {c.last_transition_time.microsecond for c in status.conditions} == {0}
+
+
+def test_the_same_numbers_again_are_not_worth_writing(running: Observed) -> None:
+    before = told(running)
+    running = replace(running, status=before)
+    (driver,) = running.drivers.values()
+    assert driver.report
+    again = replace(driver.report, received=driver.report.received + timedelta(seconds=5))
+
+    after = told(with_driver(running, report=again))
+
+    assert not worth_writing(before, after)
+    assert worth_writing(before, after.model_copy(update={"replicas": 9}))
+
+
+def test_a_condition_keeps_the_time_it_has_been_so(running: Observed) -> None:
+    before = condition(told(running), ConditionType.READY)
+    later = replace(running, status=told(running), now=running.now + timedelta(seconds=10))
+
+    assert (
+        condition(told(later), ConditionType.READY).last_transition_time
+        == before.last_transition_time
+    )
+    broken = with_driver(later, report=None)
+    assert condition(told(broken), ConditionType.READY).last_transition_time == later.now
+
+
+@pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
+def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> None:
+    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
+
+    ready = condition(status, ConditionType.READY)
+    assert (status.phase, status.reason, ready.status, ready.message) == (
+        "Degraded",
+        reason,
+        "False",
+        "because",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (Reason.STORE_UNSAFE, ConditionType.STORE_SAFE),
+        (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE),
+    ],
+)
+def test_what_a_person_must_mend_stalls_the_group(
+    running: Observed, reason: Reason, kind: ConditionType
+) -> None:
+    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
+
+    assert (status.phase, status.reason, condition(status, kind).status) == (
+        "Stalled",
+        reason,
+        "False",
+    )
+
+
+def test_the_data_planes_reasons_are_known_here() -> None:
+    assert {reason.value for reason in errors.Reason} <= {reason.value for reason in Reason}
+
+
+@pytest.mark.parametrize("reason", sorted(set(Reason) - GOOD_NEWS))
+def test_every_reason_has_a_section_to_read(reason: Reason) -> None:
+    assert f"\n### {reason}\n" in OPERATIONS.read_text()
+
+
+def test_a_status_reads_back_from_the_api_server(running: Observed) -> None:
+    status = told(running)
+
+    written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    assert GroupStatus.model_validate(written) == status
+    assert "lagRecords" not in written
+    assert written["rollout"]["since"] >= START.isoformat()[:10]

@@ -1,0 +1,198 @@
+"""What Kubernetes says of a pod becomes a reason that a person can act on."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.validation import conflict, parsed
+from landfall_operator.core.parsing import driver_of, hashes_of, record_of, report_of, trouble_of
+from landfall_operator.core.snapshot import PodFailure
+from landfall_operator.objects import manifests
+from tests.support.cluster_model import SITE, START, World, group
+
+OWNER = manifests.Owner("clicks", "logs", "u")
+
+
+def pod(state: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A pod whose driver is in this state."""
+    containers = (
+        [{"name": "proxy"}, {"name": "driver", "restartCount": 2, "state": state, **more}]
+        if state
+        else []
+    )
+    return {
+        "metadata": {"creationTimestamp": "2026-11-21T12:00:00Z"},
+        "status": {"containerStatuses": containers},
+    }
+
+
+def ended(code: int, message: str = "", reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+CASES = [
+    (pod({"running": {}}), None),
+    (pod({"running": {}}, lastState=ended(1)), None),
+    (pod(), None),
+    (pod({"waiting": {"reason": "ContainerCreating"}}), None),
+    (
+        pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}),
+        PodFailure(Reason.IMAGE_PULL, "no such tag"),
+    ),
+    (
+        pod(
+            {
+                "waiting": {
+                    "reason": "CreateContainerConfigError",
+                    "message": 'secret "s3" not found',
+                }
+            }
+        ),
+        PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found'),
+    ),
+    (
+        pod(BACK_OFF, lastState=ended(137, reason="OOMKilled")),
+        PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit"),
+    ),
+    (
+        pod(BACK_OFF, lastState=ended(4, "log\nStoreDenied: no such bucket: logs")),
+        PodFailure(Reason.STORE_DENIED, "no such bucket: logs"),
+    ),
+    (
+        pod(BACK_OFF, lastState=ended(3)),
+        PodFailure(Reason.FENCED, "another driver opened the ledger"),
+    ),
+    (
+        pod(ended(1, "Traceback\nKeyError: 'a'")),
+        PodFailure(Reason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
+    ),
+    (pod(ended(1)), PodFailure(Reason.CRASH_LOOP, "exit code 1")),
+    (
+        {
+            "metadata": {},
+            "status": {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "0/1 nodes",
+                    }
+                ]
+            },
+        },
+        PodFailure(Reason.UNSCHEDULABLE, "0/1 nodes"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("seen", "trouble"), CASES)
+def test_a_pods_trouble_is_named(seen: dict[str, Any], trouble: PodFailure | None) -> None:
+    assert trouble_of(seen) == trouble
+
+
+def test_a_driver_is_read_from_what_was_applied() -> None:
+    applied = manifests.deployment(OWNER, group(), "good", 1, SITE)
+
+    driver = driver_of(applied, [pod({"running": {}})], None)
+
+    assert (driver.revision, driver.digest, driver.image) == (
+        revision_of(group()),
+        digest_of(group()),
+        "good",
+    )
+    assert (driver.replicas, driver.pods, driver.restarts, driver.terminating) == (1, 1, 2, False)
+
+
+def test_a_deployment_that_may_not_make_pods_says_why() -> None:
+    applied = manifests.deployment(OWNER, group(), "good", 1, SITE)
+    condition = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+
+    driver = driver_of({**applied, "status": {"conditions": [condition]}}, [], None)
+
+    assert driver.trouble == PodFailure(Reason.POD_REFUSED, "exceeded quota")
+
+
+def test_a_spec_is_remembered_as_it_was() -> None:
+    made = manifests.controller_revision(OWNER, group(replicas=3), "good", 7)
+    made["metadata"]["creationTimestamp"] = "2026-11-21T12:00:00+00:00"
+
+    record = record_of(made)
+
+    assert (record.number, record.group, record.image, record.made) == (
+        7,
+        group(replicas=3),
+        "good",
+        START,
+    )
+
+
+def test_hashes_are_those_that_were_applied() -> None:
+    made = manifests.config_map(OWNER, group(), "good", 1, SITE)
+
+    assert list(hashes_of([made])) == [f"ConfigMap/{made['metadata']['name']}"]
+    assert hashes_of([made])[f"ConfigMap/{made['metadata']['name']}"]
+
+
+def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
+    world = World(group())
+    world.run(timedelta(minutes=2))
+    (driver,) = world.observe().drivers.values()
+    assert driver.report
+    answer = {**msgspec.to_builtins(driver.report.status), "added_later": 1}
+
+    read = report_of(msgspec.json.encode(answer), START)
+
+    assert read
+    assert read.status == driver.report.status
+
+
+@pytest.mark.parametrize("body", [b'{"phase": "Starting"}', b"<html>", b""])
+def test_what_is_no_status_is_no_report(body: bytes) -> None:
+    assert report_of(body, START) is None
+
+
+def test_a_resource_is_parsed_or_its_faults_are_told() -> None:
+    good = {**group().model_dump(mode="json", by_alias=True), "status": {"phase": "Running"}}
+
+    assert parsed(good) == (group(), "")
+    assert parsed({**good, "spec": {}}) == (
+        None,
+        "spec.source: is missing\nspec.output: is missing",
+    )
+    assert parsed({**good, "metadata": {"name": "a.b"}})[1].startswith(
+        "metadata.name: must be at most 40"
+    )
+
+
+def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
+    mine = group()
+    other = mine.model_copy(update={"metadata": mine.metadata.model_copy(update={"name": "other"})})
+    elsewhere = group(
+        output={"url": "s3://elsewhere"},
+        source={**source(), "kafka": {**source()["kafka"], "groupId": "g"}},
+    )
+    same_mirror = elsewhere.model_copy(update={"metadata": other.metadata})
+    third = group(
+        output={"url": "s3://third"},
+        source=elsewhere.spec.source.model_dump(mode="json", by_alias=True),
+    )
+
+    assert conflict(mine, [mine, same_mirror]) == ""
+    assert (
+        conflict(mine, [other])
+        == "spec.output.url: s3://logs/parsed is also the output of logs/other"
+    )
+    assert (
+        conflict(third, [same_mirror])
+        == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
+    )
+
+
+def source() -> dict[str, Any]:
+    return {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["clicks"]}}

@@ -1,0 +1,49 @@
+"""What the operator asks to be allowed."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from landfall_operator.objects import rbac
+from landfall_operator.objects.manifests import Owner, shared
+from tests.support.cluster_model import SITE
+
+CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates" / "_rights.tpl"
+
+
+def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    for rule in rules:
+        yield from (
+            (g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]
+        )
+
+
+def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
+    role = next(
+        m
+        for m in shared(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
+        if m["kind"] == "Role"
+    )
+
+    assert set(single(role["rules"])) <= set(single(rbac.GROUPS))
+
+
+def test_the_operator_cannot_list_secrets_and_asks_for_no_wildcard() -> None:
+    asked = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
+
+    assert {verb for group, resource, verb in asked if (group, resource) == ("", "secrets")} == {
+        "get",
+        "create",
+    }
+    assert not any("*" in right for right in asked)
+
+
+def test_the_chart_asks_for_the_same() -> None:
+    template = CHART.read_text()
+    start = '{{- define "landfall.rights" -}}'
+    rules = template[template.index(start) + len(start) :].partition("{{- end }}")[0]
+
+    assert yaml.safe_load(rules) == list(rbac.GROUPS)
+    assert {"groups", "own"} == yaml.safe_load(rbac.written()).keys()
