@@ -33,11 +33,11 @@ from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall import __version__
 from tests.chaos import checks, table
-from tests.chaos.environment import Stage
+from tests.chaos.environment import Environment
 from tests.chaos.faults import LATE
 from tests.chaos.load import Load
-from tests.chaos.outcome import Landed, Outcome, Produced, Struck
-from tests.chaos.runner import Play
+from tests.chaos.outcome import FaultResult, Landed, Outcome, Produced
+from tests.chaos.runner import Runner
 from tests.chaos.schedule import GROUPS, Fault, schedule
 
 RATE = 500.0
@@ -48,7 +48,7 @@ FIRST = 300.0
 """Seconds in which both groups must make their first commit."""
 LOOK = 3.0
 """Seconds between two looks for new logs."""
-TOLD = 30.0
+PROGRESS_INTERVAL = 30.0
 """Seconds between two lines about how it goes."""
 
 
@@ -102,7 +102,7 @@ class Run:
         """Set it up, play, look; 0 if all is well."""
         sound = False
         try:
-            stage = Stage.set(place, self.folder, self.chosen.seed)
+            stage = Environment.set(place, self.folder, self.chosen.seed)
         except BaseException:
             place.down()
             raise
@@ -117,7 +117,7 @@ class Run:
                 self.console.print(f"[red]left as it is, to be looked at; end it: {_down(place)}")
         return 0 if sound else 1
 
-    def _played(self, stage: Stage) -> Outcome:
+    def _played(self, stage: Environment) -> Outcome:
         load = Load(
             str(stage.stack.kafka),
             stage.prefix,
@@ -130,15 +130,15 @@ class Run:
         for group in stage.groups.values():
             group.wait_for_commit(FIRST)
         began = time.time()
-        play = Play(stage, self.faults, self._tell)
+        play = Runner(stage, self.faults, self._tell)
         self._say(f"both groups land; proxy {stage.proxy.endpoint}")
         threads = play.start()
-        told = 0.0
+        last_report = 0.0
         while play.now < self.chosen.minutes * 60:
             time.sleep(min(LOOK, max(0.0, self.chosen.minutes * 60 - play.now)))
             stage.keep_logs()
-            if play.now - told >= TOLD:
-                told = play.now
+            if play.now - last_report >= PROGRESS_INTERVAL:
+                last_report = play.now
                 self._how_it_goes(stage, play)
         stage.over.set()
         for thread in threads:
@@ -153,7 +153,7 @@ class Run:
         return Outcome(
             self.chosen.seed,
             self.chosen.minutes,
-            play.struck,
+            play.results,
             {
                 kind: sum(hits.values())
                 for kind, hits in stage.proxy.counts().faults.items()
@@ -164,7 +164,7 @@ class Run:
             _about(),
         )
 
-    def _landed(self, stage: Stage, began: float) -> dict[str, float | None]:
+    def _landed(self, stage: Environment, began: float) -> dict[str, float | None]:
         """Seconds until each group has landed all there is."""
         took: dict[str, float | None] = dict.fromkeys(GROUPS)
         while time.monotonic() - began < LIMIT and None in took.values():
@@ -176,15 +176,15 @@ class Run:
         return took
 
     def _judged(
-        self, stage: Stage, name: str, book: Path, began: float, took: float | None
+        self, stage: Environment, name: str, book: Path, began: float, took: float | None
     ) -> Landed:
         if took is None:
-            (self.folder / f"{name}.told.txt").write_text(stage.groups[name].told())
-        verdict = checks.verdict(stage, name, book)
-        self._say(f"{name}: {verdict}")
+            (self.folder / f"{name}.describe.txt").write_text(stage.groups[name].told())
+        result = checks.check_group(stage, name, book)
+        self._say(f"{name}: {result}")
         commits = [at - began for at in checks.commit_times(stage, name)]
         totals = stage.groups[name].ledger().totals
-        return Landed(totals.landed, totals.dead_lettered, commits, stage.lag(name), took, verdict)
+        return Landed(totals.landed, totals.dead_lettered, commits, stage.lag(name), took, result)
 
     def _reported(self, outcome: Outcome) -> bool:
         title = "[green]exactly once" if outcome.is_sound else "[red]NOT exactly once"
@@ -196,18 +196,18 @@ class Run:
         self.console.print(f"{self.folder}/table.md")
         return outcome.is_sound
 
-    def _tell(self, struck: Struck) -> None:
-        self.log.write(msgspec.json.encode(struck).decode() + "\n")
-        fault = struck.fault
-        mark = " " if struck.injected else "-"
+    def _tell(self, result: FaultResult) -> None:
+        self.log.write(msgspec.json.encode(result).decode() + "\n")
+        fault = result.fault
+        mark = " " if result.injected else "-"
         self._say(
-            f"{mark} {struck.began:6.1f} +{struck.ended - struck.began:4.1f} s  {fault.target:8} {fault.kind.value}: {struck.note}"
+            f"{mark} {result.began:6.1f} +{result.ended - result.began:4.1f} s  {fault.target:8} {fault.kind.value}: {result.note}"
         )
 
-    def _how_it_goes(self, stage: Stage, play: Play) -> None:
-        told = [f"{name} {stage.told(name)}" for name in GROUPS]
-        injected = sum(struck.injected for struck in play.struck)
-        self._say(f"== {play.now:5.0f} s, {injected} faults; {'; '.join(told)}")
+    def _how_it_goes(self, stage: Environment, play: Runner) -> None:
+        reports = [f"{name} {stage.describe(name)}" for name in GROUPS]
+        injected = sum(result.injected for result in play.results)
+        self._say(f"== {play.now:5.0f} s, {injected} faults; {'; '.join(reports)}")
 
     def _say(self, text: str) -> None:
         self.console.print(f"{datetime.now():%H:%M:%S} {text}", markup=False)  # noqa: DTZ005  # its user's

@@ -15,16 +15,16 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit
 from landfall.ledger.object_names import ledger_prefix, slot_key
-from tests.chaos import landed
-from tests.chaos.environment import Stage
-from tests.chaos.outcome import Verdict
+from tests.chaos import compare_landed
+from tests.chaos.environment import Environment
+from tests.chaos.outcome import CheckResult
 from tests.support.live_group import NAME
 
 NUMBERS = ("missing", "duplicates", "misplaced", "corrupted")
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 
 
-def commit_times(stage: Stage, group: str) -> list[float]:
+def commit_times(stage: Environment, group: str) -> list[float]:
     """When each COMMIT was there, by the clock of the S3 server, for a driver's may be wrong; in
     seconds since 1970.
     """
@@ -37,22 +37,22 @@ def commit_times(stage: Stage, group: str) -> list[float]:
     return [time.timestamp() for time in times]
 
 
-def verdict(stage: Stage, group: str, book: Path) -> Verdict:
+def check_group(stage: Environment, group: str, book: Path) -> CheckResult:
     """What audit, fsck and the load's book say of a group."""
     file = stage.file(group)
     audited, by_the_book = _audited(stage, file), _by_the_book(stage, group, book)
     worse = {name: max(getattr(audited, name), getattr(by_the_book, name)) for name in NUMBERS}
-    return Verdict(**worse, other=(*audited.other, *by_the_book.other, *_broken(stage, file)))
+    return CheckResult(**worse, other=(*audited.other, *by_the_book.other, *_broken(stage, file)))
 
 
-def _audited(stage: Stage, file: Path) -> Verdict:
+def _audited(stage: Environment, file: Path) -> CheckResult:
     """``landfall audit``: all that Kafka holds against all that landed."""
     done = _landfall(stage, "audit", str(file), "--json")
     (stage.folder / f"{file.stem}.audit.json").write_text(done.stdout)
     if not done.stdout.startswith("{"):
-        return Verdict(other=(f"landfall audit ends with {done.returncode}: {done.stderr}",))
+        return CheckResult(other=(f"landfall audit ends with {done.returncode}: {done.stderr}",))
     found: dict[str, Any] = json.loads(done.stdout)
-    return Verdict(
+    return CheckResult(
         found["missing"],
         found["duplicate"],
         found["misplaced"],
@@ -61,11 +61,11 @@ def _audited(stage: Stage, file: Path) -> Verdict:
     )
 
 
-def _by_the_book(stage: Stage, group: str, book: Path) -> Verdict:
+def _by_the_book(stage: Environment, group: str, book: Path) -> CheckResult:
     """The producer's book against all that is visible: it knows what the broker said, and of
     aborted records.
     """
-    told = landed.check(stage.parsed(group), book)
+    told = compare_landed.check(stage.parsed(group), book)
     (stage.folder / f"{group}.book.txt").write_text(str(told))
     accounts = told.topics.values()
     numbers = {
@@ -81,7 +81,7 @@ def _by_the_book(stage: Stage, group: str, book: Path) -> Verdict:
     if not told.topics:
         other.append("book: there is nothing in it")
     misplaced = sum(account.misfiled for account in accounts)
-    return Verdict(numbers["missing"], numbers["repeated"], misplaced, 0, tuple(other))
+    return CheckResult(numbers["missing"], numbers["repeated"], misplaced, 0, tuple(other))
 
 
 def _size(ranges: Iterable[tuple[int, int]]) -> int:
@@ -99,7 +99,7 @@ def _odd(found: dict[str, Any]) -> list[str]:
     return odd if odd or found["whole"] else ["the audit is not whole"]
 
 
-def _broken(stage: Stage, file: Path) -> list[str]:
+def _broken(stage: Environment, file: Path) -> list[str]:
     """Broken invariants."""
     done = _landfall(stage, "fsck", "--deep", str(file))
     (stage.folder / f"{file.stem}.fsck.txt").write_text(done.stdout + done.stderr)
@@ -110,7 +110,7 @@ def _broken(stage: Stage, file: Path) -> list[str]:
     )
 
 
-def _landfall(stage: Stage, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _landfall(stage: Environment, *arguments: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "LANDFALL_SECRETS": str(stage.secrets), "COLUMNS": "160"}
     return subprocess.run(
         [LANDFALL, *arguments], env=env, capture_output=True, text=True, check=False

@@ -65,7 +65,7 @@ PATIENT: Json = {"readTimeout": "5s", "connectTimeout": "3s"}
 
 
 @dataclass
-class Stage:
+class Environment:
     """What is there; ``folder`` gets what is written about the run."""
 
     place: Place
@@ -122,7 +122,7 @@ class Stage:
         ends = {tp: kafka.end_offset(*tp) for tp in all_of_them}
         return sum(end - behind.get(tp, 0) for tp, end in ends.items())
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """How a group is, in short, as its status says."""
         status = self.groups[name].status()
         lag, commits = status.get("lag", {}), status.get("commits", {})
@@ -155,7 +155,7 @@ class Stage:
     # ---------------------------------------------------------------------------------- from and to
 
     @classmethod
-    def set(cls, place: Place, folder: Path, seed: int) -> "Stage":
+    def set(cls, place: Place, folder: Path, seed: int) -> "Environment":
         """Have all of it there but the groups' topics."""
         place.down()
         Disk(place.server(S3).home).unmount()

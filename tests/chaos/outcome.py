@@ -18,7 +18,7 @@ class NotApplied(Exception):  # noqa: N818  # what happened
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
+class FaultResult:
     """A fault that was to be injected.
 
     Attributes:
@@ -55,7 +55,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """What is wrong with what a group landed, as the auditor and the load's own book say."""
 
     missing: int = 0
@@ -70,7 +70,7 @@ class Verdict:
     @property
     def is_sound(self) -> bool:
         """Nothing is."""
-        return self == Verdict()
+        return self == CheckResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Landed:
         lag: records not landed when the run ended.
         seconds_to_land: from the end of load and faults until all was landed; None if that took too
             long.
-        verdict: of the checks.
+        check: what audit, fsck and the producers say.
     """
 
     records: int
@@ -92,7 +92,7 @@ class Landed:
     commits: Sequence[float]
     lag: int
     seconds_to_land: float | None
-    verdict: Verdict
+    check: CheckResult
 
     def longest_pause(self, until: float) -> Pause:
         """Between commits that began before ``until``, the end of the load: who has nothing to land
@@ -127,7 +127,7 @@ class Outcome:
 
     seed: int
     minutes: float
-    struck: Sequence[Struck]
+    results: Sequence[FaultResult]
     requests_hit: Mapping[str, int]
     load: Produced
     groups: Mapping[str, Landed]
@@ -138,29 +138,29 @@ class Outcome:
     def is_sound(self) -> bool:
         """Everything landed in time, once, where it belongs, as it was."""
         return all(
-            group.verdict.is_sound and group.seconds_to_land is not None
+            group.check.is_sound and group.seconds_to_land is not None
             for group in self.groups.values()
         )
 
     @property
     def injected(self) -> Counter[Kind]:
         """How many of each kind really were."""
-        return Counter(struck.fault.kind for struck in self.struck if struck.injected)
+        return Counter(result.fault.kind for result in self.results if result.injected)
 
-    def during(self, group: str, pause: Pause) -> list[Struck]:
+    def during(self, group: str, pause: Pause) -> list[FaultResult]:
         """What may have caused a pause: what began in it or shortly before, or had not ended."""
         before = 5.0
         return [
-            struck
-            for struck in self.struck
-            if struck.injected
-            and struck.concerns(group)
-            and struck.began < pause.ended
-            and struck.ended > pause.began - before
+            result
+            for result in self.results
+            if result.injected
+            and result.concerns(group)
+            and result.began < pause.ended
+            and result.ended > pause.began - before
         ]
 
 
-def told(kinds: Iterable[Kind]) -> str:
+def describe_kinds(kinds: Iterable[Kind]) -> str:
     """Kinds with how many there were of each: ``slow answers, broker killed (2)``."""
     counted = Counter(kinds)
     said = [

@@ -29,7 +29,7 @@ from tests.chaos.records import Identity
 
 Ranges = list[tuple[int, int]]
 Mask = npt.NDArray[np.bool_]
-RANGES_TOLD = 20
+MAX_RANGES_SHOWN = 20
 """Of each kind, in a verdict told to a person."""
 _BLOCK = 10_000
 _MOST = 100_000_000
@@ -59,7 +59,7 @@ class ProducerLedger:
         self._lock = threading.Lock()
         self._next: dict[str, int] = defaultdict(int)
         self._begun: dict[str, int] = defaultdict(int)
-        self._told: dict[tuple[str, Fate], list[int]] = defaultdict(list)
+        self._describe: dict[tuple[str, Fate], list[int]] = defaultdict(list)
 
     def number(self, topic: str) -> int:
         """The topic's next number, which is in the book now."""
@@ -75,12 +75,12 @@ class ProducerLedger:
     def tell(self, topic: str, fate: Fate, numbers: Iterable[int]) -> None:
         """Note what became of these."""
         with self._lock:
-            self._told[topic, fate].extend(numbers)
+            self._describe[topic, fate].extend(numbers)
 
     def flush(self) -> None:
         """Put down all that was told."""
         with self._lock:
-            for (topic, fate), numbers in self._told.items():
+            for (topic, fate), numbers in self._describe.items():
                 if numbers:
                     self._write(_Line(topic, fate, ranges_of(np.array(numbers, np.int64))))
                     numbers.clear()
@@ -105,7 +105,7 @@ def ranges_of(numbers: npt.NDArray[np.int64]) -> Ranges:
     return [(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
 
-class Account(msgspec.Struct, kw_only=True):
+class TopicComparison(msgspec.Struct, kw_only=True):
     """One topic, the book held against what landed.
 
     Attributes:
@@ -144,14 +144,14 @@ class Account(msgspec.Struct, kw_only=True):
             for name in ("missing", "repeated", "aborted_landed", "unknown", "misfiled")
         }
         return "; ".join(
-            [counts, *(f"{name}: {_told(found)}" for name, found in wrong.items() if found)]
+            [counts, *(f"{name}: {_describe(found)}" for name, found in wrong.items() if found)]
         )
 
 
-class Verdict(msgspec.Struct):
+class Comparison(msgspec.Struct):
     """All topics; ``nameless`` rows tell no number at all."""
 
-    topics: dict[str, Account]
+    topics: dict[str, TopicComparison]
     nameless: int = 0
 
     @property
@@ -195,7 +195,7 @@ class _Seen:
         self.times[found] = np.minimum(self.times[found] + times, 255)
 
 
-def judge(book: Path, landed: Iterable[Landed]) -> Verdict:
+def compare(book: Path, landed: Iterable[Landed]) -> Comparison:
     """Hold the book against what landed."""
     fates = _read(book)
     seen: dict[str, _Seen] = defaultdict(_Seen)
@@ -211,7 +211,7 @@ def judge(book: Path, landed: Iterable[Landed]) -> Verdict:
             seen[topic].add(np.array(numbers, np.int64))
             seen[topic].misfiled += len(numbers) if topic != found.topic else 0
     topics = fates.keys() | seen.keys()
-    return Verdict(
+    return Comparison(
         {topic: _account(fates.get(topic, {}), seen[topic]) for topic in topics}, nameless
     )
 
@@ -230,11 +230,11 @@ def _lines(book: Path) -> Iterator[_Line]:
                 yield msgspec.json.decode(line, type=_Line)
 
 
-def _account(fates: Mapping[Fate, Ranges], seen: _Seen) -> Account:
+def _account(fates: Mapping[Fate, Ranges], seen: _Seen) -> TopicComparison:
     size = max([len(seen.times), *(end for ranges in fates.values() for _, end in ranges)])
     times = np.pad(seen.times, (0, size - len(seen.times)))
     begun, acknowledged, aborted = (_mask(fates.get(fate, []), size) for fate in Fate)
-    return Account(
+    return TopicComparison(
         acknowledged=int(acknowledged.sum()),
         aborted=int(aborted.sum()),
         landed=int(times.sum()),
@@ -258,12 +258,12 @@ def _where(mask: Mask) -> Ranges:
     return ranges_of(np.flatnonzero(mask).astype(np.int64))
 
 
-def _told(found: Ranges | int) -> str:
+def _describe(found: Ranges | int) -> str:
     if isinstance(found, int):
         return f"{found} rows"
     count = sum(end - start for start, end in found)
     shown = ", ".join(
         f"{start}..{end - 1}" if end - start > 1 else f"{start}"
-        for start, end in found[:RANGES_TOLD]
+        for start, end in found[:MAX_RANGES_SHOWN]
     )
-    return f"{count} ({shown}{', …' if len(found) > RANGES_TOLD else ''})"
+    return f"{count} ({shown}{', …' if len(found) > MAX_RANGES_SHOWN else ''})"

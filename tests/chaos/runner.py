@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tests.chaos import struck_pods, struck_servers, struck_store
-from tests.chaos.environment import Stage
-from tests.chaos.outcome import NotApplied, Struck
+from tests.chaos import pod_faults, server_faults, store_faults
+from tests.chaos.environment import Environment
+from tests.chaos.outcome import FaultResult, NotApplied
 from tests.chaos.schedule import Fault, Kind
 
-STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
-    **struck_store.STRIKES,
-    **struck_pods.STRIKES,
-    **struck_servers.STRIKES,
+INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
+    **store_faults.INJECTORS,
+    **pod_faults.INJECTORS,
+    **server_faults.INJECTORS,
 }
 LATE = 30.0
 """Seconds after its time when a fault is left out, for the one before it in its lane took so long.
@@ -24,16 +24,16 @@ LATE = 30.0
 
 
 @dataclass
-class Play:
+class Runner:
     """A schedule on a stage; ``tell`` is called with each fault when it is over, by one thread at a
     time.
     """
 
-    stage: Stage
+    stage: Environment
     schedule: Sequence[Fault]
-    tell: Callable[[Struck], None]
+    tell: Callable[[FaultResult], None]
     began: float = field(default_factory=time.monotonic)
-    struck: list[Struck] = field(default_factory=list)
+    results: list[FaultResult] = field(default_factory=list)
     _one: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -60,21 +60,21 @@ class Play:
             self.stage.rest(fault.at - self.now)
             if self.stage.over.is_set():
                 return
-            struck = self._injected(fault)
+            result = self._injected(fault)
             with self._one:
-                self.struck.append(struck)
-                self.tell(struck)
+                self.results.append(result)
+                self.tell(result)
 
-    def _injected(self, fault: Fault) -> Struck:
+    def _injected(self, fault: Fault) -> FaultResult:
         began = self.now
         if began > fault.at + LATE:
-            return Struck(
+            return FaultResult(
                 fault, began, began, injected=False, note="too late: the one before it took long"
             )
         try:
-            note, injected = STRIKES[fault.kind](self.stage, fault), True
+            note, injected = INJECTORS[fault.kind](self.stage, fault), True
         except NotApplied as why:
             note, injected = str(why), False
         except Exception as error:  # noqa: BLE001  # whatever the machine says to it, the run goes on
             note, injected = f"{type(error).__name__}: {error}".splitlines()[0], False
-        return Struck(fault, began, self.now, injected, note)
+        return FaultResult(fault, began, self.now, injected, note)

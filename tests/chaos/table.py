@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from tests.chaos.outcome import Landed, Outcome, told
+from tests.chaos.outcome import Landed, Outcome, describe_kinds
 
 Row = tuple[str, str]
 
@@ -33,18 +33,20 @@ def figures(outcome: Outcome) -> Iterator[Row]:
 
 
 def _of_group(outcome: Outcome, name: str, landed: Landed) -> Iterator[Row]:
-    verdict, pause = landed.verdict, landed.longest_pause(outcome.load.seconds)
+    check, pause = landed.check, landed.longest_pause(outcome.load.seconds)
     yield (
         "landed",
         f"{landed.records:,} records and {landed.dead_letters:,} dead letters, in {len(landed.commits):,} commits",
     )
     yield (
         "missing, duplicates, misplaced, corrupted",
-        f"{verdict.missing}, {verdict.duplicates}, {verdict.misplaced}, {verdict.corrupted}",
+        f"{check.missing}, {check.duplicates}, {check.misplaced}, {check.corrupted}",
     )
-    if verdict.other:
-        yield "also wrong", "; ".join(verdict.other)
-    causes = told(struck.fault.kind for struck in outcome.during(name, pause)) or "no fault"
+    if check.other:
+        yield "also wrong", "; ".join(check.other)
+    causes = (
+        describe_kinds(struck.fault.kind for struck in outcome.during(name, pause)) or "no fault"
+    )
     yield "longest pause between commits", f"{pause.seconds:.0f} s, during: {causes}"
     took = landed.seconds_to_land
     yield (

@@ -15,9 +15,9 @@ from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
 from tests.chaos.child_process import Refused
-from tests.chaos.landed import check
+from tests.chaos.compare_landed import check
 from tests.chaos.load import Load, Progress
-from tests.chaos.producer_ledger import Landed, judge
+from tests.chaos.producer_ledger import Landed, compare
 from tests.chaos.records import identity
 from tests.support.independent_audit import kafka_messages
 from tests.support.kafka import Broker
@@ -119,7 +119,7 @@ def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(
         eventually(load.progress, has_had_its_day, PATIENCE)
         progress = load.finish()
 
-    verdict = judge(load.book, held(broker, load.topics))
+    verdict = compare(load.book, held(broker, load.topics))
 
     assert verdict.is_exact, str(verdict)
     assert progress.acknowledged == sum(account.acknowledged for account in verdict.topics.values())

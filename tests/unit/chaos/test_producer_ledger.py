@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chaos.producer_ledger import (
-    Account,
+    Comparison,
     Fate,
     Landed,
     ProducerLedger,
-    Verdict,
-    judge,
+    TopicComparison,
+    compare,
     ranges_of,
 )
 from tests.chaos.records import Identity
 
-FINE = Account(
+FINE = TopicComparison(
     acknowledged=90,
     aborted=5,
     landed=90,
@@ -49,10 +49,10 @@ def rows(*numbers: int, topic: str = "t", into: str = "t") -> Landed:
     return Landed(into, [Identity(topic, number) for number in numbers])
 
 
-def changed(**faults: object) -> Verdict:
-    return Verdict(
+def changed(**faults: object) -> Comparison:
+    return Comparison(
         {
-            "t": Account(
+            "t": TopicComparison(
                 **{**{name: getattr(FINE, name) for name in FINE.__struct_fields__}, **faults}
             )
         }
@@ -60,9 +60,9 @@ def changed(**faults: object) -> Verdict:
 
 
 def test_what_landed_as_the_book_says_is_exact(written: Path) -> None:
-    verdict = judge(written, [rows(*range(40)), rows(), rows(*range(89, 39, -1))])
+    verdict = compare(written, [rows(*range(40)), rows(), rows(*range(89, 39, -1))])
 
-    assert verdict == Verdict({"t": FINE})
+    assert verdict == Comparison({"t": FINE})
     assert verdict.is_exact
 
 
@@ -79,36 +79,38 @@ def test_what_landed_as_the_book_says_is_exact(written: Path) -> None:
         ([rows(*range(80)), rows(*range(80, 90), into="u")], changed(misfiled=10)),
     ],
 )
-def test_what_is_wrong_is_named(written: Path, landed: Iterable[Landed], expected: Verdict) -> None:
-    verdict = judge(written, landed)
+def test_what_is_wrong_is_named(
+    written: Path, landed: Iterable[Landed], expected: Comparison
+) -> None:
+    verdict = compare(written, landed)
 
     assert verdict == expected
     assert not verdict.is_exact
 
 
 def test_numbers_in_doubt_may_land_once_or_not(written: Path) -> None:
-    verdict = judge(written, [rows(*range(90), 95, 97)])
+    verdict = compare(written, [rows(*range(90), 95, 97)])
 
     assert verdict == changed(landed=92, in_doubt=2)
     assert verdict.is_exact
 
 
 def test_a_topic_of_which_the_book_knows_nothing_is_all_unknown(written: Path) -> None:
-    verdict = judge(written, [rows(*range(90)), rows(3, 4, topic="u", into="u")])
+    verdict = compare(written, [rows(*range(90)), rows(3, 4, topic="u", into="u")])
 
     assert verdict.topics["u"].unknown == [(3, 5)]
     assert not verdict.is_exact
 
 
 def test_a_row_without_a_number_is_counted(written: Path) -> None:
-    verdict = judge(written, [Landed("t", [None, *rows(*range(90), -1, 1 << 60).rows])])
+    verdict = compare(written, [Landed("t", [None, *rows(*range(90), -1, 1 << 60).rows])])
 
-    assert verdict == Verdict({"t": FINE}, nameless=3)
+    assert verdict == Comparison({"t": FINE}, nameless=3)
     assert not verdict.is_exact
 
 
 def test_a_repetition_of_hundreds_is_one(written: Path) -> None:
-    verdict = judge(written, [rows(*range(90)), *[rows(3)] * 600])
+    verdict = compare(written, [rows(*range(90)), *[rows(3)] * 600])
 
     assert verdict.topics["t"].repeated == [(3, 4)]
 
@@ -116,14 +118,14 @@ def test_a_repetition_of_hundreds_is_one(written: Path) -> None:
 def test_an_empty_book_proves_nothing(tmp_path: Path) -> None:
     ProducerLedger(tmp_path / "book.jsonl").close()
 
-    assert not judge(tmp_path / "book.jsonl", []).is_exact
+    assert not compare(tmp_path / "book.jsonl", []).is_exact
 
 
 def test_a_book_is_readable_up_to_where_its_writer_was_killed(written: Path) -> None:
     whole = written.read_bytes()
     written.write_bytes(whole + b'{"topic":"t","fate":"Ackno')
 
-    assert judge(written, [rows(*range(90))]).is_exact
+    assert compare(written, [rows(*range(90))]).is_exact
 
 
 def test_a_number_is_begun_in_the_file_before_it_is_given_out(tmp_path: Path) -> None:
@@ -132,11 +134,11 @@ def test_a_number_is_begun_in_the_file_before_it_is_given_out(tmp_path: Path) ->
     for number in range(25_000):
         assert book.number("t") == number
 
-    assert judge(tmp_path / "book.jsonl", [rows(24_999)]).topics["t"].unknown == []
+    assert compare(tmp_path / "book.jsonl", [rows(24_999)]).topics["t"].unknown == []
 
 
 def test_a_verdict_tells_a_person_what_is_wrong(written: Path) -> None:
-    verdict = judge(written, [rows(*range(1, 90), 92, 5), Landed("t", [None])])
+    verdict = compare(written, [rows(*range(1, 90), 92, 5), Landed("t", [None])])
 
     assert str(verdict) == (
         "t: 90 acknowledged, 91 landed, 0 of them in doubt; missing: 1 (0); repeated: 1 (5); aborted_landed: 1 (92)\n"

@@ -3,19 +3,30 @@
 from dataclasses import replace
 
 from tests.chaos import table
-from tests.chaos.outcome import NAMED, Landed, Outcome, Pause, Produced, Struck, Verdict, told
+from tests.chaos.outcome import (
+    NAMED,
+    CheckResult,
+    FaultResult,
+    Landed,
+    Outcome,
+    Pause,
+    Produced,
+    describe_kinds,
+)
 from tests.chaos.schedule import KAFKA, RAW, STORE, Fault, Kind
 
 
-def struck(kind: Kind, target: str, began: float, ended: float, *, injected: bool = True) -> Struck:
-    return Struck(Fault(0, began, kind, target), began, ended, injected, "")
+def struck(
+    kind: Kind, target: str, began: float, ended: float, *, injected: bool = True
+) -> FaultResult:
+    return FaultResult(Fault(0, began, kind, target), began, ended, injected, "")
 
 
-LANDED = Landed(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, Verdict())
+LANDED = Landed(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult())
 OUTCOME = Outcome(
     seed=7,
     minutes=2,
-    struck=(
+    results=(
         struck(Kind.ERROR_500, STORE, 5, 14),
         struck(Kind.DRIVER_FROZEN, RAW, 19, 60),
         struck(Kind.DRIVER_FROZEN, "another", 19, 60),
@@ -61,10 +72,10 @@ def test_a_pause_after_the_load_is_none_and_the_first_commit_ends_one() -> None:
 def test_a_run_is_sound_if_all_of_it_is() -> None:
     late = replace(LANDED, seconds_to_land=None)
     wrong = [
-        replace(LANDED, verdict=Verdict(**{name: 1}))
+        replace(LANDED, check=CheckResult(**{name: 1}))
         for name in ("missing", "duplicates", "misplaced", "corrupted")
     ]
-    odd = replace(LANDED, verdict=Verdict(other=("fsck: I4 is broken",)))
+    odd = replace(LANDED, check=CheckResult(other=("fsck: I4 is broken",)))
 
     assert OUTCOME.is_sound
     for group in (late, odd, *wrong):
@@ -74,5 +85,5 @@ def test_a_run_is_sound_if_all_of_it_is() -> None:
 def test_kinds_are_told_with_their_number() -> None:
     kinds = [Kind.AWAY, Kind.KAFKA_KILLED, Kind.KAFKA_KILLED]
 
-    assert told(kinds) == "broker killed (2), store away"
-    assert told(list(Kind)[: NAMED + 2]).endswith(", and 2 other kinds")
+    assert describe_kinds(kinds) == "broker killed (2), store away"
+    assert describe_kinds(list(Kind)[: NAMED + 2]).endswith(", and 2 other kinds")

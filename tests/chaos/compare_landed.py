@@ -1,4 +1,4 @@
-"""``python -m tests.chaos.landed --group group.yaml --book book.jsonl``: the load's book, held
+"""``python -m tests.chaos.compare_landed --group group.yaml --book book.jsonl``: the load's book, held
 against
 what landed.
 
@@ -16,7 +16,7 @@ import yaml
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit.bucket import Bucket, open_bucket
 from landfall.audit.rows import ENVELOPE, Rows, rows_of
-from tests.chaos.producer_ledger import Landed, Verdict, judge
+from tests.chaos.producer_ledger import Comparison, Landed, compare
 from tests.chaos.records import Identity, identity
 
 _LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")
@@ -37,9 +37,9 @@ def landed(group: ConsumerGroup, bucket: Bucket | None = None) -> Iterator[Lande
             yield _read(bucket, key, key, of_data)
 
 
-def check(group: ConsumerGroup, book: Path) -> Verdict:
+def check(group: ConsumerGroup, book: Path) -> Comparison:
     """Hold the book against what the group landed."""
-    return judge(book, landed(group))
+    return compare(book, landed(group))
 
 
 def _read(bucket: Bucket, key: str, below: str, rows: Rows) -> Landed:
@@ -57,13 +57,15 @@ def _identity(content: object) -> Identity | None:
 
 def main() -> int:
     """See the module; exit code 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.landed", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.compare_landed", description=__doc__
+    )
     parser.add_argument("--group", type=Path, required=True, help="the group's YAML")
     parser.add_argument("--book", type=Path, required=True, help="what the load wrote")
     chosen = parser.parse_args()
-    verdict = check(parse_group(yaml.safe_load(chosen.group.read_text())), chosen.book)
-    print(verdict)
-    return 0 if verdict.is_exact else 1
+    comparison = check(parse_group(yaml.safe_load(chosen.group.read_text())), chosen.book)
+    print(comparison)
+    return 0 if comparison.is_exact else 1
 
 
 if __name__ == "__main__":

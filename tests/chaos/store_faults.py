@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.chaos.environment import Stage
+from tests.chaos.environment import Environment
 from tests.chaos.faults import Fault as Blow
 from tests.chaos.faults import Operation, Rule
 from tests.chaos.outcome import NotApplied
@@ -77,12 +77,12 @@ RULES: Mapping[Kind, Make] = {
 }
 
 
-def strike(stage: Stage, fault: Fault) -> str:
+def strike(stage: Environment, fault: Fault) -> str:
     """Have such a rule in force; counts if a request was hit."""
     return _during(stage, RULES[fault.kind](fault), fault.seconds)
 
 
-def cut_off(stage: Stage, fault: Fault) -> str:
+def cut_off(stage: Environment, fault: Fault) -> str:
     """One driver alone does not reach the store, by its pod's address; its executors and the others
     do.
     """
@@ -96,7 +96,7 @@ def cut_off(stage: Stage, fault: Fault) -> str:
     return _during(stage, Rule(fault=Blow.PARTITION, clients=(address,)), fault.seconds)
 
 
-def _during(stage: Stage, rule: Rule, seconds: float) -> str:
+def _during(stage: Environment, rule: Rule, seconds: float) -> str:
     before = _hits(stage, rule)
     with stage.proxy.during(rule):
         stage.rest(seconds)
@@ -108,11 +108,11 @@ def _during(stage: Stage, rule: Rule, seconds: float) -> str:
     return f"{hits} hits of {rule.probability:.0%} of {whom}"
 
 
-def _hits(stage: Stage, rule: Rule) -> int:
+def _hits(stage: Environment, rule: Rule) -> int:
     return sum(stage.proxy.counts().faults.get(rule.fault, {}).values())
 
 
-STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
+INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **dict.fromkeys(RULES, strike),
     Kind.CUT_OFF: cut_off,
 }

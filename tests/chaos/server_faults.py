@@ -11,13 +11,13 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind as Program
 from tests.chaos import targets
-from tests.chaos.environment import Stage
+from tests.chaos.environment import Environment
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
 
 
-def _restart(program: Program, *, at_once: bool) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _restart(program: Program, *, at_once: bool) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         server = stage.place.server(program)
         if server.status().pid is None:
             raise NotApplied("it is not ours, or does not run")
@@ -29,8 +29,8 @@ def _restart(program: Program, *, at_once: bool) -> Callable[[Stage, Fault], str
     return strike
 
 
-def _freeze(program: Program) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _freeze(program: Program) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         pid = stage.place.server(program).status().pid
         if pid is None:
             raise NotApplied("it is not ours, or does not run")
@@ -41,7 +41,7 @@ def _freeze(program: Program) -> Callable[[Stage, Fault], str]:
     return strike
 
 
-def fill(stage: Stage, fault: Fault) -> str:
+def fill(stage: Environment, fault: Fault) -> str:
     """Not a block is left on the S3 server's disk."""
     if stage.disk is None:
         raise NotApplied("no small disk could be mounted")
@@ -50,7 +50,7 @@ def fill(stage: Stage, fault: Fault) -> str:
     return f"{taken / 2**20:.0f} MiB taken"
 
 
-STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
+INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     Kind.KAFKA_KILLED: _restart(KAFKA, at_once=True),
     Kind.KAFKA_RESTARTED: _restart(KAFKA, at_once=False),
     Kind.KAFKA_FROZEN: _freeze(KAFKA),

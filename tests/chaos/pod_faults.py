@@ -7,7 +7,7 @@ import psutil
 from kubernetes import client
 
 from tests.chaos import targets
-from tests.chaos.environment import Stage
+from tests.chaos.environment import Environment
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
 from tests.support.live_group import NAME, SYSTEM, Operated
@@ -21,7 +21,7 @@ JUMPS = (-3600, -1200, -600, -120, 120, 600, 1200, 3600)
 """Seconds a clock is wrong by; over 900, an S3 server refuses what is signed by it."""
 
 
-def _one(stage: Stage, fault: Fault, role: str) -> tuple[str, Any]:
+def _one(stage: Environment, fault: Fault, role: str) -> tuple[str, Any]:
     """One of a group's running pods in a role."""
     group = stage.groups[fault.target]
     running = group.running(role)
@@ -39,8 +39,8 @@ def _some(find: Find, uid: str, pick: int | None = None) -> list[psutil.Process]
     return found if pick is None else [found[pick % len(found)]]
 
 
-def _kill(role: str, find: Find) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _kill(role: str, find: Find) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         uid, pod = _one(stage, fault, role)
         return _killed(_some(find, uid, fault.pick), pod["metadata"]["name"])
 
@@ -53,8 +53,8 @@ def _killed(processes: Sequence[psutil.Process], name: str) -> str:
     return name
 
 
-def _freeze(role: str, finds: Sequence[Find]) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _freeze(role: str, finds: Sequence[Find]) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         uid, pod = _one(stage, fault, role)
         with targets.frozen(_some(finds[fault.pick % len(finds)], uid)) as stopped:
             stage.rest(fault.seconds)
@@ -63,8 +63,8 @@ def _freeze(role: str, finds: Sequence[Find]) -> Callable[[Stage, Fault], str]:
     return strike
 
 
-def _delete(role: str) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _delete(role: str) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         name = _one(stage, fault, role)[1]["metadata"]["name"]
         stage.groups[fault.target].kubectl("delete", "pod", "--grace-period=0", "--force", name)
         return str(name)
@@ -72,8 +72,8 @@ def _delete(role: str) -> Callable[[Stage, Fault], str]:
     return strike
 
 
-def _evict(role: str) -> Callable[[Stage, Fault], str]:
-    def strike(stage: Stage, fault: Fault) -> str:
+def _evict(role: str) -> Callable[[Environment, Fault], str]:
+    def strike(stage: Environment, fault: Fault) -> str:
         name = _one(stage, fault, role)[1]["metadata"]["name"]
         namespace = stage.groups[fault.target].namespace
         about = client.V1ObjectMeta(name=name, namespace=namespace)
@@ -100,12 +100,12 @@ def _raise_generation(group: Operated) -> int:
     return generation
 
 
-def hand_over(stage: Stage, fault: Fault) -> str:
+def hand_over(stage: Environment, fault: Fault) -> str:
     """A new generation is asked for."""
     return f"to generation {_raise_generation(stage.groups[fault.target])}"
 
 
-def zombie(stage: Stage, fault: Fault) -> str:
+def zombie(stage: Environment, fault: Fault) -> str:
     """The driver is frozen, a new generation is asked for and takes over without an answer, the old
     one wakes.
     """
@@ -116,10 +116,10 @@ def zombie(stage: Stage, fault: Fault) -> str:
     return f"{pod['metadata']['name']}, while generation {generation} was to take over"
 
 
-def _hand_over_killed(*, old: bool) -> Callable[[Stage, Fault], str]:
+def _hand_over_killed(*, old: bool) -> Callable[[Environment, Fault], str]:
     """Some seconds after the new driver runs, one of the two is killed."""
 
-    def strike(stage: Stage, fault: Fault) -> str:
+    def strike(stage: Environment, fault: Fault) -> str:
         group = stage.groups[fault.target]
         before = _one(stage, fault, "driver")[0]
         known = set(group.pods("driver"))
@@ -137,7 +137,7 @@ def _hand_over_killed(*, old: bool) -> Callable[[Stage, Fault], str]:
     return strike
 
 
-def suspend(stage: Stage, fault: Fault) -> str:
+def suspend(stage: Environment, fault: Fault) -> str:
     """The group is suspended, and after a while it is to run again."""
     group = stage.groups[fault.target]
     group.change(state="Suspended")
@@ -146,7 +146,7 @@ def suspend(stage: Stage, fault: Fault) -> str:
     return f"after {fault.seconds:.0f} s"
 
 
-def scale(stage: Stage, fault: Fault) -> str:
+def scale(stage: Environment, fault: Fault) -> str:
     """One executor becomes two, or two one."""
     group = stage.groups[fault.target]
     now = int(group.kubectl("get", "consumergroup", NAME, "-o", "jsonpath={.spec.replicas}"))
@@ -157,29 +157,29 @@ def scale(stage: Stage, fault: Fault) -> str:
 # ---------------------------------------------------------------------------------- operator, clock
 
 
-def delete_operator(stage: Stage, fault: Fault) -> str:
+def delete_operator(stage: Environment, fault: Fault) -> str:
     """Its pod, without grace."""
     stage.stack.kill_operator()
     return ""
 
 
-def _operator(stage: Stage) -> list[psutil.Process]:
+def _operator(stage: Environment) -> list[psutil.Process]:
     return [process for uid in stage.stack.operators() for process in _some(targets.of_pod, uid)]
 
 
-def kill_operator(stage: Stage, fault: Fault) -> str:
+def kill_operator(stage: Environment, fault: Fault) -> str:
     """Its process."""
     return _killed(_operator(stage), SYSTEM)
 
 
-def freeze_operator(stage: Stage, fault: Fault) -> str:
+def freeze_operator(stage: Environment, fault: Fault) -> str:
     """Its process."""
     with targets.frozen(_operator(stage)) as stopped:
         stage.rest(fault.seconds)
     return f"{stopped} processes"
 
 
-def jump(stage: Stage, fault: Fault) -> str:
+def jump(stage: Environment, fault: Fault) -> str:
     """All of a group's processes read a wrong time, and after a while the right one."""
     if stage.no_clock:
         raise NotApplied(stage.no_clock)
@@ -195,7 +195,7 @@ def jump(stage: Stage, fault: Fault) -> str:
     return f"{off:+d} s for {said} processes"
 
 
-STRIKES: Mapping[Kind, Callable[[Stage, Fault], str]] = {
+INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     Kind.DRIVER_JVM_KILLED: _kill("driver", targets.jvms),
     Kind.DRIVER_PYTHON_KILLED: _kill("driver", targets.pythons),
     Kind.DRIVER_FROZEN: _freeze(
