@@ -1,4 +1,9 @@
-"""CPU seconds and memory of our whole process tree, the servers left out."""
+"""CPU seconds and memory of this process and everything below it, the servers left out.
+
+It serves a warm Spark session, whose Python workers are reused and so are alive when they are
+measured. A worker that ended would be missing, because PySpark's daemon never waits for its
+children: ``process_tree`` measures whole runs.
+"""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -36,9 +41,7 @@ def tree(without: Collection[int]) -> list[psutil.Process]:
 
 
 def usage(without: Collection[int]) -> Usage:
-    """What the tree has spent so far; that of processes which ended in between is with their
-    parents.
-    """
+    """What the tree has spent so far, ended processes included if their parents waited for them."""
     java = python = 0.0
     for process in tree(without):
         try:

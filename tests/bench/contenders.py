@@ -1,0 +1,165 @@
+"""Who lands a topic in the whole-run benchmark: the command of each, and how its objects are read back."""
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from landfall.formats.sequencefile import SequenceFile
+from tests.bench.peers import spark_install
+from tests.support.s3 import Bucket
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / ".venv" / "bin"
+JOB = Path(__file__).parent / "peers" / "structured_streaming.py"
+_READ_BYTES = 2**20
+_BY_DATE = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "route": {"pattern": "dt={date}"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One topic to land: where from, where to, and a folder for files on the way."""
+
+    bootstrap: str
+    topic: str
+    bucket: Bucket
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run."""
+
+    argv: list[str]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A program that lands a topic, with its settings.
+
+    Attributes:
+        name: a row of the tables.
+        says: what it runs, for the notes under the tables.
+        prepare: the command for a task.
+        is_data: whether a key of the bucket is a landed object, and no record of the contender's own.
+        count: the records in one landed object.
+    """
+
+    name: str
+    says: str
+    prepare: Callable[[Task], Command]
+    is_data: Callable[[str], bool]
+    count: Callable[[BinaryIO], int]
+
+
+def count_gzip_lines(stream: BinaryIO) -> int:
+    """Lines of a gzip object; every record ends with a line break, by all contenders."""
+    with gzip.open(stream) as opened:
+        return sum(block.count(b"\n") for block in iter(lambda: opened.read(_READ_BYTES), b""))
+
+
+def count_sequence_file(stream: BinaryIO) -> int:
+    """Rows of a SequenceFile."""
+    return sum(1 for _ in SequenceFile.of({}).rows(stream))
+
+
+def landfall(name: str, says: str, spec: Mapping[str, Any], count: Callable[[BinaryIO], int]) -> Contender:
+    """``landfall run --until-caught-up`` of a group with this spec."""
+
+    def prepare(task: Task) -> Command:
+        output = {
+            "url": f"{task.bucket.url}/out",
+            "s3": {"endpoint": task.bucket.server.endpoint, "pathStyle": True, "region": "us-east-1"},
+            **spec["output"],
+        }
+        group = {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": task.bucket.name},
+            "spec": {
+                **spec,
+                "source": {"kafka": {"bootstrapServers": task.bootstrap, "topicPattern": task.topic}},
+                "output": output,
+            },
+        }
+        file = task.folder / "group.yaml"
+        file.write_text(json.dumps(group))  # JSON is YAML
+        argv = [
+            str(BIN / "landfall"),
+            "run",
+            str(file),
+            "--until-caught-up",
+            "--master",
+            "local[2]",
+            "--http-port",
+            "0",
+        ]
+        # Formats of the benchmark's own are found by Python's path.
+        return Command(argv, {**os.environ, **task.bucket.server.env, "PYTHONPATH": str(ROOT)})
+
+    return Contender(name, says, prepare, lambda key: not key.startswith("out/_landfall/"), count)
+
+
+def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Contender:
+    """``peers/structured_streaming.py`` with these settings of Spark, in its own virtual environment."""
+
+    def prepare(task: Task) -> Command:
+        installed = spark_install.install(BIN / "uv", Path(sys.executable))
+        where = f"s3a://{task.bucket.name}"
+        options = {
+            "--bootstrap": task.bootstrap,
+            "--topic": task.topic,
+            "--endpoint": task.bucket.server.endpoint,
+            "--output": f"{where}/out",
+            "--checkpoint": f"{where}/checkpoint",
+            "--jars": ",".join(map(str, installed.jars)),
+        }
+        argv = [str(installed.python), str(JOB), *(word for option in options.items() for word in option)]
+        for setting in settings:
+            argv += ["--conf", setting]
+        env = {**os.environ, **task.bucket.server.env, "PYSPARK_PYTHON": str(installed.python)}
+        for inherited in ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "VIRTUAL_ENV"):
+            env.pop(inherited, None)
+        return Command(argv, env)
+
+    def is_data(key: str) -> bool:
+        return key.startswith("out/dt=")
+
+    return Contender(name, says, prepare, is_data, count_gzip_lines)
+
+
+CONTENDERS = (
+    landfall(
+        "Landfall, SequenceFile",
+        "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's timestamp (the README's format)",
+        {"output": {"format": "SequenceFile"}},
+        count_sequence_file,
+    ),
+    landfall(
+        "Landfall, JSON, gzip by ISA-L",
+        "every payload checked to be JSON, by the date of its field `ts`, gzip by ISA-L at level 2 (the default of the format)",
+        {**_BY_DATE, "output": {"format": "Json", "codec": "Gzip"}},
+        count_gzip_lines,
+    ),
+    landfall(
+        "Landfall, JSON, gzip by zlib",
+        "the same, gzip by zlib at level 6, as the peers compress",
+        {**_BY_DATE, "output": {"format": "tests.bench.peers.json_zlib6:JsonZlib6"}},
+        count_gzip_lines,
+    ),
+    structured_streaming(
+        "Spark Structured Streaming",
+        "Kafka source, `get_json_object` for the date, text sink by `partitionBy`, gzip by Java's zlib at level 6, all as Spark ships",
+        (),
+    ),
+    structured_streaming(
+        "Spark Structured Streaming, tuned",
+        "the same with zlib's level 1 and without the sort by date (`spark.sql.maxConcurrentOutputFileWriters=16`)",
+        ("spark.hadoop.zlib.compress.level=BEST_SPEED", "spark.sql.maxConcurrentOutputFileWriters=16"),
+    ),
+)

@@ -1,0 +1,46 @@
+"""The servers that a benchmark needs, started for it and stopped after it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.servers.kafka import KAFKA
+from dev.servers.s3 import S3
+from dev.servers.server import Server
+from tests.support.kafka import Broker
+from tests.support.s3 import S3Server
+
+ACCESS_LOG = "VGW_ACCESS_LOG"
+"""The environment variable by which the S3 server learns where to log requests."""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A running broker and a running S3 server; the ids of their processes, where they are ours."""
+
+    broker: Broker
+    s3: S3Server
+    pids: tuple[int, ...]
+
+
+@contextmanager
+def servers(state: Path, access_log: Path | None = None) -> Iterator[Servers]:
+    """Servers of our own, whose data stays for the next time; every S3 request is a line of the access log."""
+    if access_log:
+        access_log.parent.mkdir(parents=True, exist_ok=True)
+        access_log.unlink(missing_ok=True)
+        os.environ[ACCESS_LOG] = str(access_log)
+    kafka, s3 = Server(KAFKA, state), Server(S3, state)
+    try:
+        broker, gateway = kafka.up(), s3.up()
+        assert broker.address
+        assert gateway.address
+        os.environ.update(gateway.env)
+        keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        pids = tuple(pid for pid in (broker.pid, gateway.pid) if pid)
+        yield Servers(Broker(broker.address), S3Server(gateway.address, keys), pids)
+    finally:
+        kafka.down()
+        s3.down()
