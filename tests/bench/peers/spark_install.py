@@ -1,12 +1,13 @@
-"""Installs what plain Spark Structured Streaming needs to read Kafka and write S3: PySpark, its Kafka connector, S3A.
+"""Installs what Spark Structured Streaming needs to read Kafka and write S3.
 
-Once per machine, in a folder of the project's cache (``dev.servers.cache``): a virtual environment of its own with
-hash-pinned packages, and the jars from Maven Central with every version named here. Landfall itself reads Kafka by
-librdkafka and writes S3 by boto3, so none of this is in its own environment.
+PySpark, its Kafka connector and S3A go, once per machine, into a folder of the project's cache
+(``dev.servers.cache``): a virtual environment with hash-pinned packages, and the jars from Maven
+Central at the versions below. Landfall itself reads Kafka by librdkafka and writes S3 by boto3, so
+its own environment needs none of this.
 
-The newest PySpark that has a connector is 4.2.0. Of the connector's token provider 4.0.0 is used: it is loaded, but does
-something only where brokers ask for delegation tokens. S3A gets the modules of the AWS SDK that it calls in place of the
-``bundle``, which holds all of AWS's services (600 MB).
+4.2.0 is the newest version whose connector could be fetched. Its token provider could not, so 4.0.0
+is used: Spark loads it, but calls it only where brokers ask for delegation tokens. S3A gets those
+modules of the AWS SDK that it calls in place of the ``bundle`` of all of AWS's services (600 MB).
 """
 
 from dataclasses import dataclass
@@ -27,10 +28,8 @@ pyspark==4.2.0 \\
     --hash=sha256:5ad689d53570ee1674193fd4f9bda065f0db3be9363a27d2a3406cc457b70b61
 """
 
-_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-_WITHOUT_LOGGING = (
-    "<exclusions><exclusion><groupId>org.slf4j</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-)
+_ALONE, _WITHOUT_LOGGING = "*", "org.slf4j"
+"""Which dependencies of a jar are left out, by their group."""
 _JARS = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION, _ALONE),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", TOKEN_PROVIDER_VERSION, _ALONE),
@@ -45,9 +44,10 @@ _JARS = (
     ("software.amazon.awssdk", "apache-client", SDK_VERSION, _WITHOUT_LOGGING),
 )
 _DEPENDENCIES = "".join(
-    f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{exclusions}"
-    "</dependency>"
-    for group, name, version, exclusions in _JARS
+    f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+    f"<version>{version}</version><exclusions><exclusion><groupId>{excluded}</groupId>"
+    "<artifactId>*</artifactId></exclusion></exclusions></dependency>\n"
+    for group, name, version, excluded in _JARS
 )
 _POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -92,14 +92,14 @@ def install(uv: Path, python: Path) -> Installed:
         (folder / "requirements.txt").write_text(PACKAGES)
         venv = folder / "venv"
         cache.run([str(uv), "venv", "-q", "--python", str(python), str(venv)])
-        to_venv = ["--python", str(venv / "bin" / "python"), "--require-hashes", str(folder / "requirements.txt")]
-        cache.run([str(uv), "pip", "sync", "-q", *to_venv])
+        pinned = ["--require-hashes", str(folder / "requirements.txt")]
+        cache.run([str(uv), "pip", "sync", "-q", "--python", str(venv / "bin" / "python"), *pinned])
         (folder / "pom.xml").write_text(_POM)
         mvn = cache.tool("mvn", "Spark's Kafka connector", "maven")
-        output = f"-DoutputDirectory={folder}/jars"
-        cache.run(
-            [mvn, "-q", "-B", "-C", "-ntp", "-f", f"{folder}/pom.xml", _COPY_JARS, output, "-DincludeScope=runtime"]
-        )
+        quiet, pom = ["-q", "-B", "-C", "-ntp"], ["-f", f"{folder}/pom.xml"]
+        settings = [f"-DoutputDirectory={folder}/jars", "-DincludeScope=runtime"]
+        cache.run([mvn, *quiet, *pom, _COPY_JARS, *settings])
 
-    announcement = f"fetching PySpark {VERSION}, its Kafka connector and S3A (once, 500 MB, about a minute)"
-    return Installed(cache.built(f"structured-streaming-{VERSION}", PACKAGES + _POM + _COPY_JARS, build, announcement))
+    name, recipe = f"structured-streaming-{VERSION}", PACKAGES + _POM + _COPY_JARS
+    announcement = f"fetching PySpark {VERSION}, its Kafka connector and S3A (once, 500 MB)"
+    return Installed(cache.built(name, recipe, build, announcement))

@@ -1,8 +1,9 @@
-"""Plain Spark Structured Streaming from a Kafka topic to S3, as its users write it; the peer of ``make bench``'s whole-run mode.
+"""Plain Spark Structured Streaming from a Kafka topic to S3, as its users write it.
 
-Kafka source, payload and date by Spark SQL, the text file sink partitioned by date, a checkpoint beside the output, and the
-``availableNow`` trigger, which lands what the topic holds at the start and stops. It runs in a virtual environment of its
-own (see ``spark_install``), so it imports only PySpark.
+The whole-run benchmark compares Landfall with it. It has the Kafka source, the date of each payload
+by Spark SQL, the text file sink partitioned by date, a checkpoint beside the output, and the
+``availableNow`` trigger, which lands what the topic holds at the start and then stops. It runs in a
+virtual environment of its own (see ``spark_install``), so it imports only PySpark.
 """
 
 import argparse
@@ -16,8 +17,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "topic", "endpoint", "output", "checkpoint"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--jars", required=True, help="comma-separated paths: the Kafka connector, S3A, what they need")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
+    parser.add_argument(
+        "--jars",
+        required=True,
+        help="comma-separated paths: the Kafka connector, S3A, what they need",
+    )
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark"
+    )
     options = parser.parse_args()
     spark = _session(options)
     text = col("value").cast("string")
