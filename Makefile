@@ -108,7 +108,7 @@ rights: setup ## Take away one right of operator and drivers after the other, an
 	@dev/cluster build --control-plane
 	@$(BIN)/python -m tests.rights $(ARGS)
 
-bench: ready ## Measure speed, memory and requests (ARGS="--help" tells more)
+bench: ready ## Measure the sink, or whole runs beside Spark Structured Streaming (ARGS=--whole; ARGS=--help lists the options)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 cluster: ## A real Kubernetes cluster of one node on this machine, with Landfall's images in it

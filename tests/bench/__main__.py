@@ -1,20 +1,15 @@
-"""``make bench``: how fast the sink is, what it needs, and how far that is from what its parts cost
-alone.
+"""``make bench``: how fast the sink is, what it needs, and how close it comes to its parts alone.
 
-Real Kafka, real S3, real Spark: ranges of whole Kafka partitions are landed by ``land_bin`` in
-Spark tasks on a warm local session, parts uploaded and not completed. CPU-seconds are user and
-system time of our whole process tree (driver, JVM, Python workers); the broker and the S3 server
-are left out. Wall times say little: all share the machine.
+Kafka, S3 and Spark are real. ``land_bin`` lands whole Kafka partitions in Spark tasks of a warm
+local session; parts are uploaded and not completed. CPU-seconds are user and system time of driver,
+JVM and Python workers, without the broker and the S3 server. Wall times say little, because all of
+them share the machine. ``--whole`` measures whole runs instead: see ``whole``.
 """
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 from uuid import uuid4
@@ -22,20 +17,20 @@ from uuid import uuid4
 from rich.console import Console
 from rich.table import Table
 
-from dev.servers.kafka import KAFKA
-from dev.servers.s3 import S3
-from dev.servers.server import STATE, Server
+from dev.servers.server import STATE
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.spark.session import SparkRunner, spark_context
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.store.urls import open_store
 from landfall.task import Batch
-from tests.bench import floors, meter, topics
+from tests.bench import floors, meter, topics, whole
+from tests.bench.contenders import CONTENDERS
+from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
 from tests.bench.topics import LOADS, PARTITIONS, Load
 from tests.support.kafka import Broker
-from tests.support.s3 import Bucket, S3Server
+from tests.support.s3 import Bucket
 
 WARM_UP_RECORDS = 20_000
 
@@ -49,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "JSON by hour, zstd": ("zstd", {**JSON, "output": {"format": "Json", "codec": "Zstd"}}),
     "Parquet by hour": ("zstd", {**JSON, "output": {"format": "Parquet"}}),
 }
-"""Per case the codec of its floor, and its spec."""
+"""The codec of each case's floor, and its spec."""
 
 
 @dataclass(frozen=True)
@@ -151,25 +146,6 @@ class Bench:
         )
 
 
-@contextmanager
-def servers(state: Path) -> Iterator[Bench]:
-    """Servers of our own, whose data stays for the next time."""
-    kafka, s3 = Server(KAFKA, state), Server(S3, state)
-    try:
-        broker, gateway = kafka.up(), s3.up()
-        assert broker.address
-        assert gateway.address
-        os.environ.update(gateway.env)
-        keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-        bucket = S3Server(gateway.address, keys).create_bucket()
-        yield Bench(
-            Broker(broker.address), bucket, tuple(pid for pid in (broker.pid, gateway.pid) if pid)
-        )
-    finally:
-        kafka.down()
-        s3.down()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
     parser.add_argument(
@@ -182,10 +158,32 @@ def main() -> None:
         "--topic", action="append", choices=[load.topic for load in LOADS], help="only this one"
     )
     parser.add_argument("--no-memory", action="store_true", help="leave the memory bench out")
+    whole_run = parser.add_argument_group("whole runs, beside plain Spark Structured Streaming")
+    whole_run.add_argument(
+        "--whole",
+        action="store_true",
+        help="measure whole runs instead, start-up and commits included, and print Markdown",
+    )
+    whole_run.add_argument(
+        "--contender",
+        action="append",
+        choices=[each.name for each in CONTENDERS],
+        help="only this one (may be given again)",
+    )
+    whole_run.add_argument(
+        "--size",
+        action="append",
+        type=int,
+        choices=list(whole.LOADS),
+        help="bytes of a message (may be given again; default: 250)",
+    )
     options = parser.parse_args()
+    if options.whole:
+        whole.main(options)
+        return
     console = Console(width=150)
-    with servers(STATE / "bench") as bench:
-        measure(bench, options, console)
+    with servers(STATE / "bench") as ours:
+        measure(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
 
 
 def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None:
@@ -246,8 +244,8 @@ def _floors(found: dict[str, floors.Floor]) -> Table:
 
 def _table(runs: list[Run], found: dict[str, floors.Floor]) -> Table:
     names = (
-        "topic", "case", "MB/CPU-s (min-max)", "of floor", "rec/CPU-s", "rec/s wall", "Java %", "ratio", "objects",
-        "requests/GB", "worker peak MB", "tree peak MB",
+        "topic", "case", "MB/CPU-s (min-max)", "of floor", "rec/CPU-s", "rec/s wall", "Java %",
+        "ratio", "objects", "requests/GB", "worker peak MB", "tree peak MB",
     )  # fmt: skip
     table = Table(*names, title="medians")
     for topic, case in dict.fromkeys((run.topic, run.case) for run in runs):

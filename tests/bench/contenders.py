@@ -1,4 +1,4 @@
-"""Who lands a topic in the whole-run benchmark: the command of each, and how its objects are read back."""
+"""The programs that the whole-run benchmark compares, and how their objects are read back."""
 
 import gzip
 import json
@@ -17,12 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
 JOB = Path(__file__).parent / "peers" / "structured_streaming.py"
 _READ_BYTES = 2**20
-_BY_DATE = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, "route": {"pattern": "dt={date}"}}
+_BY_DATE = {
+    "decode": {"format": "Json", "timestamp": {"field": "ts"}},
+    "route": {"pattern": "dt={date}"},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One topic to land: where from, where to, and a folder for files on the way."""
+    """One topic to land: broker, topic, bucket, and a folder for temporary files."""
 
     bootstrap: str
     topic: str
@@ -43,10 +46,11 @@ class Contender:
     """A program that lands a topic, with its settings.
 
     Attributes:
-        name: a row of the tables.
-        says: what it runs, for the notes under the tables.
+        name: its row in the tables.
+        says: what it runs, for the notes above the tables.
         prepare: the command for a task.
-        is_data: whether a key of the bucket is a landed object, and no record of the contender's own.
+        is_data: whether a key of the bucket is a landed object, and no record of the contender's
+            own.
         count: the records in one landed object.
     """
 
@@ -58,7 +62,7 @@ class Contender:
 
 
 def count_gzip_lines(stream: BinaryIO) -> int:
-    """Lines of a gzip object; every record ends with a line break, by all contenders."""
+    """Lines of a gzip object; every contender ends each record with a line break."""
     with gzip.open(stream) as opened:
         return sum(block.count(b"\n") for block in iter(lambda: opened.read(_READ_BYTES), b""))
 
@@ -68,13 +72,19 @@ def count_sequence_file(stream: BinaryIO) -> int:
     return sum(1 for _ in SequenceFile.of({}).rows(stream))
 
 
-def landfall(name: str, says: str, spec: Mapping[str, Any], count: Callable[[BinaryIO], int]) -> Contender:
+def landfall(
+    name: str, says: str, spec: Mapping[str, Any], count: Callable[[BinaryIO], int]
+) -> Contender:
     """``landfall run --until-caught-up`` of a group with this spec."""
 
     def prepare(task: Task) -> Command:
         output = {
             "url": f"{task.bucket.url}/out",
-            "s3": {"endpoint": task.bucket.server.endpoint, "pathStyle": True, "region": "us-east-1"},
+            "s3": {
+                "endpoint": task.bucket.server.endpoint,
+                "pathStyle": True,
+                "region": "us-east-1",
+            },
             **spec["output"],
         }
         group = {
@@ -83,30 +93,24 @@ def landfall(name: str, says: str, spec: Mapping[str, Any], count: Callable[[Bin
             "metadata": {"name": task.bucket.name},
             "spec": {
                 **spec,
-                "source": {"kafka": {"bootstrapServers": task.bootstrap, "topicPattern": task.topic}},
+                "source": {
+                    "kafka": {"bootstrapServers": task.bootstrap, "topicPattern": task.topic}
+                },
                 "output": output,
             },
         }
         file = task.folder / "group.yaml"
         file.write_text(json.dumps(group))  # JSON is YAML
-        argv = [
-            str(BIN / "landfall"),
-            "run",
-            str(file),
-            "--until-caught-up",
-            "--master",
-            "local[2]",
-            "--http-port",
-            "0",
-        ]
-        # Formats of the benchmark's own are found by Python's path.
-        return Command(argv, {**os.environ, **task.bucket.server.env, "PYTHONPATH": str(ROOT)})
+        options = ["--until-caught-up", "--master", "local[2]", "--http-port", "0"]
+        # The benchmark's own format is found on Python's path.
+        env = {**os.environ, **task.bucket.server.env, "PYTHONPATH": str(ROOT)}
+        return Command([str(BIN / "landfall"), "run", str(file), *options], env)
 
     return Contender(name, says, prepare, lambda key: not key.startswith("out/_landfall/"), count)
 
 
 def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Contender:
-    """``peers/structured_streaming.py`` with these settings of Spark, in its own virtual environment."""
+    """``peers/structured_streaming.py`` with these settings, in its own virtual environment."""
 
     def prepare(task: Task) -> Command:
         installed = spark_install.install(BIN / "uv", Path(sys.executable))
@@ -119,9 +123,9 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
             "--checkpoint": f"{where}/checkpoint",
             "--jars": ",".join(map(str, installed.jars)),
         }
-        argv = [str(installed.python), str(JOB), *(word for option in options.items() for word in option)]
-        for setting in settings:
-            argv += ["--conf", setting]
+        argv = [str(installed.python), str(JOB)]
+        for option in (*options.items(), *(("--conf", setting) for setting in settings)):
+            argv += option
         env = {**os.environ, **task.bucket.server.env, "PYSPARK_PYTHON": str(installed.python)}
         for inherited in ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "VIRTUAL_ENV"):
             env.pop(inherited, None)
@@ -136,13 +140,15 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
 CONTENDERS = (
     landfall(
         "Landfall, SequenceFile",
-        "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's timestamp (the README's format)",
+        "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's "
+        "timestamp (the README's format)",
         {"output": {"format": "SequenceFile"}},
         count_sequence_file,
     ),
     landfall(
         "Landfall, JSON, gzip by ISA-L",
-        "every payload checked to be JSON, by the date of its field `ts`, gzip by ISA-L at level 2 (the default of the format)",
+        "every payload checked to be JSON, by the date of its field `ts`, gzip by ISA-L at level 2 "
+        "(the format's default)",
         {**_BY_DATE, "output": {"format": "Json", "codec": "Gzip"}},
         count_gzip_lines,
     ),
@@ -154,12 +160,17 @@ CONTENDERS = (
     ),
     structured_streaming(
         "Spark Structured Streaming",
-        "Kafka source, `get_json_object` for the date, text sink by `partitionBy`, gzip by Java's zlib at level 6, all as Spark ships",
+        "Kafka source, `get_json_object` for the date, text sink with `partitionBy`, gzip by "
+        "Java's zlib at level 6, everything else at Spark's defaults",
         (),
     ),
     structured_streaming(
         "Spark Structured Streaming, tuned",
-        "the same with zlib's level 1 and without the sort by date (`spark.sql.maxConcurrentOutputFileWriters=16`)",
-        ("spark.hadoop.zlib.compress.level=BEST_SPEED", "spark.sql.maxConcurrentOutputFileWriters=16"),
+        "the same with zlib at level 1 and without the sort by date "
+        "(`spark.sql.maxConcurrentOutputFileWriters=16`)",
+        (
+            "spark.hadoop.zlib.compress.level=BEST_SPEED",
+            "spark.sql.maxConcurrentOutputFileWriters=16",
+        ),
     ),
 )

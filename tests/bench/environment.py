@@ -27,7 +27,12 @@ class Servers:
 
 @contextmanager
 def servers(state: Path, access_log: Path | None = None) -> Iterator[Servers]:
-    """Servers of our own, whose data stays for the next time; every S3 request is a line of the access log."""
+    """Servers of our own, whose data stays for the next time.
+
+    Args:
+        state: the folder of their data.
+        access_log: a file that gets a line for every S3 request; None for no such file.
+    """
     if access_log:
         access_log.parent.mkdir(parents=True, exist_ok=True)
         access_log.unlink(missing_ok=True)

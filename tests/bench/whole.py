@@ -1,8 +1,9 @@
-"""``make bench ARGS=--whole``: what a whole landing takes, from the command's start to its end, Landfall beside plain Spark.
+"""``make bench ARGS=--whole``: what whole runs cost, Landfall beside Spark Structured Streaming.
 
-Each contender lands a small and a large topic of the same messages from the same broker into the same S3 server. Counted is
-everything its command starts: JVM, driver, Python workers, commits, completions, shutdown. Broker and S3 server are left
-out. Every landed object is read back, outside the measurement, and its records are counted.
+Each contender lands a small and a large topic of the same messages from the same broker into the
+same S3 server. The measurement counts everything that its command starts: JVM, driver, Python
+workers, commits, completions, shutdown. It leaves out the broker and the S3 server. After each run
+every landed object is read back and its records are counted.
 """
 
 import argparse
@@ -32,15 +33,17 @@ from tests.bench.whole_tables import Pair, WholeRun, output_table, paragraph, sp
 from tests.support.s3 import Bucket
 
 LOADS = {
-    250: (Load("whole250-small", 500_000, 250), Load("whole250-large", 3_000_000, 250)),
-    1000: (Load("whole1k-small", 125_000, 1000), Load("whole1k-large", 750_000, 1000)),
+    250: (Load("t250-small", 500_000, 250), topics.LOADS[0]),
+    1000: (Load("t1k-small", 125_000, 1000), topics.LOADS[1]),
 }
 """By bytes of a message, the small and the large topic."""
 
 
 def main(options: argparse.Namespace) -> None:
     """Run all of it and print the tables, ready for the documentation."""
-    contenders = [each for each in CONTENDERS if not options.contender or each.name in options.contender]
+    contenders = [
+        each for each in CONTENDERS if not options.contender or each.name in options.contender
+    ]
     access_log = STATE / "bench" / "requests.log"
     with servers(STATE / "bench", access_log) as ours:
         lines = [paragraph(f"{_machine()} {_versions()}"), "", _legend(contenders)]
@@ -48,29 +51,28 @@ def main(options: argparse.Namespace) -> None:
         for size in options.size or (250,):
             for load in LOADS[size]:
                 topics.ensure(ours.broker, load)
-            load_before = os.getloadavg()[0]
+            load_before = os.getloadavg()[0]  # of other programs: later ours is in it
             pairs = _measure(ours, contenders, LOADS[size], options.repeats)
-            lines += [
-                "",
-                paragraph(
-                    f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; load average before {load_before:.1f}:"
-                ),
-            ]
-            lines += ["", speed_table(pairs), "", output_table(pairs)]
+            title = f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; "
+            title += f"load average before the runs {load_before:.1f}:"
+            lines += ["", paragraph(title), "", speed_table(pairs), "", output_table(pairs)]
             results[size] = [asdict(pair) for pair in pairs]
     print("\n".join(lines))
     (STATE / "bench" / "whole.json").write_text(json.dumps(results, indent=1))
 
 
-def _measure(ours: Servers, contenders: list[Contender], loads: tuple[Load, Load], repeats: int) -> list[Pair]:
-    """All pairs, one contender after the other in each repetition, so that a busy minute does not hit one alone."""
+def _measure(
+    ours: Servers, contenders: list[Contender], loads: tuple[Load, Load], repeats: int
+) -> list[Pair]:
+    """All pairs. Each repetition runs every contender, so that a busy minute hits more than one."""
     pairs = []
     for repeat in range(repeats):
         for contender in contenders:
             pair = Pair(*(_run(ours, contender, load) for load in loads))
             pairs.append(pair)
             print(
-                f"{repeat + 1}/{repeats} {contender.name}: {pair.total:.1f} MB per CPU-s, marginal {pair.marginal:.1f}, "
+                f"{repeat + 1}/{repeats} {contender.name}: {pair.total:.1f} MB per CPU-s, "
+                f"marginal {pair.marginal:.1f}, "
                 f"{pair.small.wall_seconds:.0f} s and {pair.large.wall_seconds:.0f} s",
                 file=sys.stderr,
                 flush=True,
@@ -98,7 +100,9 @@ def _run(ours: Servers, contender: Contender, load: Load) -> WholeRun:
         found += contender.count(answer["Body"])  # type: ignore[arg-type]  # it reads like a file
     _remove(bucket)
     if found != load.records:
-        raise SystemExit(f"{contender.name} landed {found:,} records of {load.topic}, which holds {load.records:,}")
+        raise SystemExit(
+            f"{contender.name} landed {found:,} records of {load.topic}, not {load.records:,}"
+        )
     return WholeRun(
         contender.name,
         load.records,
@@ -113,7 +117,7 @@ def _run(ours: Servers, contender: Contender, load: Load) -> WholeRun:
 
 
 def _requests(bucket: Bucket) -> int | None:
-    """Requests that named the bucket so far; None when the S3 server is not ours and keeps its log to itself."""
+    """Requests that named the bucket so far; None when the S3 server writes no log for us."""
     log = STATE / "bench" / "requests.log"
     if not log.exists():
         return None
@@ -130,36 +134,46 @@ def _remove(bucket: Bucket) -> None:
 def _machine() -> str:
     """What the machine is, without its name."""
     cpuinfo = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*: (.*)$", cpuinfo.read_text() if cpuinfo.exists() else "", re.MULTILINE)
+    names = re.findall(
+        r"^model name\s*: (.*)$", cpuinfo.read_text() if cpuinfo.exists() else "", re.MULTILINE
+    )
     memory = psutil.virtual_memory().total / 2**30
     counter = new_counter()
     counter.close()
+    model = names[0] if names else platform.machine()
     return (
-        f"Machine: {os.cpu_count()} cores ({names[0] if names else platform.machine()}), {memory:.0f} GiB, {platform.system()}. "
+        f"Machine: {os.cpu_count()} cores ({model}), {memory:.0f} GiB, {platform.system()}. "
         f"CPU-seconds are counted by {counter.name}."
     )
 
 
 def _versions() -> str:
-    java = subprocess.run([shutil.which("java") or "java", "-version"], capture_output=True, text=True, check=False)
+    java = subprocess.run(
+        [shutil.which("java") or "java", "-version"], capture_output=True, text=True, check=False
+    )
     found = re.search(r'version "([^"]+)"', java.stderr)
     return (
-        f"Versions: Landfall {version('landfall')} with PySpark {version('pyspark')}, Python {platform.python_version()}, "
-        f"Java {found[1] if found else 'unknown'}; Structured Streaming: PySpark and Kafka connector {spark_install.VERSION}, "
+        f"Versions: Landfall {version('landfall')} with PySpark {version('pyspark')}, "
+        f"Python {platform.python_version()}, Java {found[1] if found else 'unknown'}; "
+        f"Structured Streaming: PySpark and Kafka connector {spark_install.VERSION}, "
         f"hadoop-aws {spark_install.HADOOP_VERSION}; Kafka {kafka.VERSION}, versitygw {s3.VERSION}."
     )
 
 
 def _legend(contenders: list[Contender]) -> str:
-    return "\n".join(paragraph(f"- **{contender.name}**: {contender.says}.") for contender in contenders)
+    return "\n".join(
+        paragraph(f"- **{contender.name}**: {contender.says}.") for contender in contenders
+    )
 
 
 def _sizes(small: Load, large: Load) -> str:
     return (
-        f"Messages of {large.size} B: {small.records:,} in the small topic, {large.records:,} in the large one, each in "
-        f"{topics.PARTITIONS} Kafka partitions"
+        f"Messages of {large.size} B: {small.records:,} in the small topic, {large.records:,} in "
+        f"the large one, each in {topics.PARTITIONS} Kafka partitions"
     )
 
 
 def _repeats(repeats: int) -> str:
-    return "one run" if repeats == 1 else f"medians of {repeats} runs with the least and the most in brackets"
+    if repeats == 1:
+        return "one run"
+    return f"medians of {repeats} runs with the least and the most in brackets"

@@ -1,6 +1,6 @@
 """The figures of a whole run and their tables in Markdown, from what was measured. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from textwrap import fill
@@ -11,14 +11,14 @@ class WholeRun:
     """One landing of one topic by one contender, everything counted.
 
     Attributes:
-        contender: who landed it; a row of the tables.
+        contender: the program that landed it; its row in the tables.
         records: messages in the topic, all of which were found again in the landed objects.
         input_bytes: their payloads.
         cpu_seconds: of all its processes, from the first one's start to the last one's end.
         wall_seconds: until the command ended.
         peak_mb: of all its processes together, shared pages counted once.
         landed_bytes: size of the landed objects, without the contender's own records about them.
-        objects: how many they are.
+        objects: the number of landed objects.
         requests: everything the S3 server was asked, the contender's own records included.
     """
 
@@ -41,8 +41,13 @@ class Pair:
     large: WholeRun
 
     def __post_init__(self) -> None:
-        if self.small.contender != self.large.contender or self.small.input_bytes >= self.large.input_bytes:
-            raise ValueError(f"not a small and a large run of one contender: {self.small}, {self.large}")
+        if (
+            self.small.contender != self.large.contender
+            or self.small.input_bytes >= self.large.input_bytes
+        ):
+            raise ValueError(
+                f"not a small and a large run of one contender: {self.small}, {self.large}"
+            )
 
     @property
     def total(self) -> float:
@@ -53,10 +58,12 @@ class Pair:
     def marginal(self) -> float:
         """Input MB per CPU-second of what the large run landed more than the small one.
 
-        Start-up is in both runs and so in neither's difference: this is the speed of a service that runs for days.
+        Start-up is in both runs and so in neither's difference: this is the speed of a service that
+        runs for days.
 
         Raises:
-            ValueError: the large run used no more CPU than the small one, so the sizes are too close.
+            ValueError: the large run used no more CPU than the small one, so the sizes are too
+                close.
         """
         more_cpu = self.large.cpu_seconds - self.small.cpu_seconds
         if more_cpu <= 0:
@@ -70,10 +77,12 @@ class Pair:
 
 
 def with_range(values: Iterable[float], digits: int = 1) -> str:
-    """The median with the least and the most in brackets, joined by a dash; the value alone when there is one."""
+    """The median, and in brackets the least and the most; a single value stands alone."""
     known = sorted(values)
     middle = f"{median(known):,.{digits}f}"
-    return middle if len(known) == 1 else f"{middle} ({known[0]:,.{digits}f}\u2013{known[-1]:,.{digits}f})"
+    if len(known) == 1:
+        return middle
+    return f"{middle} ({known[0]:,.{digits}f}\u2013{known[-1]:,.{digits}f})"
 
 
 def speed_table(pairs: Sequence[Pair]) -> str:
@@ -119,7 +128,14 @@ def output_table(pairs: Sequence[Pair]) -> str:
             f"{runs[0].records:,} of {runs[0].records:,}",
         ]
 
-    heads = ("contender", "MB landed", "MB in per MB landed", "objects", "S3 requests", "records found again")
+    heads = (
+        "contender",
+        "MB landed",
+        "MB in per MB landed",
+        "objects",
+        "S3 requests",
+        "records found again",
+    )
     return markdown(heads, [row(same) for same in _by_contender(pairs)])
 
 
@@ -136,5 +152,5 @@ def paragraph(text: str) -> str:
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
-    line: Callable[[Sequence[str]], str] = lambda cells: f"| {' | '.join(cells)} |"  # noqa: E731  # it is the whole of it
-    return "\n".join([line(heads), "|" + "---|" * len(heads), *map(line, rows)])
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return "\n".join([first, "|" + "---|" * len(heads), *others])
