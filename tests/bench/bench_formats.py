@@ -54,14 +54,15 @@ def payloads(size: int, megabytes: int) -> list[bytes]:
     made = []
     for number in range(megabytes * 10**6 // size):
         event, page = dice.choice(("click", "view", "purchase")), dice.choice(words)
-        head = f'{{"ts":{START + number},"id":"{dice.getrandbits(64):016x}","event":"{event}","page":"/{page}","msg":"'
+        head = f'{{"ts":{START + number},"id":"{dice.getrandbits(64):016x}",'
+        head += f'"event":"{event}","page":"/{page}","msg":"'
         start = dice.randrange(len(text) - size)
         made.append(f'{head}{text[start : start + size - len(head) - 2]}"}}'.encode())
     return made
 
 
 def blocks(values: list[bytes], block_bytes: int) -> list[Block]:
-    """The payloads as records with keys, timestamps and no headers, in blocks of about this size."""
+    """The payloads as records with keys and timestamps, without headers, in blocks of this size."""
     rows = max(1, block_bytes // len(values[0]))
     return [
         Block(records(start, values[start : start + rows])) for start in range(0, len(values), rows)
@@ -78,12 +79,12 @@ def records(start: int, values: list[bytes]) -> Records:
     )
 
 
-def encoded(of: Format, pieces: list[Block]) -> int:
-    """Bytes of the object."""
+def encoded(of: Format, of_object: list[Block]) -> int:
+    """Size of the object in bytes."""
     encoder, size = of.encoder(), 0
-    for piece in pieces:
-        assert not of.refuse(piece.records)
-        size += len(encoder.encode(piece))
+    for block in of_object:
+        assert not of.refuse(block.records)
+        size += len(encoder.encode(block))
     return size + len(encoder.finish())
 
 
@@ -117,7 +118,7 @@ def held(of: Format, rows: int, groups: int, encoders: int = 500) -> tuple[int, 
                 encoder.encode(block)
         return made
 
-    warm = opened(20)  # what the first few cost the process is not theirs
+    warm = opened(20)  # the first few load libraries, which is not their own memory
     gc.collect()
     before = psutil.Process().memory_info().rss
     made = opened(encoders)
@@ -135,7 +136,8 @@ def main(megabytes: int) -> None:
     for size in (250, 1000):
         values = payloads(size, megabytes)
         print(
-            f"\n{size} B, {len(values):,} records {'':12} {'krec/CPU-s':>12} {'MB/CPU-s':>9} {'ratio':>6}"
+            f"\n{size} B, {len(values):,} records {'':12} "
+            f"{'krec/CPU-s':>12} {'MB/CPU-s':>9} {'ratio':>6}"
         )
         report("(floor: ISA-L -2 alone)", values, partial(floor, values))
         for name, of in FORMATS.items():

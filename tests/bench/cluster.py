@@ -1,8 +1,7 @@
-"""How long things take on a real node, seen from outside: ``python -m tests.bench.cluster``, which
-``make e2e`` ends with.
+"""``make cluster-times``: how long things take on a real Kubernetes node, seen from outside.
 
-Each is repeated and the median told, with all values beside it. The machine should have nothing
-else to do: starting Spark is nearly all there is to most of them, and that is processor time.
+Most are repeated; the output shows the median and all values. The machine should be idle, because
+most of these times are the start of Spark, which is CPU time.
 """
 
 import os
@@ -66,7 +65,7 @@ def _first_commit(stack: Stack) -> float:
 
 
 def _killed(group: Operated, role: str) -> float:
-    """Until the next commit of a driver, or with an executor, that was not there before."""
+    """Seconds until the next commit with another driver or executor than the killed one."""
     before = group.running(role)
     group.wait_for_commit()
 

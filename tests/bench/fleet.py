@@ -1,11 +1,9 @@
-"""``python -m tests.bench.fleet``: what an operator with many idle groups needs, and how long it
-takes
-to get them going.
+"""``python -m tests.bench.fleet``: what an operator needs to start many groups and keep them idle.
 
-A real API server with its controllers, a real operator as a process with no more rights than its
-own, a played kubelet with played drivers, on one machine: so the times are those of everything
-together, the operator's own CPU seconds and resident memory are its alone. Idle groups are asked
-every 15 s by the operator, as they are in a cluster.
+A real API server with its controllers and a real operator process with the operator's own rights
+run beside a simulated kubelet and simulated drivers, all on one machine. So wall times are those of
+everything together; CPU seconds and resident memory are the operator's alone. The operator polls
+each idle driver every 15 s, as it does in a cluster.
 """
 
 import argparse
@@ -34,10 +32,10 @@ MB = 2**20
 
 
 class Fleet:
-    """Many groups, and an operator that looks after them."""
+    """Many groups under one operator."""
 
     def __init__(self, groups: Groups, number: int, console: Console) -> None:
-        """``number`` groups are made later."""
+        """``create`` makes ``number`` groups."""
         self.groups = groups
         self.number = number
         self._console = console
@@ -50,7 +48,7 @@ class Fleet:
         )
 
     def create(self) -> None:
-        """As fast as eight who apply can."""
+        """Create all groups, eight at a time."""
         with ThreadPoolExecutor(8) as pool:
             list(
                 pool.map(
@@ -59,11 +57,11 @@ class Fleet:
             )
 
     def phases(self) -> list[str]:
-        """Of all groups."""
+        """The phase of each group; empty where it has none yet."""
         return [group.get("status", {}).get("phase", "") for group in self.groups.list()]
 
     def all_settled(self) -> bool:
-        """Whether every group lands and nothing is under way."""
+        """Whether every group lands and no rollout is in progress."""
         stages = [
             (
                 group.get("status", {}).get("phase"),
@@ -73,8 +71,8 @@ class Fleet:
         ]
         return stages == [("Running", "Settled")] * self.number
 
-    def measure(self, told: str, operator: Running, happens: Callable[[], object]) -> None:
-        """Let something happen, and note what it took."""
+    def measure(self, what: str, operator: Running, happens: Callable[[], object]) -> None:
+        """Let something happen, and add a row with what the operator used meanwhile."""
         process, begun = psutil.Process(operator.popen.pid), time.monotonic()
         before, asked = process.cpu_times(), operator.asked()
         happens()
@@ -82,7 +80,7 @@ class Fleet:
         cpu = after.user + after.system - before.user - before.system
         memory = process.memory_info().rss / MB
         row = (
-            told,
+            what,
             f"{wall:.0f}",
             f"{cpu:.1f}",
             f"{memory:.0f}",
@@ -92,7 +90,7 @@ class Fleet:
         self._table.add_row(*row)
 
     def show(self) -> None:
-        """All that was noted."""
+        """Print all rows."""
         self._console.print(self._table)
 
 
@@ -133,7 +131,7 @@ def measure(cluster: Cluster, number: int, idle: float) -> None:
             assert first.end() == 0
             second = operators.start(*OPTIONS)
             fleet.measure(
-                "a new operator, until it has looked at all",
+                "a new operator, until it has reconciled all",
                 second,
                 lambda: looked_at(second, number),
             )
@@ -149,7 +147,7 @@ def measure(cluster: Cluster, number: int, idle: float) -> None:
 
 
 def looked_at(operator: Running, number: int) -> None:
-    """Until a new operator has passed over so many groups."""
+    """Wait until a new operator has reconciled this many groups."""
 
     def passes() -> float:
         assert operator.popen.poll() is None, operator.said[-1000:]

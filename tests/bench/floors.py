@@ -1,6 +1,4 @@
-"""What each stage costs alone, in one process with nothing around it: no sink of these parts can be
-cheaper than their sum.
-"""
+"""What each stage costs alone, in one process. No sink made of them can cost less."""
 
 import gc
 import time
@@ -39,9 +37,7 @@ class Floor:
     upload: float
 
     def sink(self, codec: str) -> float:
-        """Input MB per CPU-second of reading, compressing and uploading one after the other, and
-        nothing else.
-        """
+        """Input MB per CPU-second of reading, compressing and uploading alone."""
         seconds = 1 / self.consume + 1 / self.compress[codec] + 1 / self.ratio[codec] / self.upload
         return 1 / seconds
 
@@ -75,7 +71,8 @@ def _cpu(work: Callable[[], object]) -> float:
         work()
         return time.process_time() - begun
 
-    gc.disable()  # as good as: a worker looks for garbage rarely, and the floor must not be lower than what stands on it
+    # A worker collects garbage rarely. With Python's defaults the floor could be below the sink.
+    gc.disable()
     try:
         return median(once() for _ in range(REPEATS))
     finally:

@@ -1,10 +1,8 @@
-"""A thousand output partitions open in one task: how much memory the process needs, against the
-task's
-budget.
+"""How much memory a task needs that has a thousand output partitions open, beside its budget.
 
-A process of its own lands 512 MB of text that does not compress, spread evenly over 1,000 output
-partitions, into a store that throws parts away, with the default budget. Resident memory is
-measured against what the process held before.
+A process of its own lands 512 MB of text that hardly compresses, spread evenly over 1,000 output
+partitions, with the default budget, into a store that throws parts away. The figure is the growth
+of the process's resident memory.
 """
 
 import subprocess
@@ -32,7 +30,7 @@ BUDGET = 256 * 2**20
 
 
 class Reader:
-    """Makes records up, a chunk at a time."""
+    """Generates records, one chunk at a time."""
 
     def read(self, piece: Slice) -> Iterator[Records]:
         noise = np.random.default_rng(7)
@@ -55,7 +53,7 @@ class Store(MemoryStore):
 
 
 def thousand_partitions() -> str:
-    """What a process of its own found."""
+    """The line that ``main`` prints, measured in a process of its own."""
     command = [sys.executable, "-m", "tests.bench.memory"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -87,8 +85,9 @@ def main() -> None:
     assert isinstance(result, LandedSlice), result
     grown = peak_mb() - before
     print(
-        f"memory: {OUTPUT_PARTITIONS} output partitions, {result.input_bytes / 1e6:.0f} MB in: peak {grown:.0f} MB above "
-        f"the {before:.0f} MB of an idle worker, budget {BUDGET / 2**20:.0f} MB; {len(result.objects)} objects"
+        f"memory: {OUTPUT_PARTITIONS} output partitions, {result.input_bytes / 1e6:.0f} MB in: "
+        f"peak {grown:.0f} MB above the {before:.0f} MB of an idle worker, "
+        f"budget {BUDGET / 2**20:.0f} MB; {len(result.objects)} objects"
     )
 
 

@@ -1,7 +1,6 @@
-"""The input: JSON messages of about one size, eight Kafka partitions, three hours of event time,
-one
-in a hundred late.
+"""The input: JSON messages of one size in eight Kafka partitions.
 
+Event time spans three hours, and one message in a hundred is up to two hours late.
 Seeded, so every broker gets the same records. The text of a message is a random slice of 24 MB of
 made-up words: repeats are rarer than a compressor's window, so ratios are honest.
 """
@@ -35,13 +34,14 @@ LOADS = (Load("t250", 4_000_000, 250), Load("t1k", 1_000_000, 1000))
 
 
 def ensure(broker: Broker, load: Load) -> float:
-    """Have the topic on the broker, complete; the seconds it took to load it, 0 if it was there."""
+    """Load the topic unless the broker has it; the seconds that took, 0 if the broker had it."""
     if load.topic in broker.admin.list_topics(timeout=30).topics:
         found = sum(broker.end_offset(load.topic, partition) for partition in range(PARTITIONS))
         if found == load.records:
             return 0.0
         raise SystemExit(
-            f"topic {load.topic} has {found} records instead of {load.records}: delete it, then try again"
+            f"topic {load.topic} has {found} records instead of {load.records}: "
+            "delete it, then try again"
         )
     broker.create_topic(load.topic, PARTITIONS)
     begun = time.monotonic()
@@ -81,7 +81,8 @@ def _messages(load: Load) -> Iterator[tuple[int, str]]:
         state ^= (state << 13) & _MASK
         state ^= state >> 7
         state ^= (state << 17) & _MASK
-        head = f'{{"ts":{timestamp},"id":"{state:016x}","user":{state % 1_000_003},{heads[state % 20_000]}"msg":"'
+        ids = f'"id":"{state:016x}","user":{state % 1_000_003}'
+        head = f'{{"ts":{timestamp},{ids},{heads[state % 20_000]}"msg":"'
         at = state % (len(text) - 4096)
         yield timestamp, head + text[at : at + load.size - len(head) - 2] + '"}'
 
