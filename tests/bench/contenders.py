@@ -137,6 +137,8 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
     return Contender(name, says, prepare, is_data, count_gzip_lines)
 
 
+REFERENCE = "Spark Structured Streaming"
+"""The contender that the others are compared with."""
 CONTENDERS = (
     landfall(
         "Landfall, SequenceFile",
@@ -159,13 +161,13 @@ CONTENDERS = (
         count_gzip_lines,
     ),
     structured_streaming(
-        "Spark Structured Streaming",
+        REFERENCE,
         "Kafka source, `get_json_object` for the date, text sink with `partitionBy`, gzip by "
         "Java's zlib at level 6, everything else at Spark's defaults",
         (),
     ),
     structured_streaming(
-        "Spark Structured Streaming, tuned",
+        f"{REFERENCE}, tuned",
         "the same with zlib at level 1 and without the sort by date "
         "(`spark.sql.maxConcurrentOutputFileWriters=16`)",
         (

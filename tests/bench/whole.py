@@ -24,12 +24,19 @@ import psutil
 from dev.servers import kafka, s3
 from dev.servers.server import STATE
 from tests.bench import topics
-from tests.bench.contenders import CONTENDERS, Contender, Task
+from tests.bench.contenders import CONTENDERS, REFERENCE, Contender, Task
 from tests.bench.environment import Servers, servers
 from tests.bench.peers import spark_install
 from tests.bench.process_tree import measure, new_counter
 from tests.bench.topics import Load
-from tests.bench.whole_tables import Pair, WholeRun, output_table, paragraph, speed_table
+from tests.bench.whole_tables import (
+    Pair,
+    WholeRun,
+    output_table,
+    paragraph,
+    ratio_table,
+    speed_table,
+)
 from tests.support.s3 import Bucket
 
 LOADS = {
@@ -55,7 +62,10 @@ def main(options: argparse.Namespace) -> None:
             pairs = _measure(ours, contenders, LOADS[size], options.repeats)
             title = f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; "
             title += f"load average before the runs {load_before:.1f}:"
-            lines += ["", paragraph(title), "", speed_table(pairs), "", output_table(pairs)]
+            tables = [speed_table(pairs), output_table(pairs)]
+            if len(contenders) > 1 and REFERENCE in {each.name for each in contenders}:
+                tables.insert(1, ratio_table(pairs, REFERENCE))
+            lines += ["", paragraph(title), *(f"\n{table}" for table in tables)]
             results[size] = [asdict(pair) for pair in pairs]
     print("\n".join(lines))
     (STATE / "bench" / "whole.json").write_text(json.dumps(results, indent=1))

@@ -77,12 +77,12 @@ class Pair:
 
 
 def with_range(values: Iterable[float], digits: int = 1) -> str:
-    """The median, and in brackets the least and the most; a single value stands alone."""
-    known = sorted(values)
-    middle = f"{median(known):,.{digits}f}"
-    if len(known) == 1:
-        return middle
-    return f"{middle} ({known[0]:,.{digits}f}\u2013{known[-1]:,.{digits}f})"
+    """The median, and in brackets the least and the most unless both read the same."""
+    known = list(values)
+    middle, least, most = (
+        f"{each:,.{digits}f}" for each in (median(known), min(known), max(known))
+    )
+    return middle if least == most else f"{middle} ({least}\u2013{most})"
 
 
 def speed_table(pairs: Sequence[Pair]) -> str:
@@ -111,6 +111,28 @@ def speed_table(pairs: Sequence[Pair]) -> str:
         f"peak MB ({size})",
     )
     return markdown(heads, [row(same) for same in _by_contender(pairs)])
+
+
+def ratio_table(pairs: Sequence[Pair], reference: str) -> str:
+    """How many times as much as ``reference`` each other contender reaches, by their medians.
+
+    Raises:
+        ValueError: no pair is of the reference.
+    """
+
+    def medians(same: Sequence[Pair]) -> list[float]:
+        values = [(each.total, each.marginal, each.large.landed_bytes) for each in same]
+        return [median(column) for column in zip(*values, strict=True)]
+
+    by_name = {same[0].large.contender: medians(same) for same in _by_contender(pairs)}
+    if reference not in by_name:
+        raise ValueError(f"nothing to compare with: no run of {reference!r}")
+    base = by_name.pop(reference)
+    rows = [
+        [name, f"{total / base[0]:.1f}", f"{marginal / base[1]:.1f}", f"{landed / base[2]:.2f}"]
+        for name, (total, marginal, landed) in by_name.items()
+    ]
+    return markdown((f"times {reference}", "total", "marginal", "MB landed"), rows)
 
 
 def output_table(pairs: Sequence[Pair]) -> str:

@@ -11,6 +11,7 @@ from tests.bench.whole_tables import (
     WholeRun,
     output_table,
     paragraph,
+    ratio_table,
     speed_table,
     with_range,
 )
@@ -68,9 +69,10 @@ def test_only_a_small_and_a_large_run_of_one_contender_are_a_pair(
         Pair(small, large)
 
 
-def test_a_median_stands_with_its_range_unless_there_is_one_value() -> None:
+def test_a_median_stands_with_its_range_unless_all_values_read_the_same() -> None:
     assert with_range([3.0, 1.0, 2.04]) == "2.0 (1.0\u20133.0)"
     assert with_range([1234.4], 0) == "1,234"
+    assert with_range([1234.4, 1233.6], 0) == "1,234"
 
 
 def test_the_speed_table_has_a_row_for_each_contender_in_order() -> None:
@@ -81,10 +83,21 @@ def test_the_speed_table_has_a_row_for_each_contender_in_order() -> None:
         "| CPU-s (4 M) | wall s (4 M) | peak MB (4 M) |\n"
         "|---|---|---|---|---|---|---|\n"
         "| B | **42.2 (40.0\u201344.4)** | **87.5 (75.0\u2013100.0)** "
-        "| 12.1 (11.7\u201312.5) | 23.8 (22.5\u201325.0) | 15 (15\u201315) | 810 (810\u2013810) |\n"
-        "| A | **44.4 (44.4\u201344.4)** | **100.0 (100.0\u2013100.0)** "
-        "| 12.5 (12.5\u201312.5) | 22.5 (22.5\u201322.5) | 15 (15\u201315) | 810 (810\u2013810) |"
+        "| 12.1 (11.7\u201312.5) | 23.8 (22.5\u201325.0) | 15 | 810 |\n"
+        "| A | **44.4** | **100.0** "
+        "| 12.5 | 22.5 | 15 | 810 |"
     )
+
+
+def test_the_ratio_table_compares_medians_with_those_of_the_reference() -> None:
+    twice = replace(LARGE, contender="B", cpu_seconds=45.0, landed_bytes=500_000_000)
+    slow = Pair(replace(SMALL, contender="B", cpu_seconds=30.0), twice)
+
+    assert ratio_table([Pair(SMALL, LARGE), slow], "B") == (
+        "| times B | total | marginal | MB landed |\n|---|---|---|---|\n| A | 2.0 | 2.0 | 0.80 |"
+    )
+    with pytest.raises(ValueError, match="nothing to compare with"):
+        ratio_table([slow], "A")
 
 
 def test_the_output_table_says_what_was_written_and_that_all_of_it_was_found() -> None:
