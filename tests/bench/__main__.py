@@ -1,4 +1,4 @@
-"""``make bench``: how fast the sink is, what it needs, and how close it comes to its parts alone.
+"""``make bench``: how fast the sink is, what it needs, and what its parts cost alone.
 
 Kafka, S3 and Spark are real. ``land_bin`` lands whole Kafka partitions in Spark tasks of a warm
 local session; parts are uploaded and not completed. CPU-seconds are user and system time of driver,

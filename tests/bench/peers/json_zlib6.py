@@ -1,6 +1,6 @@
 """Landfall's ``Json`` format with zlib's level 6 for gzip instead of ISA-L's level 2.
 
-The level is what Secor, Kafka Connect and Spark use unless told otherwise. A group names it as
+Secor, Kafka Connect and Spark use this library and level by default. A group names the format as
 ``tests.bench.peers.json_zlib6:JsonZlib6``; the whole-run benchmark compares both, because the
 library is the largest single difference between Landfall and its peers.
 """
