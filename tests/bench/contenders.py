@@ -156,7 +156,7 @@ CONTENDERS = (
     ),
     landfall(
         "Landfall, JSON, gzip by zlib",
-        "the same, gzip by zlib at level 6, as the peers compress",
+        "like JSON, gzip by ISA-L, but by zlib at level 6, as the peers compress",
         {**_BY_DATE, "output": {"format": "tests.bench.peers.json_zlib6:JsonZlib6"}},
         count_gzip_lines,
     ),
@@ -168,7 +168,7 @@ CONTENDERS = (
     ),
     structured_streaming(
         f"{REFERENCE}, tuned",
-        "the same with zlib at level 1 and without the sort by date "
+        f"like {REFERENCE}, but with zlib at level 1 and without the sort by date "
         "(`spark.sql.maxConcurrentOutputFileWriters=16`)",
         (
             "spark.hadoop.zlib.compress.level=BEST_SPEED",

@@ -51,6 +51,7 @@ def main(options: argparse.Namespace) -> None:
     contenders = [
         each for each in CONTENDERS if not options.contender or each.name in options.contender
     ]
+    load_before = os.getloadavg()[0]  # by other programs; from here on our own is in it
     access_log = STATE / "bench" / "requests.log"
     with servers(STATE / "bench", access_log) as ours:
         lines = [paragraph(f"{_machine()} {_versions()}"), "", _legend(contenders)]
@@ -58,10 +59,9 @@ def main(options: argparse.Namespace) -> None:
         for size in options.size or (250,):
             for load in LOADS[size]:
                 topics.ensure(ours.broker, load)
-            load_before = os.getloadavg()[0]  # of other programs: later ours is in it
             pairs = _measure(ours, contenders, LOADS[size], options.repeats)
             title = f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; "
-            title += f"load average before the runs {load_before:.1f}:"
+            title += f"load average before the benchmark {load_before:.1f}:"
             tables = [speed_table(pairs), output_table(pairs)]
             if len(contenders) > 1 and REFERENCE in {each.name for each in contenders}:
                 tables.insert(1, ratio_table(pairs, REFERENCE))
