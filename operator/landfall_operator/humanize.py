@@ -1,4 +1,4 @@
-"""Numbers as people read them at a glance, and rounded so that a status changes only when it matters. Pure."""
+"""Numbers and texts as people read them at a glance, rounded so that a status changes only when it matters. Pure."""
 
 import math
 from datetime import timedelta
@@ -8,7 +8,7 @@ _TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def rough(number: float) -> int:
-    """Two significant digits, rounded up, so that something never becomes nothing."""
+    """The number rounded up to two significant digits, so that only zero becomes zero."""
     if number <= 0:
         return 0
     step: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
@@ -16,7 +16,7 @@ def rough(number: float) -> int:
 
 
 def count_text(number: int) -> str:
-    """``950``, ``18k``, ``1.2M``."""
+    """A count such as ``950``, ``18k`` or ``1.2M``."""
     for size, unit in _COUNTS:
         if number >= size:
             scaled = number / size
@@ -24,8 +24,13 @@ def count_text(number: int) -> str:
     return str(number)
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: ``1 topic partition``, ``3 topic partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def time_text(seconds: int) -> str:
-    """``41s``, ``5m``, ``1h30m``: the two largest units, without zeroes."""
+    """A duration such as ``41s``, ``5m`` or ``1h30m``: its two largest units, without zeros."""
     parts: list[str] = []
     rest = max(0, seconds)
     for size, unit in _TIMES:
@@ -38,10 +43,10 @@ def time_text(seconds: int) -> str:
 
 
 def aged(text: str, age: timedelta) -> str:
-    """A text with the age of what it tells."""
+    """A text with the age of what it says: ``41s (5m ago)``."""
     return f"{text} ({time_text(rough(age.total_seconds()))} ago)"
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters."""
+    """The text, cut to at most ``most`` characters, the last of which is then an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,5 +1,5 @@
-"""Whatever a user edits and whatever breaks, the operator never raises, comes to rest, and leaves
-one driver that lands.
+"""Whatever a user edits and whatever breaks, the operator raises no error, stops acting once nothing
+changes any more, and leaves exactly one driver that lands.
 """
 
 from datetime import timedelta
@@ -21,11 +21,17 @@ from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core import rollout
-from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
+from landfall_operator.core.snapshot import (
+    Driver,
+    GroupObservation,
+    PodFailure,
+    RecordedSpec,
+    StatusReport,
+    sample_of,
+)
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import SITE, START, World, group
+from tests.support.cluster_model import START, World, decided, group
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
 SPECS = st.fixed_dictionaries(
@@ -41,7 +47,7 @@ SPECS = st.fixed_dictionaries(
 GROUPS = SPECS.map(lambda spec: group(**spec))
 STEPS = st.one_of(
     st.tuples(st.just("edit"), GROUPS),
-    st.tuples(st.just("spoil"), st.none()),
+    st.tuples(st.just("invalidate"), st.none()),
     st.tuples(st.just("crash"), st.none()),
     st.tuples(st.just("lose"), st.none()),
     st.tuples(
@@ -51,11 +57,11 @@ STEPS = st.one_of(
 )
 
 
-def take(world: World, step: tuple[str, Any]) -> None:
+def perform(world: World, step: tuple[str, Any]) -> None:
     match step:
         case ("edit", changed):
             world.edit(changed)
-        case ("spoil", _):
+        case ("invalidate", _):
             world.edit(None, "not valid")
         case ("crash", _):
             for deployed in world.drivers.values():
@@ -63,14 +69,14 @@ def take(world: World, step: tuple[str, Any]) -> None:
         case ("lose", _):
             world.drivers.clear()
             world.hashes.clear()
-            world.contracts.clear()
+            world.driver_specs.clear()
         case ("wait", time):
             world.run(time)
     world.settle()
 
 
-def end_well(world: World) -> None:
-    """Ask for something new that works, and wait for longer than anything may take."""
+def finish(world: World) -> None:
+    """Ask for a new spec that works, and wait longer than any timeout."""
     world.edit(group("good", route={"pattern": "final={date}"}))
     world.run(timedelta(minutes=30), timedelta(minutes=1))
     world.run(timedelta(hours=3), timedelta(minutes=20))
@@ -83,9 +89,9 @@ def test_after_any_history_the_last_good_spec_lands_alone(
 ) -> None:
     world = World(first)
     for step in steps:
-        take(world, step)
+        perform(world, step)
 
-    end_well(world)
+    finish(world)
 
     assert world.landing == ["good"]
     assert [(d.image, d.replicas) for d in world.drivers.values()] == [("good", 1)]
@@ -96,10 +102,12 @@ def test_after_any_history_the_last_good_spec_lands_alone(
 
 @settings(max_examples=15)
 @given(GROUPS, st.lists(STEPS, max_size=8))
-def test_after_any_history_a_deleted_group_goes(first: Any, steps: list[tuple[str, Any]]) -> None:
+def test_after_any_history_a_deleted_group_loses_its_finalizer(
+    first: Any, steps: list[tuple[str, Any]]
+) -> None:
     world = World(first)
     for step in steps:
-        take(world, step)
+        perform(world, step)
 
     world.deleting = True
     world.run(timedelta(minutes=30), timedelta(minutes=1))
@@ -110,7 +118,7 @@ def test_after_any_history_a_deleted_group_goes(first: Any, steps: list[tuple[st
 
 @settings(max_examples=15)
 @given(GROUPS, st.lists(STEPS, max_size=6), st.integers(0, 5))
-def test_an_operator_that_dies_between_any_two_actions_goes_on(
+def test_an_operator_that_dies_between_any_two_actions_continues(
     first: Any, steps: list[Any], done: int
 ) -> None:
     world = World(first)
@@ -118,12 +126,12 @@ def test_an_operator_that_dies_between_any_two_actions_goes_on(
         match step:
             case ("edit", changed):
                 world.edit(changed)
-        seen = world.observe()
-        for action in decide(seen, SITE)[:done]:
+        _, actions = decided(world.observe())
+        for action in actions[:done]:
             world.execute(action)
-        take(world, step)
+        perform(world, step)
 
-    end_well(world)
+    finish(world)
 
     assert (world.landing, len(world.drivers)) == (["good"], 1)
 
@@ -197,8 +205,8 @@ STATUSES = st.builds(
     ).map(tuple),
     workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
 )
-REPORTS = st.one_of(st.none(), st.builds(Report, STATUSES, TIMES))
-TROUBLES = st.one_of(
+REPORTS = st.one_of(st.none(), st.builds(StatusReport, STATUSES, TIMES))
+POD_FAILURES = st.one_of(
     st.none(), st.builds(PodFailure, st.sampled_from(Reason), st.text(max_size=20))
 )
 
@@ -213,7 +221,7 @@ def driver(revision: str) -> st.SearchStrategy[Driver]:
         pods=st.integers(0, 2),
         restarts=st.integers(0, 5),
         terminating=st.booleans(),
-        trouble=TROUBLES,
+        pod_failure=POD_FAILURES,
         report=REPORTS,
     )
 
@@ -239,13 +247,13 @@ ROLLOUTS = st.builds(
 
 
 @st.composite
-def observations(draw: st.DrawFn) -> Observed:
+def observations(draw: st.DrawFn) -> GroupObservation:
     spec = draw(st.one_of(st.none(), GROUPS))
     drivers = {
         revision: draw(driver(revision)) for revision in draw(st.sets(st.sampled_from(REVISIONS)))
     }
     reports = [d.report for d in drivers.values() if d.report]
-    return Observed(
+    return GroupObservation(
         now=draw(TIMES),
         name="clicks",
         namespace="logs",
@@ -254,37 +262,39 @@ def observations(draw: st.DrawFn) -> Observed:
         deleting=draw(st.booleans()),
         finalizer=draw(st.booleans()),
         spec=spec,
-        fault="" if spec else "not valid",
+        spec_error="" if spec else "not valid",
         status=GroupStatus(rollout=draw(ROLLOUTS)),
         records=tuple(
-            Record(i, made, "good", START)
+            RecordedSpec(i, made, "good", START)
             for i, made in enumerate(draw(st.lists(GROUPS, max_size=3)))
         ),
         drivers=drivers,
-        samples=tuple(sorted(filter(None, map(measured, reports)), key=lambda s: s.time)),
+        samples=tuple(sorted(filter(None, map(sample_of, reports)), key=lambda s: s.time)),
     )
 
 
 @settings(max_examples=150)
 @given(observations())
-def test_no_observation_is_too_odd(observed: Observed) -> None:
-    actions = decide(observed, SITE)
-    told = report(observed, desired_state(observed))
+def test_every_observation_gives_actions_and_a_status(observed: GroupObservation) -> None:
+    desired, actions = decided(observed)
+    status = report(observed, desired)
 
-    assert decide(observed, SITE) == actions
-    assert GroupStatus.model_validate_json(told.model_dump_json(by_alias=True)) == told
+    assert decided(observed) == (desired, actions)
+    assert GroupStatus.model_validate_json(status.model_dump_json(by_alias=True)) == status
 
 
 @settings(max_examples=50)
 @given(observations())
-def test_deleting_comes_before_everything(observed: Observed) -> None:
+def test_deletion_comes_before_everything_else(observed: GroupObservation) -> None:
     stage = desired_state(observed).rollout.stage
 
     assert not observed.deleting or stage in {Stage.DELETING, Stage.DELETED}
 
 
 @given(st.sampled_from(Stage), st.frozensets(st.sampled_from(rollout.Event)))
-def test_what_happens_is_in_the_table(stage: Stage, events: frozenset[rollout.Event]) -> None:
+def test_the_next_event_is_in_the_row_of_the_stage(
+    stage: Stage, events: frozenset[rollout.Event]
+) -> None:
     event = rollout.next_event(stage, events)
 
     assert event is None or (event in events and event in rollout.TABLE[stage])

@@ -1,4 +1,4 @@
-"""Objects as the API server tells of them."""
+"""Objects as the API server returns them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OWNER = Owner("clicks", "logs", "u")
 def resource(
     version: int = 1, uid: str = "u", name: str = "clicks", **changes: Any
 ) -> dict[str, Any]:
-    """A group as the API server has it; ``changes`` are to its metadata."""
+    """A group as the API server returns it; ``changes`` are made to its metadata."""
     made = group(output={"url": f"s3://logs/{name}"})
     metadata = {
         "name": name,
@@ -30,8 +30,8 @@ def resource(
     }
 
 
-def told(manifest: dict[str, Any], version: int = 1, uid: str = "d") -> dict[str, Any]:
-    """An object as the API server has it after it was applied."""
+def stored(manifest: dict[str, Any], version: int = 1, uid: str = "d") -> dict[str, Any]:
+    """An applied object as the API server returns it."""
     times = {"creationTimestamp": "2026-11-21T12:00:00Z"}
     return {
         **manifest,

@@ -1,9 +1,9 @@
-"""A model of a cluster with one group: carries out the operator's actions, and lets drivers live by
-the contract.
+"""A model of a cluster with one group: it executes the operator's actions, and its drivers follow the
+driver's contract (``landfall.api.contract``).
 
-Drivers of an image whose name begins with ``broken`` crash, ``slow`` never get ready, ``bad`` stop
-at bad records, ``deaf`` do not hear what they are told, ``failing`` fail all their commits; any
-other works.
+The name of a driver's image decides how the driver behaves: ``broken`` crashes, ``slow`` never gets
+ready, ``bad`` stops at bad records, ``deaf`` ignores commands and SIGTERM, ``failing`` fails all
+its commits; any other works.
 """
 
 from collections.abc import Iterable
@@ -23,25 +23,19 @@ from landfall.api.contract import (
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.status import GroupStatus, Stage
-from landfall_operator.core.actions import (
-    Action,
-    AddFinalizer,
-    Apply,
-    CreateRevision,
-    Delete,
-    EmitEvent,
-    EnsureToken,
-    RemoveFinalizer,
-    SaveRollout,
-    ScaleDriver,
-    SendHandOver,
-    SendScale,
-    SendTakeOver,
-)
+from landfall_operator.core import actions as act
+from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
-from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.parsing import contract_of
-from landfall_operator.core.snapshot import Driver, Observed, PodFailure, Record, Report, measured
+from landfall_operator.core.desired_state import DesiredState, desired_state
+from landfall_operator.core.parsing import group_file_of
+from landfall_operator.core.snapshot import (
+    Driver,
+    GroupObservation,
+    PodFailure,
+    RecordedSpec,
+    StatusReport,
+    sample_of,
+)
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
     HASH_ANNOTATION,
@@ -49,6 +43,7 @@ from landfall_operator.objects.names import (
     reference,
 )
 from landfall_operator.objects.pod_templates import OperatorContext
+from landfall_operator.reporting.event_texts import rollout_event
 from landfall_operator.reporting.group_status import report
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -56,7 +51,7 @@ SITE = OperatorContext(
     image="landfall:1", namespace="landfall-system", operator_labels={"app": "operator"}
 )
 TICK = timedelta(seconds=15)
-_WORDS = (SendScale, SendHandOver, SendTakeOver)
+_COMMANDS = (act.SendScale, act.SendHandOver, act.SendTakeOver)
 
 
 def group(image: str | None = "good", **spec: Any) -> ConsumerGroup:
@@ -76,6 +71,14 @@ def group(image: str | None = "good", **spec: Any) -> ConsumerGroup:
             "spec": made,
         }
     )
+
+
+def decided(
+    observed: GroupObservation, context: OperatorContext = SITE
+) -> tuple[DesiredState, tuple[Action, ...]]:
+    """The desired state and the actions for an observation, as the reconciler computes them."""
+    desired = desired_state(observed)
+    return desired, decide(observed, desired, context, rollout_event(observed, desired))
 
 
 @dataclass
@@ -113,12 +116,12 @@ class World:
     context: OperatorContext = SITE
     now: datetime = START
     generation: int = 1
-    fault: str = ""
+    spec_error: str = ""
     deleting: bool = False
     finalizer: bool = False
     status: GroupStatus = field(default_factory=GroupStatus)
-    records: list[Record] = field(default_factory=list)
-    contracts: dict[str, ConsumerGroup] = field(default_factory=dict)
+    records: list[RecordedSpec] = field(default_factory=list)
+    driver_specs: dict[str, ConsumerGroup] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     drivers: dict[str, Deployed] = field(default_factory=dict)
     holder: str | None = None
@@ -128,17 +131,17 @@ class World:
 
     # ------------------------------------------------------------------------------------- the user
 
-    def edit(self, changed: ConsumerGroup | None, fault: str = "") -> None:
-        """Apply another spec; None with a fault is one that is not valid."""
-        self.group, self.fault = changed, fault
+    def edit(self, changed: ConsumerGroup | None, spec_error: str = "") -> None:
+        """The user applies another spec; None with an error is one that is not valid."""
+        self.group, self.spec_error = changed, spec_error
         self.generation += 1
 
     # --------------------------------------------------------------------------------- the operator
 
-    def observe(self) -> Observed:
+    def observe(self) -> GroupObservation:
         drivers = {name: self._driver(deployed) for name, deployed in self.drivers.items()}
         reports = [d.report for d in drivers.values() if d.report]
-        return Observed(
+        return GroupObservation(
             now=self.now,
             name="clicks",
             namespace="logs",
@@ -147,20 +150,20 @@ class World:
             deleting=self.deleting,
             finalizer=self.finalizer,
             spec=self.group,
-            fault=self.fault,
+            spec_error=self.spec_error,
             status=self.status,
             records=tuple(self.records),
             drivers=drivers,
-            contracts=dict(self.contracts),
+            driver_specs=dict(self.driver_specs),
             hashes=dict(self.hashes),
-            samples=tuple(sample for told in reports if (sample := measured(told))),
+            samples=tuple(sample for answer in reports if (sample := sample_of(answer))),
         )
 
     def reconcile(self) -> tuple[Action, ...]:
-        """One pass."""
-        seen = self.observe()
-        actions = decide(seen, self.context)
-        self.status = report(seen, desired_state(seen))
+        """One pass of the operator."""
+        observed = self.observe()
+        desired, actions = decided(observed, self.context)
+        self.status = report(observed, desired)
         for action in actions:
             self.execute(action)
         if not self.stages or self.stages[-1] is not self.status.rollout.stage:
@@ -168,76 +171,76 @@ class World:
         return actions
 
     def settle(self, most: int = 30) -> None:
-        """Passes at one moment until there is nothing to do, or only to say the same again to who
-        does not hear it.
+        """Passes at one moment until there are no actions, or only repeated commands that a driver
+        ignores.
         """
         before: tuple[Action, ...] | None = None
         for _ in range(most):
             actions = self.reconcile()
             if not actions or (
-                actions == before and all(isinstance(action, _WORDS) for action in actions)
+                actions == before and all(isinstance(action, _COMMANDS) for action in actions)
             ):
                 return
             before = actions
-        raise AssertionError(f"still at it after {most} passes: {self.reconcile()}")
+        raise AssertionError(f"not settled after {most} passes: {self.reconcile()}")
 
     def run(self, time: timedelta, tick: timedelta = TICK) -> None:
-        """Let time go by."""
+        """Let time pass."""
         end = self.now + time
         while self.now < end:
             self.settle()
             self.now += tick
-            self.live()
+            self.advance()
         self.settle()
 
     def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
-        """As the edge would."""
+        """The effect of an action on the cluster."""
         match action:
-            case SaveRollout(rollout, plan):
+            case act.SaveRollout(rollout, plan):
                 self.status = self.status.model_copy(update={"rollout": rollout, "plan": plan})
-            case EmitEvent(_, reason, message):
+            case act.EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")
-            case AddFinalizer():
+            case act.AddFinalizer():
                 self.finalizer = True
-            case RemoveFinalizer():
+            case act.RemoveFinalizer():
                 self.finalizer = False
-            case CreateRevision(manifest):
+            case act.CreateRevision(manifest):
                 data = manifest["data"]
-                remembered = parse_group(data["group"])
+                recorded = parse_group(data["group"])
                 self.records.append(
-                    Record(manifest["revision"], remembered, data["image"], self.now)
+                    RecordedSpec(manifest["revision"], recorded, data["image"], self.now)
                 )
-            case EnsureToken(name):
+            case act.EnsureToken(name):
                 self.hashes[f"Secret/{name}"] = "made"
-            case Apply(manifest) if manifest["kind"] == "Deployment":
+            case act.Apply(manifest) if manifest["kind"] == "Deployment":
                 self._deploy(manifest)
-            case Apply(manifest):
+            case act.Apply(manifest):
                 self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][
                     HASH_ANNOTATION
                 ]
                 if manifest["kind"] == "ConfigMap":
-                    self.contracts[manifest["metadata"]["labels"][REVISION_LABEL]] = contract_of(
-                        manifest
+                    self.driver_specs[manifest["metadata"]["labels"][REVISION_LABEL]] = (
+                        group_file_of(manifest)
                     )
-            case ScaleDriver(name, replicas):
+            case act.ScaleDriver(name, replicas):
                 self._named(name).replicas = replicas
-            case Delete("Deployment", name):
+            case act.Delete("Deployment", name):
                 self._named(name).terminating = True
-            case Delete("ConfigMap", name):
+            case act.Delete("ConfigMap", name):
                 del self.hashes[f"ConfigMap/{name}"]
-                del self.contracts[name.removeprefix("clicks-")]
-            case Delete():
+                del self.driver_specs[name.removeprefix("clicks-")]
+            case act.Delete():
                 self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
-            case SendScale() | SendHandOver() | SendTakeOver():
-                self._tell(action)
-        self._shut()
+            case act.SendScale() | act.SendHandOver() | act.SendTakeOver():
+                self._command(action)
+        self._terminate_pods()
 
     def _deploy(self, manifest: dict[str, Any]) -> None:
         revision = manifest["metadata"]["labels"][REVISION_LABEL]
         digest = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]
         image = manifest["spec"]["template"]["spec"]["containers"][0]["image"]
         old = self.drivers.get(revision)
-        assert old is None or not old.terminating, "applied onto what is going away"
+        assert old is None or not old.terminating, "applied to a Deployment that is being deleted"
         pod = old.pod if old else None
         if pod:
             pod.ends = pod.ends or self.now + TICK
@@ -245,22 +248,22 @@ class World:
             revision, digest, image, manifest["spec"]["replicas"], pod=pod
         )
 
-    def _tell(self, action: SendScale | SendHandOver | SendTakeOver) -> None:
+    def _command(self, action: act.SendScale | act.SendHandOver | act.SendTakeOver) -> None:
         deployed = self.drivers[action.revision]
         if deployed.pod is None or deployed.behaves("deaf"):
             return
         match action:
-            case SendScale(_, wanted):
+            case act.SendScale(_, wanted):
                 deployed.pod.executors = wanted
-            case SendHandOver():
+            case act.SendHandOver():
                 deployed.pod.phase, self.yielded = Phase.YIELDED, True
-            case SendTakeOver():
+            case act.SendTakeOver():
                 self._open(deployed)
 
     # ---------------------------------------------------------------------------------- the cluster
 
-    def live(self) -> None:
-        """Kubelet and drivers do what is theirs."""
+    def advance(self) -> None:
+        """Kubelet and drivers react to what changed."""
         for deployed in list(self.drivers.values()):
             if deployed.pod and deployed.pod.ends and deployed.pod.ends <= self.now:
                 self._release(deployed)
@@ -270,9 +273,9 @@ class World:
             elif deployed.replicas and not deployed.pod and not deployed.terminating:
                 deployed.pod = Pod(self.now, executors=deployed.executors)
             elif deployed.pod and not deployed.pod.ends:
-                self._lives(deployed, deployed.pod)
+                self._advance_driver(deployed, deployed.pod)
 
-    def _shut(self) -> None:
+    def _terminate_pods(self) -> None:
         for deployed in self.drivers.values():
             if (
                 deployed.pod
@@ -282,7 +285,7 @@ class World:
                 slow = deployed.behaves("deaf")
                 deployed.pod.ends = self.now + (timedelta(hours=1) if slow else TICK)
 
-    def _lives(self, deployed: Deployed, pod: Pod) -> None:
+    def _advance_driver(self, deployed: Deployed, pod: Pod) -> None:
         if deployed.behaves("broken"):
             pod.restarts += 1
         elif pod.phase is Phase.STARTING and not deployed.behaves("slow"):
@@ -292,7 +295,7 @@ class World:
         ):
             self._open(deployed)
         if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
-            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, and started again
+            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, then restarted
 
     def _open(self, deployed: Deployed) -> None:
         assert deployed.pod
@@ -313,11 +316,11 @@ class World:
             pods=1 if pod else 0,
             restarts=pod.restarts if pod else 0,
             terminating=deployed.terminating,
-            trouble=PodFailure(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
+            pod_failure=PodFailure(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
             report=self._report(deployed, pod) if pod and pod.phase is not Phase.STARTING else None,
         )
 
-    def _report(self, deployed: Deployed, pod: Pod) -> Report:
+    def _report(self, deployed: Deployed, pod: Pod) -> StatusReport:
         runs = pod.phase is Phase.RUNNING
         partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
         if runs and deployed.behaves("bad"):
@@ -327,7 +330,7 @@ class World:
         failures = 9 if runs and deployed.behaves("failing") else 0
         last = Failure(self.now.isoformat(), "EncodeFailed", "cannot encode") if failures else None
         seconds = int((self.now - pod.started).total_seconds())
-        return Report(
+        return StatusReport(
             Status(
                 version="0",
                 group="clicks",
@@ -360,7 +363,7 @@ class World:
             self.now,
         )
 
-    # -------------------------------------------------------------------------------------- looking
+    # ----------------------------------------------------------------------------------------- queries
 
     def _named(self, name: str) -> Deployed:
         return next(d for d in self.drivers.values() if f"clicks-{d.revision}" == name)
@@ -372,10 +375,10 @@ class World:
 
     @property
     def images(self) -> list[str]:
-        """Images of all drivers there are."""
+        """Images of all drivers."""
         return sorted(d.image for d in self.drivers.values())
 
 
 def kinds(actions: Iterable[Action]) -> list[str]:
-    """What sort of actions these are, for short assertions."""
+    """The names of the actions' classes, for short assertions."""
     return [type(action).__name__ for action in actions]

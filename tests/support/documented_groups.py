@@ -8,7 +8,7 @@ from typing import Any
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import Observed
+from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
@@ -59,7 +59,7 @@ def _billing() -> Shown:
     topics = {"topics": ["billing.invoices", "billing.payments"]}
     spec = _spec("billing", source={"kafka": {"bootstrapServers": "kafka:9092", **topics}})
     world = _world(spec)
-    partitions = _told(world.observe()).partitions
+    partitions = _status(world.observe()).partitions
     blocked = replace(
         partitions[0],
         topic="billing.payments",
@@ -117,20 +117,20 @@ def _world(spec: Mapping[str, Any]) -> World:
     return world
 
 
-def _told(observed: Observed) -> Status:
+def _status(observed: GroupObservation) -> Status:
     (driver,) = observed.drivers.values()
     assert driver.report
     return driver.report.status
 
 
-def _with(observed: Observed, **told: Any) -> Observed:
-    """The same, where the driver says something else."""
+def _with(observed: GroupObservation, **changes: Any) -> GroupObservation:
+    """The observation with changes to the driver's status."""
     (driver,) = observed.drivers.values()
     assert driver.report
-    heard = replace(driver.report, status=replace(driver.report.status, **told))
-    return replace(observed, drivers={driver.revision: replace(driver, report=heard)})
+    answer = replace(driver.report, status=replace(driver.report.status, **changes))
+    return replace(observed, drivers={driver.revision: replace(driver, report=answer)})
 
 
-def _shown(name: str, spec: Mapping[str, Any], observed: Observed) -> Shown:
+def _shown(name: str, spec: Mapping[str, Any], observed: GroupObservation) -> Shown:
     named = replace(observed, name=name)
     return Shown(name, spec, report(named, desired_state(named)))

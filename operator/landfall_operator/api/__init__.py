@@ -1,1 +1,1 @@
-"""What users and the API server see: the CRD, the status, its reasons, validation, and what a change of spec means. Pure."""
+"""What users and the API server see: the CRD, the status and its reasons, validation, and the impact of a change. Pure."""

@@ -1,11 +1,11 @@
-"""What a change of spec asks for, by the fields that changed. One table; a test holds it to the model, field by field.
+"""The impact of a change of the spec, by the fields that changed. Pure.
 
-    Ignore          only the operator reads it
-    Live            told to the running driver
-    Restart         the driver starts again and goes on: a pause of half a minute
-    NewGeneration   another driver is warmed up and takes over, is watched, and is taken back if it fails
+    Ignore          only the operator reads the field
+    Live            the running driver receives the new value
+    Restart         the driver restarts and continues: landing pauses for half a minute
+    NewGeneration   another driver warms up and takes over; it is watched, and rolled back if it fails
 
-Pure.
+The impact of every field is in one table, ``FIELDS``; a test compares it with the model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from landfall.api.spec import GroupSpec
 
 
 class Change(IntEnum):
-    """How much a change asks for; the strongest counts."""
+    """The impact of a change, in ascending order; the strongest one of all changed fields applies."""
 
     IGNORE = 0
     LIVE = 1
@@ -49,19 +49,19 @@ FIELDS: Mapping[str, Change] = {
     "executor": Change.RESTART,
     "tuning": Change.RESTART,
 }
-"""By path; the longest that fits counts."""
+"""The impact by field path; the longest matching path applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changed, and what that asks for."""
+    """The changed fields, and the impact of the change."""
 
     change: Change
     fields: tuple[str, ...]
 
 
 def difference(before: GroupSpec, after: GroupSpec) -> Difference:
-    """Compare two specs; ``fields`` are paths, sorted."""
+    """The difference between two specs; its ``fields`` are sorted paths."""
     old, new = (
         dict(leaves(spec.model_dump(mode="json", by_alias=True))) for spec in (before, after)
     )
@@ -73,20 +73,20 @@ def difference(before: GroupSpec, after: GroupSpec) -> Difference:
 
 
 def weight(path: str) -> Change:
-    """What a change of this field asks for.
+    """The impact of a change of this field.
 
     Raises:
-        ValueError: the table does not know it.
+        ValueError: the table has no entry for the field.
     """
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
         if (prefix := ".".join(parts[:end])) in FIELDS:
             return FIELDS[prefix]
-    raise ValueError(f"no class of change for field {path!r}")
+    raise ValueError(f"no impact is defined for field {path!r}")
 
 
 def leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
-    """Every value that is not a mapping with something in it, by its path."""
+    """Every leaf of nested mappings with its path; an empty mapping is a leaf."""
     for name, item in value.items():
         at = f"{path}.{name}" if path else name
         if isinstance(item, Mapping) and item:

@@ -1,14 +1,14 @@
-"""The words of a group's status: phases, condition types, and every reason there is.
+"""The vocabulary of a group's status: phases, condition types and reasons. Pure.
 
-``docs/operations.md`` has a section for each reason that is not simply good news; a test holds the
-two together.
+``docs/operations.md`` has a section for every reason that reports a problem; a test compares the
+two.
 """
 
 from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What ``kubectl get`` shows: a summary of the conditions."""
+    """The summary of the conditions that ``kubectl get`` shows."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -24,28 +24,34 @@ class Phase(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """What a condition is about."""
+    """The type of a condition."""
 
     READY = "Ready"
-    """The active generation lands, its numbers are fresh, and nothing below is wrong."""
+    """The active generation lands, its status is fresh, and commits and source are healthy."""
     COMMITS_HEALTHY = "CommitsHealthy"
+    """Commits do not fail repeatedly."""
     WITHIN_LAG_TARGET = "WithinLagTarget"
+    """No record is overdue by more than the group's lag target."""
     SOURCE_REACHABLE = "SourceReachable"
+    """The driver can read from Kafka."""
     STORE_SAFE = "StoreSafe"
+    """The store has passed the driver's probe of conditional writes and rights."""
     SPEC_VALID = "SpecValid"
+    """The spec can be applied."""
     UPGRADING = "Upgrading"
+    """One generation takes over from another, or is watched after it did."""
     STALLED = "Stalled"
-    """A person is needed."""
+    """A user must act before the group continues."""
     RECONCILING = "Reconciling"
-    """Something is being done about it: with Ready and Stalled, what kstatus and ``kubectl wait``
-    look for.
+    """The operator is working on the group. kstatus and ``kubectl wait`` look for this condition,
+    for Ready and for Stalled.
     """
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is."""
+    """Why a condition has its status."""
 
-    # good news, and things that take their time
+    # healthy states, and operations that take time
     AS_EXPECTED = "AsExpected"
     UNKNOWN = "Unknown"
     STARTING = "Starting"
@@ -82,7 +88,7 @@ class Reason(StrEnum):
     NO_COMMIT = "NoCommit"
     ROLLED_BACK = "RolledBack"
 
-    # a person is needed: landfall.errors.Reason
+    # a user must act: these are the values of landfall.errors.Reason
     SPEC_INVALID = "SpecInvalid"
     STORE_UNSAFE = "StoreUnsafe"
     STORE_DENIED = "StoreDenied"
@@ -97,4 +103,4 @@ class Reason(StrEnum):
 
 
 GOOD_NEWS = frozenset(list(Reason)[: list(Reason).index(Reason.IMAGE_PULL)])
-"""Reasons that need no section in docs/operations.md."""
+"""Reasons that report no problem, so they need no section in docs/operations.md."""

@@ -1,9 +1,10 @@
-"""What makes two specs the same: names and digests, and the documents they are taken from.
+"""Names and digests by which specs are compared, and the documents that they are computed from. Pure.
 
-A *revision* is what a hand-over is needed for; it names the driver's Deployment. A *digest* also
-covers what the driver has to be started again for; the Deployment bears it, and is only ever
-changed when it differs. Both are taken from what differs from the defaults: a release that adds a
-field, or an operator that is upgraded, restarts nobody. Pure.
+A *revision* differs between two specs if a change from one to the other needs a handover. It names
+the driver's Deployment. A *digest* also differs if the change needs a restart of the driver. The
+Deployment carries it as an annotation and changes only when the digest does. Both depend only on
+fields that differ from their defaults, so neither a release that adds a field nor an upgrade of the
+operator restarts any driver.
 """
 
 import hashlib
@@ -16,43 +17,43 @@ from landfall_operator.api.change_impact import Change, leaves, weight
 
 
 def revision_of(group: ConsumerGroup) -> str:
-    """The name of a group's software and way of landing, such as ``g3-1a2b3c4d``."""
+    """The revision of a group's spec: its generation and a hash, such as ``g3-1a2b3c4d``."""
     return f"g{group.spec.generation}-{_hash(_part(group, Change.NEW_GENERATION))[:8]}"
 
 
 def digest_of(group: ConsumerGroup) -> str:
-    """Sixteen hexadecimal digits that differ when the driver would have to be started again."""
+    """Sixteen hexadecimal digits that differ between specs whose change restarts the driver."""
     return _hash(_part(group, Change.RESTART))[:16]
 
 
 def document(group: ConsumerGroup) -> dict[str, Any]:
-    """The resource without its status and whatever equals a default; ``parse_group`` reads it back the same."""
+    """The resource without status and defaults; ``parse_group`` of it returns an equal group."""
     return group.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def contract(group: ConsumerGroup) -> str:
-    """The resource as the driver reads it: JSON, in which ``${`` is written ``$${`` as in any group file."""
+def group_file(group: ConsumerGroup) -> str:
+    """The group file that the driver reads: JSON. ``$${`` escapes ``${``, which would be expanded."""
     return (
         json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     )
 
 
-def contract_read(text: str) -> ConsumerGroup:
-    """The resource in a contract.
+def parse_group_file(text: str) -> ConsumerGroup:
+    """The resource in a group file that ``group_file`` wrote.
 
     Raises:
-        Stalled: SPEC_INVALID, this release no longer reads it.
+        Stalled: SPEC_INVALID, this release cannot read the spec.
     """
     return parse_group(_unescaped(json.loads(text)))
 
 
 def manifest_hash(manifest: Mapping[str, Any]) -> str:
-    """Of an object as we would apply it."""
+    """Sixteen hexadecimal digits that identify the content of a manifest."""
     return _hash(manifest)[:16]
 
 
 def _part(group: ConsumerGroup, least: Change) -> dict[str, object]:
-    """The fields whose change would ask for ``least`` or more."""
+    """The fields whose change has at least the impact ``least``, with their values, by path."""
     return {path: value for path, value in leaves(document(group)["spec"]) if weight(path) >= least}
 
 
@@ -70,7 +71,7 @@ def _unescaped(value: Any) -> Any:
 
 
 def _texts(value: Any, changed: Callable[[str], str]) -> Any:
-    """The same document with every text in it changed."""
+    """A copy of the document in which ``changed`` was applied to every string."""
     match value:
         case str():
             return changed(value)

@@ -1,18 +1,18 @@
-"""From pydantic's JSON schema to what a CRD takes: a *structural* schema, as Kubernetes calls it.
+"""Turns pydantic's JSON schema into a *structural* schema, which Kubernetes requires of CRDs. Pure.
 
-Kubernetes wants one type per node, no references, no ``null`` beside a type, no types inside
-``anyOf``. So references are written out, an optional value is one that is not required, and what
-users may write in two ways becomes:
+A structural schema has exactly one type per node, no references, no ``null`` beside a type, and no
+types inside ``anyOf``. So references are inlined, an optional value is a field that is not
+required, and values that users may write in more than one way become:
 
     quantity, ratio     number or text           x-kubernetes-int-or-string
     duration            text such as 90s, 5m     text
     words or mappings   startingOffsets          no type, a pattern for the words, anyOf for the mappings
-    anything            options, affinity        x-kubernetes-preserve-unknown-fields, judged by whoever reads it
+    anything            options, affinity        x-kubernetes-preserve-unknown-fields; not checked here
 
-The form of a text is a CEL rule, not a ``pattern``, so that who writes it wrongly reads a sentence
-and not a regular expression. Defaults are written as people write them (``5m``, ``256Mi``). Since
-``kubectl explain`` shows neither rules nor bounds nor defaults, ``explained`` writes them into the
-descriptions. Pure.
+The form of a text is checked by a CEL rule instead of a ``pattern``, so that a user who writes it
+wrongly reads a sentence and not a regular expression. Defaults appear as users write them (``5m``,
+``256Mi``). Since ``kubectl explain`` shows neither rules nor bounds nor defaults,
+``with_constraints`` adds them to the descriptions.
 """
 
 import json
@@ -29,15 +29,15 @@ DURATION = r"^([0-9]{1,15}(\.[0-9]{1,9})?(ms|s|m|h|d))+$"
 RATIO = r"^(0(\.[0-9]{1,12})?|1(\.0{1,12})?)$"
 NOT_ZERO = "[1-9]"
 LONGEST = 1024
-"""Characters of a text that has to have a form, unless it says otherwise: what a rule costs is
-reckoned by it.
+"""Characters of a text whose form is checked, unless the model sets another limit. The API server
+estimates the cost of a CEL rule from it.
 """
 MOST = 100
-"""Entries of a mapping whose values have to have a form, for the same reason."""
+"""Entries of a mapping whose values' form is checked, for the same reason."""
 
 
 def rule(cel: str, message: str) -> Schema:
-    """A CEL rule, and what a user is told who breaks it."""
+    """A CEL rule, and the message for users who break it."""
     return {"rule": cel, "message": message}
 
 
@@ -74,7 +74,7 @@ _WRITTEN: Mapping[str, Schema] = {
         ],
     },
 }
-"""What people write as text or as a number, by the ``format`` that the models give it."""
+"""The schema of values that are written as text or number, by the models' ``format``."""
 _BOUNDS = (("ge", ">=", "least"), ("le", "<=", "most"))
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _KEPT = (
@@ -92,16 +92,16 @@ _DURATION_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 100
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:
-    """A root schema with ``$defs`` as a structural one, all in one piece.
+    """The structural schema for a root schema with ``$defs``.
 
     Raises:
-        ValueError: a node is of a kind that has no structural form here.
+        ValueError: a node is of a kind that this module does not support.
     """
     return _node(schema, schema.get("$defs", {}))
 
 
 def without_defaults(schema: Schema) -> Schema:
-    """A structural schema that adds nothing to what is written; for a status, which has one writer."""
+    """A structural schema without defaults: only the operator writes the status, and completely."""
     made = {key: value for key, value in schema.items() if key != "default"}
     if "properties" in made:
         made["properties"] = {
@@ -112,39 +112,40 @@ def without_defaults(schema: Schema) -> Schema:
     return made
 
 
-def explained(node: Schema) -> Schema:
-    """A structural schema whose descriptions tell rules, bounds and defaults too."""
-    made = {key: _explained_below(key, value) for key, value in node.items()}
-    told = " ".join([*([node["description"]] if "description" in node else []), *_facts(node)])
-    return {**made, "description": told} if told else made
+def with_constraints(node: Schema) -> Schema:
+    """A structural schema whose descriptions include rules, bounds and defaults."""
+    made = {key: _with_constraints_below(key, value) for key, value in node.items()}
+    own = [node["description"]] if "description" in node else []
+    description = " ".join([*own, *_constraints(node)])
+    return {**made, "description": description} if description else made
 
 
-def _explained_below(key: str, value: Any) -> Any:
+def _with_constraints_below(key: str, value: Any) -> Any:
     match key:
         case "properties":
-            return {name: explained(child) for name, child in value.items()}
+            return {name: with_constraints(child) for name, child in value.items()}
         case "items" | "additionalProperties":
-            return explained(value)
+            return with_constraints(value)
     return value
 
 
-def _facts(node: Schema) -> list[str]:
-    """Sentences."""
-    facts = [_sentence(rule["message"]) for rule in node.get("x-kubernetes-validations", ())]
+def _constraints(node: Schema) -> list[str]:
+    """The rules, bounds and default of a node, as sentences."""
+    sentences = [_sentence(rule["message"]) for rule in node.get("x-kubernetes-validations", ())]
     if node.get("type") == "integer" and ("minimum" in node or "maximum" in node):
-        facts.append(_sentence(_range(node.get("minimum"), node.get("maximum"))))
+        sentences.append(_sentence(_range(node.get("minimum"), node.get("maximum"))))
     if "default" in node and node["default"] != {}:
-        facts.append(f"Default: `{_shown(node['default'])}`.")
-    return facts
+        sentences.append(f"Default: `{_yaml_scalar(node['default'])}`.")
+    return sentences
 
 
-def _shown(default: object) -> str:
-    """As it is written in YAML."""
+def _yaml_scalar(default: object) -> str:
+    """The default, as YAML writes it."""
     return default if isinstance(default, str) else json.dumps(default)
 
 
 def _sentence(text: str) -> str:
-    """With a full stop, and a capital letter unless it begins with the name of a field."""
+    """The text with a full stop, and with a capital letter unless it begins with a field's name."""
     head, *_ = text.split(" ", 1)
     return f"{text[0].upper()}{text[1:]}." if head.isalpha() and head.islower() else f"{text}."
 
@@ -156,7 +157,7 @@ def _range(least: int | None, most: int | None) -> str:
 
 
 def quantity_text(value: int) -> str:
-    """Bytes as people write them: ``256Mi``."""
+    """Bytes as users write them, such as ``256Mi``."""
     return next(
         (f"{value // size}{unit}" for unit, size in _UNITS if value and value % size == 0),
         str(value),
@@ -164,7 +165,7 @@ def quantity_text(value: int) -> str:
 
 
 def duration_text(value: timedelta) -> str:
-    """A length of time as people write it: ``5m``, ``90s``."""
+    """A duration as users write it, such as ``5m`` or ``90s``."""
     milliseconds = value // timedelta(milliseconds=1)
     return next(
         f"{milliseconds // size}{unit}"
@@ -183,12 +184,12 @@ def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
 
 
 def _fills(node: Schema) -> bool:
-    """Whether an empty mapping gets fields by their defaults."""
+    """Whether the API server fills an empty mapping with defaults of its fields."""
     return any("default" in child for child in node.get("properties", {}).values())
 
 
 def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without a reference, and without the ``null`` of an optional value."""
+    """The schema with its reference inlined, and without the ``null`` of an optional value."""
     if "$ref" in schema:
         target = defs[schema["$ref"].rpartition("/")[2]]
         return _resolved(
@@ -246,7 +247,11 @@ def _formed(schema: Mapping[str, Any], value: str) -> Schema:
 
 
 def _bounded(written: str, schema: Mapping[str, Any]) -> Schema:
-    """A number of bytes, a ratio, a duration. All rules are asked at once, so a bound has to bear text of no form."""
+    """The schema of a number of bytes, a ratio or a duration.
+
+    The API server evaluates all rules of a field, so the rule of a bound must accept text that has
+    no valid form: the rule of the form rejects it.
+    """
     made: Schema = dict(_WRITTEN[written])
     bounds = [
         _bound(written, sign, word, schema[key]) for key, sign, word in _BOUNDS if key in schema
@@ -258,14 +263,17 @@ def _bound(written: str, sign: str, word: str, value: Any) -> Schema:
     if written == "bytes":
         text = quantity_text(value)
         cel = f"!isQuantity({_TEXT}) || quantity({_TEXT}).compareTo(quantity('{text}')) {sign} 0"
-    else:  # CEL knows no days
+    else:  # CEL's duration() does not know the unit "d".
         text = duration_text(TypeAdapter(timedelta).validate_python(value))
         cel = f"!self.matches(r'{DURATION}') || self.contains('d') || duration(self) {sign} duration('{text}')"
     return rule(cel, f"must be at {word} {text}")
 
 
 def _words_or_mappings(kinds: list[Schema]) -> Schema:
-    """A string of a few words or one of some mappings. A pattern judges strings only, ``required`` mappings only."""
+    """The schema of a value that is one of a few words or one of some mappings.
+
+    It has no type: ``pattern`` applies to strings only, and ``required`` to mappings only.
+    """
     words = [word for kind in kinds for word in kind.get("enum", ())]
     mappings = [kind for kind in kinds if kind.get("type") == "object"]
     return {
@@ -301,7 +309,7 @@ def _mapping(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
 
 
 def _default(schema: Mapping[str, Any], made: Schema) -> object:
-    """As people write it; of a mapping nothing, since its fields have defaults of their own."""
+    """The default as users write it; empty for a mapping, whose fields have their own defaults."""
     default = schema["default"]
     match schema.get("format"):
         case "bytes":

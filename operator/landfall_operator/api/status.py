@@ -1,8 +1,10 @@
-"""The status of a ``ConsumerGroup``: what the operator writes for people, tools and itself.
+"""The status of a ``ConsumerGroup``, which the operator writes for users, for tools and for itself. Pure.
 
-``rollout`` is the operator's own log of intent: it is written before anything is done, so that an
-operator which died at any point reads it and goes on. Everything else can be observed again. Values
-are rounded before they get here, so that a status only changes when there is something to tell.
+``rollout`` is the operator's intent log: the operator writes it before it acts, so an operator that
+restarts at any point reads it and continues. Everything else can be observed again. Values are
+rounded before they get here, so that a status changes only when it says something new.
+
+The docstrings of fields are the descriptions that ``kubectl explain`` shows.
 """
 
 from datetime import datetime
@@ -18,7 +20,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def whole_seconds(moment: datetime) -> datetime:
-    """As Kubernetes writes times; people read no microseconds."""
+    """The time without microseconds, as Kubernetes writes it."""
     return moment.replace(microsecond=0)
 
 
@@ -26,78 +28,76 @@ Moment = Annotated[datetime, AfterValidator(whole_seconds)]
 
 
 class Worst(Model):
-    """One of the topic partitions that lag most."""
+    """One of the topic partitions with the greatest lag."""
 
     topic: str
-    """Its topic."""
+    """Topic."""
     partition: Count
-    """Its Kafka partition."""
+    """Kafka partition number."""
     records: Count
     """Offsets not landed yet."""
     seconds: Count
-    """Age of the oldest of them."""
+    """Age of the oldest record not landed yet, in seconds."""
     overdue_seconds: Count = 0
-    """How much longer it has waited than its upload policy allows."""
+    """Seconds by which the age of the oldest record exceeds what the upload policy allows."""
     blocked: str | None = None
-    """Why it stands still, if it does."""
+    """Reason for which the topic partition is blocked; absent while it is not."""
 
 
 class LagStatus(Model):
-    """How far the group is behind. Lag swings up to the upload policy by design; overdue is what that does not explain."""
+    """Lag of the group. Lag grows up to the upload policy's limits by design; records are overdue when it exceeds them."""
 
     records: Count
-    """Offsets not landed yet, to two digits."""
+    """Offsets not landed yet, rounded up to two digits."""
     seconds: Count
-    """Age of the oldest of them."""
+    """Age of the oldest record not landed yet, in seconds."""
     overdue_seconds: Count
-    """How much longer it has waited than its upload policy allows."""
+    """Seconds by which the age of the oldest record exceeds what the upload policy allows."""
     records_text: str
-    """The records, for people."""
+    """The records in short form, such as 18k."""
     seconds_text: str
-    """The seconds, for people; the age of the numbers is added when they are old."""
+    """The seconds in short form, such as 5m; followed by the age of the numbers when they are old."""
     time: Moment
-    """When the driver told these numbers."""
+    """When the driver reported these numbers."""
     eta_seconds: Count | None = None
-    """In how long a backlog is worked off at the present speed; left out when it grows or there is
-    none.
-    """
+    """Seconds until the backlog is landed at the present speed; absent if there is none or it grows."""
     worst: tuple[Worst, ...] = ()
-    """The topic partitions that lag most."""
+    """The topic partitions with the greatest lag."""
     blocked: Count = 0
-    """How many topic partitions wait for a person."""
+    """Number of topic partitions that are blocked and need operator action."""
 
 
 class FailureStatus(Model):
-    """The last thing that went wrong."""
+    """The last failure."""
 
     time: Moment
-    """When it happened."""
+    """When the failure happened."""
     reason: str
-    """What it was, in one word."""
+    """Reason of the failure, in one word."""
     message: str
-    """What it was, in a sentence."""
+    """Description of the failure."""
 
 
 class CommitsStatus(Model):
     """Commits of the group."""
 
     total: Count
-    """Since the ledger began."""
+    """Commits since the ledger was created."""
     failures: Count
-    """Of the present driver, since it started."""
+    """Failed commits since the present driver started."""
     consecutive_failures: Count
-    """Since the last commit."""
+    """Failed commits since the last successful one."""
     last_time: Moment | None = None
-    """When the last commit was made."""
+    """When the last commit succeeded."""
     last_failure: FailureStatus | None = None
-    """What went wrong last."""
+    """The last failure of the present driver."""
 
 
 class RateStatus(Model):
-    """Speed, over the last minutes; to two digits."""
+    """Rates over the last five minutes, rounded up to two digits."""
 
     arriving: Count
-    """Records per second that topics grow by."""
+    """Records per second that arrive in the topics."""
     landing: Count
     """Records per second that are landed."""
 
@@ -106,119 +106,129 @@ class ExecutorsStatus(Model):
     """Executors of the driver."""
 
     wanted: Count
-    """How many there should be."""
+    """Desired number of executors."""
     ready: Count
-    """How many are at work."""
+    """Number of running executors."""
 
 
 class AutoscalingStatus(Model):
-    """What the autoscaler thinks."""
+    """The last decision of the autoscaler."""
 
     desired: Count
-    """How many executors it asks for."""
+    """Desired number of executors."""
     reason: str
-    """Why, in one word."""
+    """Reason for the decision, in one word."""
     message: str
-    """Why, with the numbers."""
+    """The measurements that led to the decision."""
 
 
 class PlanStatus(Model):
-    """What the last change of the spec amounts to; written before anything is done about it."""
+    """Impact of the last change of the spec; written before the operator acts on it."""
 
     change: Literal["Ignore", "Live", "Restart", "NewGeneration"]
-    """The strongest thing that any of the changed fields asks for."""
+    """The strongest impact of all changed fields."""
     fields: tuple[str, ...]
-    """What changed."""
+    """Paths of the changed fields."""
     observed_generation: Count
-    """The metadata.generation this is about."""
+    """The metadata.generation that this refers to."""
 
 
 class Stage(StrEnum):
-    """How far a group is in a change of its driver. The table in ``landfall_operator.core.rollout`` says what follows what."""
+    """Stage of a rollout. The table in ``landfall_operator.core.rollout`` defines the transitions."""
 
     SETTLED = "Settled"
+    """The active revision lands, and there is none to roll back to."""
     WARMING = "Warming"
+    """The active revision lands while the target's driver starts and gets ready."""
     YIELDING = "Yielding"
+    """The target is ready, and the active revision is handing over."""
     DRAINING = "Draining"
+    """The active revision finishes its work and stops before the target starts."""
     OPENING = "Opening"
+    """The new active revision takes the lane."""
     WATCHING = "Watching"
+    """The new active revision lands, and is rolled back if it fails."""
     SUSPENDING = "Suspending"
+    """The active revision finishes its work and stops; none follows."""
     SUSPENDED = "Suspended"
+    """No driver runs."""
     DELETING = "Deleting"
+    """All drivers finish their work and stop, because the group is being deleted."""
     DELETED = "Deleted"
+    """All drivers have stopped, and the finalizer can be removed."""
 
 
 class Rejected(Model):
-    """A spec that was taken back, and is not tried again until it is changed."""
+    """A spec that was rolled back. It is not tried again until it changes."""
 
     digest: str
-    """What the spec is known by."""
+    """Digest that identifies the spec."""
     reason: Reason
-    """Why it was taken back, in one word."""
+    """Why the spec was rolled back, in one word."""
     message: str
-    """Why, in a sentence."""
+    """Why the spec was rolled back."""
     generation: Count
-    """The label it had in file names."""
+    """The spec's generation, as in the names of its objects."""
 
 
 class RolloutStatus(Model):
-    """What the operator is about to do or in the middle of: read back after a restart."""
+    """Progress of the rollout. The operator reads it back after a restart."""
 
     stage: Stage = Stage.SETTLED
-    """How far it is."""
+    """Stage of the rollout."""
     since: Moment | None = None
-    """Since when it is at this stage."""
+    """When the stage began."""
     active: str | None = None
     """The revision that lands."""
     target: str | None = None
-    """The revision that is to land next."""
+    """The revision that takes over next."""
     previous: str | None = None
-    """The revision that comes back if the active one fails."""
+    """The revision to roll back to if the active one fails."""
     rejected: Rejected | None = None
-    """The spec that was taken back."""
+    """The spec that was rolled back."""
 
 
 class Outcome(Model):
-    """One revision that was run."""
+    """A revision that was rolled out."""
 
     revision: str
-    """Its name."""
+    """Name of the revision."""
     generation: Count
-    """Its label in file names."""
+    """The revision's generation, as in the names of its objects."""
     image: str
-    """Image of its driver and executors."""
+    """Image of the revision's driver and executors."""
     since: Moment
-    """When it was made."""
+    """When the revision was first rolled out."""
     outcome: Literal["Active", "Pending", "Superseded", "RolledBack"]
-    """What became of it."""
+    """State of the revision."""
 
 
 class Condition(Model):
-    """One condition, by the API conventions."""
+    """A condition, by the Kubernetes API conventions."""
 
     type: ConditionType
-    """What it is about."""
+    """Type of the condition."""
     status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
+    """Whether the condition holds."""
     reason: Reason
-    """Why, in one word; docs/operations.md has a section for each."""
+    """Reason for the status, in one word; docs/operations.md explains each."""
     message: str = ""
-    """Why, in a sentence."""
+    """Explanation of the status."""
     observed_generation: Count
-    """The metadata.generation this is about."""
+    """The metadata.generation that this refers to."""
     last_transition_time: Moment
-    """When its status last changed."""
+    """When the condition's status last changed."""
 
 
 class GroupStatus(Model):
-    """What is known of the group."""
+    """Observed state of the group."""
 
     observed_generation: Count = 0
-    """The metadata.generation all this is about."""
+    """The metadata.generation that the status refers to."""
     phase: Phase = Phase.PENDING
-    """A summary of the conditions for people; tools read the conditions."""
+    """Summary of the conditions, for users; tools should read the conditions."""
     reason: Reason | None = None
-    """Why the phase is what it is."""
+    """Reason for the phase."""
     active_generation: Count | None = None
     """The generation that lands."""
     image: str | None = None
@@ -226,24 +236,24 @@ class GroupStatus(Model):
     topics: str | None = None
     """Topics that are landed, or their pattern."""
     replicas: Count = 0
-    """Executors at work; the scale subresource tells it."""
+    """Number of running executors, for the scale subresource."""
     selector: str = ""
-    """Labels of the executors' pods; the scale subresource tells it."""
+    """Label selector of the executors' pods, for the scale subresource."""
     executors: ExecutorsStatus | None = None
-    """How many executors there are and should be."""
+    """Running and desired executors."""
     lag: LagStatus | None = None
-    """How far the group is behind."""
+    """Lag of the group."""
     commits: CommitsStatus | None = None
     """Commits of the group."""
     rate: RateStatus | None = None
-    """How fast records arrive and are landed."""
+    """Rates at which records arrive and are landed."""
     autoscaling: AutoscalingStatus | None = None
-    """What the autoscaler thinks."""
+    """The last decision of the autoscaler."""
     plan: PlanStatus | None = None
-    """What the last change of the spec amounts to."""
+    """Impact of the last change of the spec."""
     rollout: RolloutStatus = RolloutStatus()
-    """What the operator is in the middle of; its own log of intent."""
+    """Progress of the rollout; the operator's intent log."""
     history: tuple[Outcome, ...] = ()
-    """Revisions that were run, newest first."""
+    """Revisions that were rolled out, newest first."""
     conditions: tuple[Condition, ...] = ()
-    """What holds and what does not."""
+    """Conditions of the group."""

@@ -1,7 +1,7 @@
-"""Whether what a user wrote can be run: by the model, by its name, and beside the other groups. Pure.
+"""Validates a user's resource: by the model, by its name, and against the other groups. Pure.
 
-The API server refuses most of it before (``landfall_operator.api.crd``); this is for what it cannot
-tell, and for objects that are older than a rule.
+The API server rejects most invalid resources itself, by the CRD (``landfall_operator.api.crd``).
+This module finds what a CRD cannot express, and checks objects that are older than a rule.
 """
 
 import re
@@ -10,31 +10,28 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
-from landfall_operator.api.crd import LONGEST_NAME
+from landfall_operator.api.crd import LONGEST_NAME, NAME_FORM
 
 _NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
 
 
 def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
-    """The group in a resource as the API server has it, or what is wrong with it, a line per fault."""
+    """The group in a resource, and an empty text; or None, and its errors, one per line."""
     try:
         group = parse_group({key: value for key, value in resource.items() if key != "status"})
-    except Stalled as fault:
-        return None, str(fault)
+    except Stalled as error:
+        return None, str(error)
     if not _NAME.fullmatch(group.metadata.name):
-        return None, (
-            f"metadata.name: must be at most {LONGEST_NAME} lower case letters, digits and -, a letter first, "
-            f"got {group.metadata.name!r}"
-        )
+        return None, (f"metadata.name: {NAME_FORM}, got {group.metadata.name!r}")
     return group, ""
 
 
 def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
-    """What a group and another one cannot both have; empty when there is nothing.
+    """Why a group and one of the others exclude each other; empty if none does.
 
-    Both see it: which of them came first is for a person to know. A root inside another's root is
-    fine, since each ledger has its group's name and each name its topic, unless they land the same
-    topics: so only equal roots are refused.
+    Both groups get the error, because only users know which of them should stay. Nested output
+    roots are allowed: each ledger has its group's name and each object its topic's, so objects can
+    collide only if both groups land the same topics. Only equal roots are rejected.
     """
     for other in others:
         if _id(other) != _id(group) and _root(other) == _root(group):

@@ -1,1 +1,1 @@
-"""What the operator decides about one group, from one snapshot of it. Pure."""
+"""What the operator decides about one group, from one observation of it. Pure."""

@@ -1,7 +1,11 @@
-"""Everything an operator may do to the world, as values. ``decide`` makes them, the edge carries them out, in order.
+"""Every action that the operator can take for a group, as values. Pure.
 
-Each can be carried out twice without harm: objects are applied by name, drivers are told levels. A
-closed union, so that ``match`` with ``assert_never`` proves that the edge knows them all.
+``landfall_operator.core.decide`` returns actions in the order in which they must be executed, and
+``landfall_operator.runtime.action_executor`` executes them. Every action is idempotent: objects are
+applied by name, and drivers receive the desired state rather than a step. The union ``Action`` is
+closed, so ``match`` with ``assert_never`` proves that the executor handles every kind.
+
+The class names are the values of the label ``action`` of ``landfall_operator_actions_total``.
 """
 
 from dataclasses import dataclass
@@ -31,31 +35,31 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on the group, so that it is drained before it goes."""
+    """Add Landfall's finalizer to the group, so that its drivers drain before it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Take our finalizer off the group."""
+    """Remove Landfall's finalizer from the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRevision:
-    """Create the ControllerRevision of a spec that is to be run; one that is there is left as it is."""
+    """Create the ControllerRevision of a spec before it runs; an existing one stays unchanged."""
 
     manifest: Json
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureToken:
-    """Create the Secret with a new random control token, if there is none."""
+    """Create the Secret with a new random control token, unless it exists."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Create or change an object, by server-side apply under our field manager."""
+    """Create or change an object by server-side apply, with the operator's field manager."""
 
     manifest: Json
 
@@ -65,7 +69,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class ScaleDriver:
-    """Set the replicas of a revision's Deployment: 0 ends the driver, which drains and hands over by itself."""
+    """Set the replicas of a revision's Deployment; at 0 the driver drains, hands over and ends."""
 
     name: str
     replicas: int
@@ -73,7 +77,7 @@ class ScaleDriver:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object of ours; its pods get their grace period."""
+    """Delete an object that the group owns; its pods get their grace period."""
 
     kind: Literal["Deployment", "ConfigMap", "ControllerRevision"]
     name: str
@@ -81,7 +85,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SendScale:
-    """Tell a driver how many executors there should be: ``landfall.api.contract.WantExecutors``."""
+    """Send a driver its desired executor count: ``landfall.api.contract.WantExecutors``."""
 
     revision: str
     wanted: int
@@ -89,7 +93,7 @@ class SendScale:
 
 @dataclass(frozen=True, slots=True)
 class SendHandOver:
-    """Tell a driver to hand the lane over: ``landfall.api.contract.HandOver``."""
+    """Command a driver to hand the lane over: ``landfall.api.contract.HandOver``."""
 
     revision: str
     to: str
@@ -97,7 +101,7 @@ class SendHandOver:
 
 @dataclass(frozen=True, slots=True)
 class SendTakeOver:
-    """Tell a driver to take the lane, fencing whoever has it: ``landfall.api.contract.TakeOver``."""
+    """Command a driver to take the lane and fence its owner: ``landfall.api.contract.TakeOver``."""
 
     revision: str
 

@@ -1,18 +1,22 @@
-"""How many executors: in core-seconds of work, not in records. A pure function of measurements, tried out in ``tests/sim``.
+"""Decides the executor count from core-seconds of work, not from record counts. Pure.
 
-    slots   = (arriving / UTILISATION + backlog / catchUp) / speed
-    arriving  records per second that topics grow by
-    backlog   records that are late: lag times the share of its age that the upload policy does not explain. So the lag that
-              swings up to the policy by design never scales anything
-    speed     records that one slot lands per second, from what tasks did
+A function of measurements alone; ``tests/sim`` runs it against simulated loads.
+
+    slots     = (arriving / TARGET_UTILIZATION + backlog / catchUp) / speed
+    arriving    records per second that the topics grow by
+    backlog     late records: the lag times the share of its age that the upload policy does not
+                explain. The lag that grows up to the policy's limits by design never scales anything
+    speed       records per second that one slot lands, as measured by the tasks
     executors = slots / cores, rounded up
 
-Up at once, when the load would fill more than ``FULL`` of what is there; at most doubled (or
-``STEP`` more) at a time, then ``COOLDOWN``. Down slowly: to the largest number that was needed in
-the whole ``DOWN_WINDOW``, and by no more than 40 % at a time. The two thresholds are so far apart
-that a steady load cannot make it go back and forth. It stays as it is when the lag is not known,
-commits fail, an upgrade is under way, or executors that were asked for do not come: more would not
-help.
+Scaling up happens at once, when the load would fill more than ``MAX_UTILIZATION`` of the present
+slots. A step at most doubles the count (or adds ``MIN_STEP_UP``); then ``COOLDOWN`` applies. Scaling
+down is slow: to the highest count that was needed at any time in ``DOWN_WINDOW``, and by at most
+40 % in one step. The two thresholds are far enough apart that a steady load never makes the count
+oscillate.
+
+The count stays unchanged while the lag is unknown, commits fail, an upgrade is in progress, or
+requested executors do not start: more executors would not help then.
 """
 
 import math
@@ -24,26 +28,30 @@ from enum import StrEnum
 
 from landfall.api.spec import Autoscaling
 
-UTILISATION = 0.7
-"""Share of the slots that steady arrival should fill."""
-FULL = 0.85
-"""Share at which there are too few."""
-STEP = 4
+TARGET_UTILIZATION = 0.7
+"""Share of the slots that a steady load should fill."""
+MAX_UTILIZATION = 0.85
+"""Share of the slots above which there are too few."""
+MIN_STEP_UP = 4
+"""Executors that one step may add even if that more than doubles the count."""
 COOLDOWN = timedelta(seconds=60)
-STABILISATION = timedelta(minutes=3)
-"""How long a driver that has just started is left alone."""
+"""The shortest time between two changes, and the greatest age of the latest sample."""
+STABILIZATION = timedelta(minutes=3)
+"""How long measurements of a new driver are not acted upon."""
 RATE_WINDOW = timedelta(minutes=5)
+"""The time over which rates are averaged."""
 DOWN_WINDOW = timedelta(minutes=15)
-KEPT = 0.6
+"""The time over which the highest need prevents scaling below it."""
+MIN_SHARE_KEPT = 0.6
 """Share of the executors that one step down leaves at least."""
-PATIENCE = timedelta(minutes=5)
-"""How long executors that were asked for may take to come."""
-NEGLIGIBLE = 0.01
+STARTUP_TIMEOUT = timedelta(minutes=5)
+"""How long requested executors may take to start before the cluster counts as full."""
+NEGLIGIBLE_RATE = 0.01
 """Records per second that count as none."""
 
 
 class ScalingReason(StrEnum):
-    """Why there are to be so many executors."""
+    """Why the desired executor count is what it is."""
 
     BY_HAND = "ByHand"
     AS_NEEDED = "AsNeeded"
@@ -64,19 +72,19 @@ class ScalingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a driver told at one moment; counters begin anew with each driver.
+    """A driver's measurements at one moment. Its counters start at zero with each driver process.
 
     Attributes:
-        time: when it was told.
-        driver: whose counters they are: changes whenever a driver starts.
-        arrived: counter of records that topics grew by.
+        time: when the driver answered.
+        driver: identifies whose counters these are; changes whenever a driver starts.
+        arrived: counter of records that the topics grew by.
         landed: counter of records in committed objects.
-        task_seconds: counter of the time tasks occupied slots for them.
-        lag_records: not landed yet, without topic partitions that wait for a person.
+        task_seconds: counter of the seconds that tasks occupied slots to land them.
+        lag_records: records not landed yet, without those of blocked topic partitions.
         lag_seconds: age of the oldest of them.
-        overdue_seconds: how much of that the upload policy does not explain.
-        executors: at work.
-        wanted: executors the driver was asked for.
+        overdue_seconds: the part of that age that the upload policy does not explain.
+        executors: registered executors.
+        wanted: executors that the driver was asked for.
     """
 
     time: datetime
@@ -93,7 +101,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How many executors there should be, and why."""
+    """The desired executor count, and why."""
 
     desired: int
     reason: ScalingReason
@@ -102,14 +110,14 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the last minutes amount to.
+    """The load over the last minutes.
 
     Attributes:
-        arriving: records per second.
-        landing: records per second.
-        speed: records per second that a slot lands; None when nothing was landed.
-        backlog: records that are late.
-        overdue: how late the oldest is.
+        arriving: records per second that arrive.
+        landing: records per second that are landed.
+        speed: records per second that one slot lands; None if nothing was landed.
+        backlog: late records.
+        overdue: by how much the oldest record is late.
     """
 
     arriving: float
@@ -118,9 +126,9 @@ class Load:
     backlog: float
     overdue: timedelta
 
-    def slots(self, catch_up: timedelta, utilisation: float) -> float:
-        """Slots that this load needs; none when the speed is not known."""
-        work = self.arriving / utilisation + self.backlog / catch_up.total_seconds()
+    def slots(self, catch_up: timedelta, utilization: float) -> float:
+        """The slots that this load needs; 0 when the speed is unknown."""
+        work = self.arriving / utilization + self.backlog / catch_up.total_seconds()
         return work / self.speed if self.speed else 0.0
 
 
@@ -131,17 +139,18 @@ def scale(
     now: datetime,
     hold: ScalingReason | None = None,
 ) -> Scaling:
-    """The number of executors for a group.
+    """The desired executor count of a group.
 
     Args:
-        samples: of the last ``DOWN_WINDOW`` or more, oldest first; at least one.
+        samples: samples of the last ``DOWN_WINDOW`` or more, oldest first; at least one.
         policy: the group's bounds and targets.
-        cores: slots of one executor.
-        now: the moment, to know whether the samples are of the present.
-        hold: a reason to leave things as they are, that the samples cannot tell.
+        cores: task slots of one executor.
+        now: the present time, to notice outdated samples.
+        hold: a reason to keep the present count that the samples do not show.
     """
     latest = samples[-1]
     current = bounded(latest.wanted, policy)
+    # The bounds apply at once, even while there is a reason to hold.
     if current != latest.wanted:
         return Scaling(
             current, ScalingReason.BOUNDS, f"{latest.wanted} is outside minReplicas and maxReplicas"
@@ -149,17 +158,17 @@ def scale(
     reason = hold or _hold(samples, now)
     if reason:
         return Scaling(current, reason)
-    return _decided(samples, policy, cores)
+    return _scale_to_load(samples, policy, cores)
 
 
 def load(samples: Sequence[Sample]) -> Load | None:
-    """Rates over the last ``RATE_WINDOW`` of the present driver; None with fewer than two samples of it."""
-    own = _own(samples)
+    """The load over the last ``RATE_WINDOW`` of the present driver; None with fewer than two samples of it."""
+    own = _of_present_driver(samples)
     return _load(own, len(own) - 1)
 
 
 def _load(own: Sequence[Sample], at: int) -> Load | None:
-    """As it was when the sample ``at`` was taken; all of one driver."""
+    """The load when sample ``at`` was taken; all samples are of one driver."""
     latest = own[at]
     first = own[bisect_left(own, latest.time - RATE_WINDOW, key=_time)]
     seconds = (latest.time - first.time).total_seconds()
@@ -169,6 +178,7 @@ def _load(own: Sequence[Sample], at: int) -> Load | None:
     return Load(
         arriving=max(0, latest.arrived - first.arrived) / seconds,
         landing=max(0, latest.landed - first.landed) / seconds,
+        # The window first, then the time since the first sample, then the driver's whole life.
         speed=_speed((first, latest), (own[0], latest))
         or _ratio(latest.landed, latest.task_seconds),
         backlog=latest.lag_records * late,
@@ -177,7 +187,7 @@ def _load(own: Sequence[Sample], at: int) -> Load | None:
 
 
 def _speed(*spans: tuple[Sample, Sample]) -> float | None:
-    """Over the first of these spans of time in which something was landed."""
+    """The speed over the first span in which something was landed; None if there is none."""
     measured = (_ratio(b.landed - a.landed, b.task_seconds - a.task_seconds) for a, b in spans)
     return next((speed for speed in measured if speed), None)
 
@@ -186,8 +196,7 @@ def _ratio(landed: int, seconds: float) -> float | None:
     return landed / seconds if landed > 0 and seconds > 0 else None
 
 
-def _own(samples: Sequence[Sample]) -> list[Sample]:
-    """Those of the present driver."""
+def _of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.driver == samples[-1].driver]
 
 
@@ -196,77 +205,82 @@ def _time(sample: Sample) -> datetime:
 
 
 def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
+    """Why the count must not change now, as far as the samples show it."""
     latest = samples[-1]
-    own = _own(samples)
+    own = _of_present_driver(samples)
     if now - latest.time > COOLDOWN:
         return ScalingReason.HOLD_LAG_UNKNOWN
-    if latest.time - own[0].time < STABILISATION and latest.wanted > 0:
+    if latest.time - own[0].time < STABILIZATION and latest.wanted > 0:
         return ScalingReason.HOLD_STARTING
-    waiting = [s for s in own if s.time >= latest.time - PATIENCE]
-    if latest.time - own[0].time >= PATIENCE and all(
-        s.executors < s.wanted == latest.wanted for s in waiting
+    recent = [s for s in own if s.time >= latest.time - STARTUP_TIMEOUT]
+    if latest.time - own[0].time >= STARTUP_TIMEOUT and all(
+        s.executors < s.wanted == latest.wanted for s in recent
     ):
         return ScalingReason.HOLD_NO_CAPACITY
     return None
 
 
-def _decided(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scaling:
+def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scaling:
     latest, now = samples[-1], samples[-1].time
-    seen = load(samples)
-    if seen is None:
+    current_load = load(samples)
+    if current_load is None:
         return Scaling(latest.wanted, ScalingReason.HOLD_NOT_MEASURED)
-    idle = seen.arriving < NEGLIGIBLE and latest.lag_records == 0
-    if seen.speed is None and not idle:
-        return _unmeasured(latest, policy)
-    needed = _needed(seen, policy, cores, UTILISATION)
-    message = _explained(seen, policy, cores)
-    if seen.slots(policy.catch_up, FULL) > latest.wanted * cores:
-        return _up(samples, seen, policy, needed, message)
-    kept = _most_needed(samples, policy, cores)
-    if kept is None or kept >= latest.wanted or _changed_since(samples, now - COOLDOWN):
+    idle = current_load.arriving < NEGLIGIBLE_RATE and latest.lag_records == 0
+    if current_load.speed is None and not idle:
+        return _scale_unmeasured(latest, policy)
+    if current_load.slots(policy.catch_up, MAX_UTILIZATION) > latest.wanted * cores:
+        return _scale_up(samples, current_load, policy, cores)
+    message = _explanation(current_load, policy, cores)
+    lowest = _highest_need(samples, policy, cores)
+    if lowest is None or lowest >= latest.wanted or _changed_since(samples, now - COOLDOWN):
         return Scaling(latest.wanted, ScalingReason.AS_NEEDED, message)
-    stepped = max(kept, math.floor(latest.wanted * KEPT), policy.min_replicas)
-    return Scaling(stepped, ScalingReason.IDLE if idle else ScalingReason.LESS_LOAD, message)
+    desired = max(lowest, math.floor(latest.wanted * MIN_SHARE_KEPT), policy.min_replicas)
+    return Scaling(desired, ScalingReason.IDLE if idle else ScalingReason.LESS_LOAD, message)
 
 
-def _up(
-    samples: Sequence[Sample], seen: Load, policy: Autoscaling, needed: int, message: str
+def _scale_up(
+    samples: Sequence[Sample], current_load: Load, policy: Autoscaling, cores: int
 ) -> Scaling:
     latest = samples[-1]
+    message = _explanation(current_load, policy, cores)
     if latest.wanted >= policy.max_replicas:
         return Scaling(latest.wanted, ScalingReason.AT_MAXIMUM, message)
     if _changed_since(samples, latest.time - COOLDOWN):
         return Scaling(latest.wanted, ScalingReason.COOLING_DOWN, message)
     desired = min(
-        max(needed, latest.wanted + 1),
-        max(2 * latest.wanted, latest.wanted + STEP),
+        max(_needed(current_load, policy, cores), latest.wanted + 1),
+        max(2 * latest.wanted, latest.wanted + MIN_STEP_UP),
         policy.max_replicas,
     )
-    late = seen.overdue > policy.target_lag
+    late = current_load.overdue > policy.target_lag
     return Scaling(desired, ScalingReason.BACKLOG if late else ScalingReason.LOAD, message)
 
 
-def _unmeasured(latest: Sample, policy: Autoscaling) -> Scaling:
-    """Records wait, and nobody has landed one: at least somebody must be there to try."""
+def _scale_unmeasured(latest: Sample, policy: Autoscaling) -> Scaling:
+    """Records wait, but none was landed yet, so the speed is unknown: one executor must measure it."""
     if latest.wanted == 0:
         return Scaling(
-            min(1, policy.max_replicas), ScalingReason.LOAD, "records wait and there is no executor"
+            min(1, policy.max_replicas),
+            ScalingReason.LOAD,
+            "records are waiting and there is no executor",
         )
     return Scaling(latest.wanted, ScalingReason.HOLD_NOT_MEASURED)
 
 
-def _needed(seen: Load, policy: Autoscaling, cores: int, utilisation: float) -> int:
-    return bounded(math.ceil(round(seen.slots(policy.catch_up, utilisation) / cores, 6)), policy)
+def _needed(current_load: Load, policy: Autoscaling, cores: int) -> int:
+    slots = current_load.slots(policy.catch_up, TARGET_UTILIZATION)
+    # Rounding first keeps the noise of floating point from adding an executor.
+    return bounded(math.ceil(round(slots / cores, 6)), policy)
 
 
-def _most_needed(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
-    """The largest number that was needed at any time in ``DOWN_WINDOW``; None if that is not known for all of it."""
-    own = _own(samples)
+def _highest_need(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
+    """The highest count needed at any time in ``DOWN_WINDOW``; None if the samples do not cover it."""
+    own = _of_present_driver(samples)
     start = own[-1].time - DOWN_WINDOW
     if own[0].time > start:
         return None
     loads = [_load(own, at) for at in range(bisect_left(own, start, key=_time), len(own))]
-    return max((_needed(seen, policy, cores, UTILISATION) for seen in loads if seen), default=None)
+    return max((_needed(each, policy, cores) for each in loads if each), default=None)
 
 
 def _changed_since(samples: Sequence[Sample], since: datetime) -> bool:
@@ -276,17 +290,18 @@ def _changed_since(samples: Sequence[Sample], since: datetime) -> bool:
 
 
 def bounded(executors: int, policy: Autoscaling) -> int:
-    """Within what the policy allows."""
+    """The count, limited to minReplicas and maxReplicas."""
     return max(policy.min_replicas, min(executors, policy.max_replicas))
 
 
-def _explained(seen: Load, policy: Autoscaling, cores: int) -> str:
-    if seen.speed is None:
-        return "nothing arrives"
-    per_executor = seen.speed * cores
-    steady = seen.arriving / UTILISATION / per_executor
-    catching_up = seen.backlog / policy.catch_up.total_seconds() / per_executor
+def _explanation(current_load: Load, policy: Autoscaling, cores: int) -> str:
+    if current_load.speed is None:
+        return "no records arrive"
+    per_executor = current_load.speed * cores
+    steady = current_load.arriving / TARGET_UTILIZATION / per_executor
+    catching_up = current_load.backlog / policy.catch_up.total_seconds() / per_executor
     return (
-        f"{steady:.1f} executors for {seen.arriving:.3g} records/s, {catching_up:.1f} to catch up with "
-        f"{seen.backlog:.3g} late ones; one lands {per_executor:.3g} records/s"
+        f"the load needs {steady:.1f} executors for {current_load.arriving:.3g} arriving records/s "
+        f"and {catching_up:.1f} to catch up with {current_load.backlog:.3g} late records; "
+        f"one executor lands {per_executor:.3g} records/s"
     )

@@ -1,9 +1,10 @@
-"""What the API server told last of every group and of what it owns: only what decisions need, the newest version of each.
+"""A cache of groups and of the objects that they own: the newest version of each, reduced to what decisions need. Pure.
 
-Watches, lists and the answers to the operator's own writes all come here, in any order; a version
-older than the known one changes nothing, and what was deleted stays deleted. So a pass sees what
-the pass before it wrote, however late the watch is.
-Pure: this only keeps, and says which group something matters to.
+Watch events, lists and the answers to the operator's own writes all enter the cache, in any order.
+An older version changes nothing, and a deleted object stays deleted. A pass therefore always sees
+what the pass before it wrote, however late the watch is.
+
+Each change returns the group that must be reconciled because of it.
 """
 
 from collections import defaultdict
@@ -15,32 +16,33 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
-from landfall_operator.core.parsing import contract_of, record_of, status_of
+from landfall_operator.core.parsing import group_file_of, record_of, status_of
 from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.objects.overlay import Json
 
 Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
-_GONE = 4096
-"""How many deleted objects are remembered as such."""
+_MAX_DELETED = 4096
+"""How many uids of deleted objects the cache remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedObject:
-    """What is kept of an object that a group owns.
+    """An object that a group owns.
 
     Attributes:
-        kind: of the object.
-        name: of the object.
-        namespace: of the object.
-        uid: of the object.
-        version: its resourceVersion; greater is newer.
-        owner: uid of the group it belongs to; empty when nobody owns it.
-        value: by kind: slim JSON of a Deployment or Pod, ``Record``, contract (``ConsumerGroup`` or
-            None), else None.
-        hash: of what was applied.
-        revision: of the driver it belongs to, if to one.
+        kind: its kind.
+        name: its metadata.name.
+        namespace: its metadata.namespace.
+        uid: its metadata.uid.
+        version: its resourceVersion; a greater one is newer.
+        owner: uid of the group that owns it; empty without an owner reference.
+        value: slim JSON of a Deployment or Pod, the ``RecordedSpec`` of a ControllerRevision, the
+            ``ConsumerGroup`` in a ConfigMap (None if this release cannot read it); for any other
+            kind, whether it is being deleted.
+        hash: hash of the object as it was applied.
+        revision: revision of the driver that it belongs to; else empty.
     """
 
     kind: str
@@ -53,8 +55,8 @@ class CachedObject:
     hash: str
     revision: str
 
-    def same(self, other: "CachedObject") -> bool:
-        """Whether nothing that matters differs."""
+    def is_equivalent(self, other: "CachedObject") -> bool:
+        """Whether no decision depends on the difference between the two."""
         return (self.uid, self.owner, self.value, self.hash) == (
             other.uid,
             other.owner,
@@ -65,97 +67,109 @@ class CachedObject:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What is kept of a group: itself.
+    """The ``ConsumerGroup`` resource of a group.
 
     Attributes:
-        body: the object, without what only API servers need.
+        body: the object, without managedFields and the like.
         version: its resourceVersion.
-        spec: parsed; None when it is not valid.
-        fault: why it is not valid.
-        status: parsed.
+        spec: the parsed spec; None when it is not valid.
+        spec_error: why the spec is not valid; else empty.
+        status: the parsed status.
     """
 
     body: Json
     version: int
     spec: ConsumerGroup | None
-    fault: str
+    spec_error: str
     status: GroupStatus
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """The object's metadata.uid."""
         return str(self.body["metadata"]["uid"])
 
-    def same(self, other: "Resource") -> bool:
-        """Whether nothing differs that somebody else than us changes."""
-        return _asked(self.body) == _asked(other.body)
+    def is_equivalent(self, other: "Resource") -> bool:
+        """Whether the two differ only in what the operator itself writes, such as the status."""
+        return _requested(self.body) == _requested(other.body)
 
 
 class ObjectCache:
-    """Groups and what they own."""
+    """Groups and the objects that they own."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
+        """The cache is empty."""
         self.groups: dict[Key, Resource] = {}
         self._owned: defaultdict[Key, dict[tuple[str, str], CachedObject]] = defaultdict(dict)
-        self._gone: dict[str, None] = {}
-        self._alike: defaultdict[object, set[Key]] = defaultdict(set)
+        self._deleted_uids: dict[str, None] = {}
+        self._by_conflict_key: defaultdict[object, set[Key]] = defaultdict(set)
 
     def owned(self, key: Key) -> Mapping[tuple[str, str], CachedObject]:
-        """What bears a group's label, by kind and name."""
+        """The objects with a group's label, by kind and name."""
         return self._owned.get(key, {})
 
     def put(self, kind: str, body: Mapping[str, Any]) -> Key | None:
-        """Keep an object; returns the group that has to be looked at for it."""
-        if body["metadata"]["uid"] in self._gone:
+        """Store an object, unless a newer version is known; returns the group to reconcile, if any."""
+        if body["metadata"]["uid"] in self._deleted_uids:
             return None
         return self._put_group(body) if kind == GROUP else self._put_owned(kind, body)
 
     def drop(self, kind: str, body: Mapping[str, Any]) -> Key | None:
-        """Forget an object that was deleted; returns the group that has to be looked at for it."""
+        """Remove a deleted object; returns the group to reconcile, if any."""
         uid = body["metadata"]["uid"]
-        self._gone[uid] = None
-        if len(self._gone) > _GONE:
-            del self._gone[next(iter(self._gone))]
+        # A late watch event or answer may still carry the object: the uid keeps it out.
+        self._deleted_uids[uid] = None
+        if len(self._deleted_uids) > _MAX_DELETED:
+            del self._deleted_uids[next(iter(self._deleted_uids))]
         key = _group_of(kind, body)
         if key is None:
             return None
         if kind == GROUP:
-            self._forget_group(key, uid)
-        elif (kept := self._owned[key].get((kind, body["metadata"]["name"]))) and kept.uid == uid:
-            del self._owned[key][kind, kept.name]
+            self._drop_group(key, uid)
+        elif (
+            cached := self._owned[key].get((kind, body["metadata"]["name"]))
+        ) and cached.uid == uid:
+            del self._owned[key][kind, cached.name]
         return key
 
     def sweep(
         self, kind: str, namespace: str | None, items: Iterable[Mapping[str, Any]], version: str
     ) -> set[Key]:
-        """Take a list of all objects of a kind for what there is; returns the groups that have to be looked at."""
+        """Replace all objects of a kind by a complete list of them; returns the groups to reconcile.
+
+        Args:
+            kind: the kind that was listed.
+            namespace: the namespace that was listed; None for all.
+            items: the listed objects.
+            version: resourceVersion of the list. Objects that are missing from the list but newer
+                than it were created after it, so they stay.
+        """
         listed = list(items)
         changed = {key for item in listed if (key := self.put(kind, item))}
-        there = {item["metadata"]["uid"] for item in listed}
-        for key, body in list(self._known(kind, namespace)):
+        listed_uids = {item["metadata"]["uid"] for item in listed}
+        for key, body in list(self._cached(kind, namespace)):
             metadata = body["metadata"]
-            if metadata["uid"] not in there and int(metadata["resourceVersion"]) < int(version):
+            is_older = int(metadata["resourceVersion"]) < int(version)
+            if metadata["uid"] not in listed_uids and is_older:
                 self.drop(kind, body)
                 changed.add(key)
         return changed
 
     def conflicting_groups(self, group: ConsumerGroup) -> str:
-        """What a group and another one cannot both have; empty when there is nothing."""
-        keys = {key for mark in _marks(group) for key in self._alike[mark]}
+        """Why a group and another one in the cache exclude each other; empty if none does."""
+        keys = {key for mark in _conflict_keys(group) for key in self._by_conflict_key[mark]}
         return conflict(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
 
-    def _known(self, kind: str, namespace: str | None) -> Iterator[tuple[Key, Json]]:
+    def _cached(self, kind: str, namespace: str | None) -> Iterator[tuple[Key, Json]]:
         if kind == GROUP:
             every: Iterable[tuple[Key, Json]] = (
                 (key, group.body) for key, group in self.groups.items()
             )
         else:
             every = (
-                (key, _as_body(key, kept))
-                for key, all_ in self._owned.items()
-                for kept in all_.values()
-                if kept.kind == kind
+                (key, _as_body(key, cached))
+                for key, owned in self._owned.items()
+                for cached in owned.values()
+                if cached.kind == kind
             )
         return (found for found in every if namespace in {None, found[0][0]})
 
@@ -168,41 +182,42 @@ class ObjectCache:
         slim = _slim_group(body)
         unchanged = (
             known is not None
-            and _asked(known.body)["spec"] == slim["spec"]
+            and _requested(known.body)["spec"] == slim["spec"]
             and known.uid == slim["metadata"]["uid"]
         )
-        spec, fault = (known.spec, known.fault) if known and unchanged else parsed(slim)
-        self.groups[key] = made = Resource(
-            slim, version, spec, fault, status_of(slim.get("status", {}))
+        # Most new versions carry only a status. Parsing the spec again would dominate the cost.
+        spec, error = (known.spec, known.spec_error) if known and unchanged else parsed(slim)
+        self.groups[key] = new = Resource(
+            slim, version, spec, error, status_of(slim.get("status", {}))
         )
         if known and not unchanged:
-            self._unmark(key, known)
-        for mark in _marks(spec) if spec else ():
-            self._alike[mark].add(key)
-        return None if known and known.same(made) else key
+            self._remove_conflict_keys(key, known)
+        for mark in _conflict_keys(spec) if spec else ():
+            self._by_conflict_key[mark].add(key)
+        return None if known and known.is_equivalent(new) else key
 
-    def _forget_group(self, key: Key, uid: str) -> None:
+    def _drop_group(self, key: Key, uid: str) -> None:
         known = self.groups.get(key)
         if known and known.uid == uid:
-            self._unmark(key, known)
+            self._remove_conflict_keys(key, known)
             del self.groups[key]
 
-    def _unmark(self, key: Key, known: Resource) -> None:
-        for mark in _marks(known.spec) if known.spec else ():
-            self._alike[mark].discard(key)
-            if not self._alike[mark]:
-                del self._alike[mark]
+    def _remove_conflict_keys(self, key: Key, known: Resource) -> None:
+        for mark in _conflict_keys(known.spec) if known.spec else ():
+            self._by_conflict_key[mark].discard(key)
+            if not self._by_conflict_key[mark]:
+                del self._by_conflict_key[mark]
 
     def _put_owned(self, kind: str, body: Mapping[str, Any]) -> Key | None:
         key = _group_of(kind, body)
         if key is None:
             return None
-        kept = _taken(kind, body)
-        known = self._owned[key].get((kind, kept.name))
-        if known and kept.version <= known.version:
+        new = _cached_object(kind, body)
+        known = self._owned[key].get((kind, new.name))
+        if known and new.version <= known.version:
             return None
-        self._owned[key][kind, kept.name] = kept
-        return None if known and known.same(kept) else key
+        self._owned[key][kind, new.name] = new
+        return None if known and known.is_equivalent(new) else key
 
 
 def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
@@ -211,18 +226,18 @@ def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
     return (metadata["namespace"], name) if name else None
 
 
-def _marks(group: ConsumerGroup) -> Iterator[object]:
-    """What two groups that clash have in common, at least one of them."""
+def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
+    """Keys by which conflicting groups are found: two groups that conflict share at least one."""
     yield "url", group.spec.output.url.rstrip("/")
     yield "mirror", group.kafka_group_id
 
 
-def _asked(body: Json) -> Json:
-    """What others decide about a group."""
+def _requested(body: Json) -> Json:
+    """The parts of a group's resource that users, and not the operator, decide."""
     metadata = body["metadata"]
     return {
         "spec": body.get("spec"),
-        "about": [
+        "metadata": [
             metadata.get(name) for name in ("uid", "generation", "deletionTimestamp", "finalizers")
         ],
     }
@@ -249,7 +264,7 @@ def _slim_group(body: Mapping[str, Any]) -> Json:
     }
 
 
-def _taken(kind: str, body: Mapping[str, Any]) -> CachedObject:
+def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:
     metadata = body["metadata"]
     owners = metadata.get("ownerReferences", [])
     return CachedObject(
@@ -266,6 +281,7 @@ def _taken(kind: str, body: Mapping[str, Any]) -> CachedObject:
 
 
 def _value(kind: str, body: Mapping[str, Any]) -> Any:
+    """See ``CachedObject.value``."""
     try:
         match kind:
             case "Deployment":
@@ -275,9 +291,9 @@ def _value(kind: str, body: Mapping[str, Any]) -> Any:
             case "ControllerRevision":
                 return record_of(body)
             case "ConfigMap":
-                return contract_of(body)
+                return group_file_of(body)
     except (Stalled, KeyError, ValueError):
-        return None  # of another release, or not ours
+        return None  # written by another release, or not by Landfall
     return bool(body["metadata"].get("deletionTimestamp"))
 
 
@@ -289,10 +305,10 @@ def _slim_deployment(body: Mapping[str, Any]) -> Json:
     ]
     conditions = body.get("status", {}).get("conditions", [])
     failures = [
-        _only(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
+        _pick(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
     ]
     return {
-        "metadata": _only(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
+        "metadata": _pick(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
         "spec": {
             "replicas": spec.get("replicas", 1),
             "template": {"spec": {"containers": containers}},
@@ -304,34 +320,34 @@ def _slim_deployment(body: Mapping[str, Any]) -> Json:
 def _slim_pod(body: Mapping[str, Any]) -> Json:
     status = body.get("status", {})
     conditions = [
-        _only(c, "type", "status", "reason", "message") for c in status.get("conditions", [])
+        _pick(c, "type", "status", "reason", "message") for c in status.get("conditions", [])
     ]
     drivers = [c for c in status.get("containerStatuses", []) if c["name"] == "driver"]
     return {
-        "metadata": _only(
+        "metadata": _pick(
             body["metadata"], "name", "uid", "creationTimestamp", "deletionTimestamp"
         ),
         "status": {
-            **_only(status, "phase", "podIP"),
+            **_pick(status, "phase", "podIP"),
             "conditions": [c for c in conditions if c["type"] in {"PodScheduled", "Ready"}],
             "containerStatuses": [
-                _only(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers
+                _pick(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers
             ],
         },
     }
 
 
-def _only(mapping: Mapping[str, Any], *names: str) -> Json:
+def _pick(mapping: Mapping[str, Any], *names: str) -> Json:
     return {name: mapping[name] for name in names if name in mapping}
 
 
-def _as_body(key: Key, kept: CachedObject) -> Json:
-    """Enough of an object to drop it."""
+def _as_body(key: Key, cached: CachedObject) -> Json:
+    """The parts of an object that ``drop`` needs."""
     metadata = {
-        "name": kept.name,
-        "namespace": kept.namespace,
-        "uid": kept.uid,
-        "resourceVersion": str(kept.version),
+        "name": cached.name,
+        "namespace": cached.namespace,
+        "uid": cached.uid,
+        "resourceVersion": str(cached.version),
         "labels": {GROUP_LABEL: key[1]},
     }
     return {"metadata": metadata}

@@ -1,4 +1,4 @@
-"""One look at a group, put together from the stock and from what its drivers said. Pure."""
+"""Builds the observation of a group from cached API objects and from its drivers' answers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,77 +7,82 @@ from datetime import datetime
 from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
-from landfall_operator.core.snapshot import Driver, Observed, Report
+from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
 from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER
 from landfall_operator.objects.overlay import Json
 
-Owned = Mapping[tuple[str, str], CachedObject]
+OwnedObjects = Mapping[tuple[str, str], CachedObject]
+"""The cached objects of one group, by kind and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverReport:
-    """What a driver said last, and which process it was: see ``process_id``."""
+    """The last answer of a driver, and the process that gave it (see ``process_id``)."""
 
     process_id: str
-    report: Report
+    report: StatusReport
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is known of a group beside its objects.
+    """What an observation needs besides API objects.
 
     Attributes:
-        now: the moment.
-        told: what drivers said last, by revision.
-        samples: of the last half an hour, oldest first.
-        fault: why its spec cannot be run, where that is not seen from the spec alone.
-        token: name of the Secret with the control token, if there is one.
+        now: the time of the observation.
+        reports: the drivers' last answers, by revision.
+        samples: measurements of the last half hour, oldest first.
+        spec_error: why the spec cannot be applied, if the spec alone does not show it.
+        token: name of the Secret with the control token; empty while there is none.
     """
 
     now: datetime
-    told: Mapping[str, DriverReport]
+    reports: Mapping[str, DriverReport]
     samples: tuple[Sample, ...] = ()
-    fault: str = ""
+    spec_error: str = ""
     token: str = ""
 
 
-def observed(key: Key, resource: Resource, owned: Owned, heard: Inputs) -> Observed:
-    """What is known of a group: itself, what bears its label, and what was heard."""
+def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
+    """The observation of a group: its resource, the objects with its label, and its drivers' answers."""
     metadata = resource.body["metadata"]
     records = [
-        kept.value for kept in owned.values() if kept.kind == "ControllerRevision" and kept.value
+        cached.value
+        for cached in owned.values()
+        if cached.kind == "ControllerRevision" and cached.value
     ]
-    contracts = {
-        kept.revision: kept.value
-        for kept in owned.values()
-        if kept.kind == "ConfigMap" and kept.value
+    driver_specs = {
+        cached.revision: cached.value
+        for cached in owned.values()
+        if cached.kind == "ConfigMap" and cached.value
     }
-    return Observed(
-        now=heard.now,
+    # The Secret is not in the cache, since the operator may not list Secrets. It has no hash,
+    # because nothing in it is ever applied again: only its existence counts.
+    token_hash = {f"Secret/{inputs.token}": ""} if inputs.token else {}
+    return GroupObservation(
+        now=inputs.now,
         name=key[1],
         namespace=key[0],
         uid=resource.uid,
         generation=metadata.get("generation", 0),
         deleting="deletionTimestamp" in metadata,
         finalizer=FINALIZER in metadata.get("finalizers", []),
-        spec=None if heard.fault else resource.spec,
-        fault=resource.fault or heard.fault,
+        spec=None if inputs.spec_error else resource.spec,
+        spec_error=resource.spec_error or inputs.spec_error,
         status=resource.status,
         records=tuple(sorted(records, key=lambda record: record.number)),
-        drivers=drivers(resource.uid, owned, heard.told),
-        contracts=contracts,
-        hashes=_hashes(resource.uid, owned)
-        | ({f"Secret/{heard.token}": ""} if heard.token else {}),
-        samples=heard.samples,
+        drivers=_drivers(resource.uid, owned, inputs.reports),
+        driver_specs=driver_specs,
+        hashes=_hashes(resource.uid, owned) | token_hash,
+        samples=inputs.samples,
     )
 
 
-def running(owned: Owned) -> dict[str, Json]:
-    """The newest pod of each revision's driver, if it runs and can be asked."""
+def reachable_pods(owned: OwnedObjects) -> dict[str, Json]:
+    """The newest pod of each driver that runs and has an address, by revision."""
     found = {}
     for revision in revisions(owned):
         newest = max(
-            pods(owned, revision),
+            _pods(owned, revision),
             key=lambda pod: str(pod["metadata"]["creationTimestamp"]),
             default=None,
         )
@@ -86,51 +91,69 @@ def running(owned: Owned) -> dict[str, Json]:
     return found
 
 
-def revisions(owned: Owned) -> set[str]:
-    """Of Deployments that there are."""
-    return {kept.revision for kept in owned.values() if kept.kind == "Deployment" and kept.revision}
-
-
-def _hashes(uid: str, owned: Owned) -> dict[str, str]:
-    """Of what is the group's own; what is not is applied, and then is."""
-    return {f"{kept.kind}/{kept.name}": kept.hash for kept in owned.values() if kept.owner == uid}
-
-
-def drivers(uid: str, owned: Owned, told: Mapping[str, DriverReport]) -> dict[str, Driver]:
-    """Drivers by revision."""
+def revisions(owned: OwnedObjects) -> set[str]:
+    """The revisions whose Deployment exists."""
     return {
-        kept.revision: _driver(
-            _adopted(kept, uid), pods(owned, kept.revision), told.get(kept.revision)
-        )
-        for kept in owned.values()
-        if kept.kind == "Deployment" and kept.revision
+        cached.revision
+        for cached in owned.values()
+        if cached.kind == "Deployment" and cached.revision
     }
 
 
-def _driver(deployment: Json, of_it: list[Json], told: DriverReport | None) -> Driver:
-    if told is None:
-        return driver_of(deployment, of_it, None)
-    gone = told.process_id not in {process_id(pod) for pod in of_it}
-    return replace(driver_of(deployment, of_it, told.report), gone=gone)
-
-
 def process_id(pod: Json) -> str:
-    """Which process of a driver speaks at a pod's address: another one after every restart."""
+    """Identifies the driver process in a pod: it differs after every restart of the container."""
     restarts = [
         status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])
     ]
     return f"{pod['metadata']['uid']}/{sum(restarts)}"
 
 
-def pods(owned: Owned, revision: str) -> list[Json]:
-    """Pods of a revision's driver."""
+def _hashes(uid: str, owned: OwnedObjects) -> dict[str, str]:
+    """Hashes of the objects that this group owns.
+
+    An object with the group's label but without its owner reference is left out. It is applied
+    again, which makes the group its owner.
+    """
+    return {
+        f"{cached.kind}/{cached.name}": cached.hash
+        for cached in owned.values()
+        if cached.owner == uid
+    }
+
+
+def _drivers(
+    uid: str, owned: OwnedObjects, reports: Mapping[str, DriverReport]
+) -> dict[str, Driver]:
+    return {
+        cached.revision: _driver(
+            _adoptable(cached, uid), _pods(owned, cached.revision), reports.get(cached.revision)
+        )
+        for cached in owned.values()
+        if cached.kind == "Deployment" and cached.revision
+    }
+
+
+def _driver(deployment: Json, pods: list[Json], report: DriverReport | None) -> Driver:
+    if report is None:
+        return driver_of(deployment, pods, None)
+    process_gone = report.process_id not in {process_id(pod) for pod in pods}
+    return replace(driver_of(deployment, pods, report.report), process_gone=process_gone)
+
+
+def _pods(owned: OwnedObjects, revision: str) -> list[Json]:
+    """The pods of a revision's driver."""
     return [
-        kept.value for kept in owned.values() if kept.kind == "Pod" and kept.revision == revision
+        cached.value
+        for cached in owned.values()
+        if cached.kind == "Pod" and cached.revision == revision
     ]
 
 
-def _adopted(deployment: CachedObject, uid: str) -> Json:
-    """A Deployment that is not the group's own, such as one that was orphaned, has no digest: so it is applied, and owned."""
+def _adoptable(deployment: CachedObject, uid: str) -> Json:
+    """The Deployment; without its digest if this group does not own it, such as an orphaned one.
+
+    A Deployment without a digest differs from every spec. So it is applied, and then owned.
+    """
     if deployment.owner == uid:
         return deployment.value  # type: ignore[no-any-return]  # slim JSON, by its kind
     metadata = deployment.value["metadata"]

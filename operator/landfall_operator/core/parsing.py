@@ -1,7 +1,7 @@
-"""From what the API server and drivers answer (parsed JSON) to the values of ``observe``. Pure.
+"""Parses what the API server and drivers answer (JSON) into the values of ``snapshot``. Pure.
 
-Only what is needed is taken, so an index may keep these instead of whole objects. A missing field
-is nothing unusual here: Kubernetes leaves out what is empty.
+Each parser reads only the fields that decisions need, so the cache can drop all others. A missing
+field is normal: Kubernetes omits empty ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from landfall.api.contract import ExitCode, Status
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.revisions import contract_read
+from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.snapshot import Driver, PodFailure, Record, Report
+from landfall_operator.core.snapshot import Driver, PodFailure, RecordedSpec, StatusReport
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -27,9 +27,10 @@ from landfall_operator.objects.names import (
 
 Json = Mapping[str, Any]
 
-LONGEST = 300
+MAX_MESSAGE_LENGTH = 300
+"""Characters of a message in the status."""
 
-_WAITING: Mapping[str, Reason] = {
+_WAITING_REASONS: Mapping[str, Reason] = {
     "ErrImagePull": Reason.IMAGE_PULL,
     "ImagePullBackOff": Reason.IMAGE_PULL,
     "ErrImageNeverPull": Reason.IMAGE_PULL,
@@ -38,17 +39,18 @@ _WAITING: Mapping[str, Reason] = {
     "CreateContainerError": Reason.CONFIG_ERROR,
     "RunContainerError": Reason.CONFIG_ERROR,
 }
+"""The kubelet's reasons for a waiting container that does not start without a change."""
 _STATUS = TypeAdapter(Status)
 _REASONS: Mapping[str, Reason] = {reason.value: reason for reason in Reason}
 
 
-def driver_of(deployment: Json, pods: Sequence[Json], report: Report | None) -> Driver:
-    """A revision's driver, from its Deployment and the pods of that revision, ending ones too."""
+def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
+    """A revision's driver, from its Deployment and all pods of the revision, terminating ones too."""
     metadata, spec = deployment["metadata"], deployment["spec"]
     newest = max(
         pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
     )
-    own = _container(newest) if newest else {}
+    container = _container(newest) if newest else {}
     return Driver(
         revision=metadata["labels"][REVISION_LABEL],
         digest=metadata.get("annotations", {}).get(DIGEST_ANNOTATION, ""),
@@ -57,61 +59,66 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: Report | None) -> 
         ),
         replicas=spec.get("replicas", 1),
         pods=len(pods),
-        restarts=own.get("restartCount", 0),
+        restarts=container.get("restartCount", 0),
         terminating="deletionTimestamp" in metadata,
-        trouble=trouble_of(newest) if newest else _refused(deployment),
+        pod_failure=pod_failure_of(newest) if newest else _replica_failure(deployment),
         report=report,
     )
 
 
-def trouble_of(pod: Json) -> PodFailure | None:
-    """Why a driver's pod does not run, in the words of whoever knows best; None when it runs or is on its way."""
+def pod_failure_of(pod: Json) -> PodFailure | None:
+    """Why a driver's pod does not run, from the most specific source; None when it runs or is starting."""
     state = _container(pod).get("state", {})
     if "running" in state:
         return None
     waiting = state.get("waiting", {})
-    if waiting.get("reason") in _WAITING:
+    if waiting.get("reason") in _WAITING_REASONS:
         return PodFailure(
-            _WAITING[waiting["reason"]], _short(waiting.get("message") or waiting["reason"])
+            _WAITING_REASONS[waiting["reason"]], _short(waiting.get("message") or waiting["reason"])
         )
-    ended = state.get("terminated") or _container(pod).get("lastState", {}).get("terminated")
-    return _ended(ended) if ended else _unscheduled(pod)
+    # While the kubelet backs off, the container waits, and its last state says why it ended.
+    terminated = state.get("terminated") or _container(pod).get("lastState", {}).get("terminated")
+    return _container_failure(terminated) if terminated else _scheduling_failure(pod)
 
 
-def report_of(body: str | bytes, received: datetime) -> Report | None:
-    """What a driver answered to ``/status``; None when that is not a status, as before its first pass."""
+def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
+    """A driver's answer to ``/status``; None when it is not a status, as while the driver starts."""
     try:
-        return Report(_STATUS.validate_json(body), received)
+        return StatusReport(_STATUS.validate_json(body), received)
     except ValidationError:
         return None
 
 
-def status_of(written: Json) -> GroupStatus:
-    """The status as it was written last; if another release wrote it, the parts that this one can read."""
-    readable = deepcopy(dict(written))
+def status_of(stored: Json) -> GroupStatus:
+    """The stored status; if another release wrote it, the parts that this release can read.
+
+    Each round removes the first unreadable field, so the loop ends.
+    """
+    readable = deepcopy(dict(stored))
     while True:
         try:
             return GroupStatus.model_validate(readable, by_alias=True)
-        except ValidationError as unread:
-            fault = unread.errors(include_url=False)[0]
-            path = fault["loc"][:-1] if fault["type"] == "missing" else fault["loc"]
-            _cut(readable, path)
+        except ValidationError as invalid:
+            error = invalid.errors(include_url=False)[0]
+            # A mapping without a required field is removed as a whole.
+            path = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
+            _remove(readable, path)
 
 
-def _cut(value: Any, path: Sequence[str | int]) -> None:
-    """Take out what is at a path, of mappings and lists."""
+def _remove(value: Any, path: Sequence[str | int]) -> None:
+    """Remove the item at a path of mapping keys and list indexes."""
     for step in path[:-1]:
         value = value[step]
     del value[path[-1]]
 
 
-def record_of(revision: Json) -> Record:
-    """A spec as it was remembered.
+def record_of(revision: Json) -> RecordedSpec:
+    """The recorded spec in a ControllerRevision.
 
     Raises:
-        Stalled: SPEC_INVALID, this release no longer reads it.
+        Stalled: SPEC_INVALID, this release cannot read the spec.
     """
-    return Record(
+    return RecordedSpec(
         number=revision["revision"],
         group=parse_group(revision["data"]["group"]),
         image=revision["data"]["image"],
@@ -119,19 +126,20 @@ def record_of(revision: Json) -> Record:
     )
 
 
-def contract_of(config_map: Json) -> ConsumerGroup:
-    """The spec that a revision's driver reads.
+def group_file_of(config_map: Json) -> ConsumerGroup:
+    """The spec in the ConfigMap of a revision, which its driver reads.
 
     Raises:
-        Stalled: SPEC_INVALID, this release no longer reads it.
+        Stalled: SPEC_INVALID, this release cannot read the spec.
     """
-    return contract_read(config_map["data"]["group.json"])
+    return parse_group_file(config_map["data"]["group.json"])
 
 
 def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
-    """What was applied, of the objects that a group owns; objects need their ``kind``."""
+    """The hash of each object as it was applied, by ``Kind/name``; each object needs its ``kind``."""
     return {
-        reference(o): o["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "") for o in objects
+        reference(body): body["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "")
+        for body in objects
     }
 
 
@@ -140,32 +148,31 @@ def _container(pod: Json) -> Json:
     return next((status for status in statuses if status["name"] == "driver"), {})
 
 
-def _ended(terminated: Json) -> PodFailure:
-    """From a container that ended: its last words are ``REASON: message`` if it had the time."""
-    words = (terminated.get("message") or "").strip()
-    last = words.rpartition("\n")[2]
-    name, colon, message = last.partition(": ")
+def _container_failure(terminated: Json) -> PodFailure:
+    """Why a container ended. A driver ends its termination message with ``REASON: message`` if it can."""
+    last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
+    name, colon, message = last_line.partition(": ")
     if terminated.get("reason") == "OOMKilled":
         return PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
     if terminated.get("exitCode") == ExitCode.FENCED:
-        return PodFailure(Reason.FENCED, _short(last or "another driver opened the ledger"))
+        return PodFailure(Reason.FENCED, _short(last_line or "another driver opened the ledger"))
     if colon and name in _REASONS:
         return PodFailure(_REASONS[name], _short(message))
     return PodFailure(
         Reason.CRASH_LOOP,
-        _short(f"exit code {terminated.get('exitCode')}: {last}".removesuffix(": ")),
+        _short(f"exit code {terminated.get('exitCode')}: {last_line}".removesuffix(": ")),
     )
 
 
-def _unscheduled(pod: Json) -> PodFailure | None:
+def _scheduling_failure(pod: Json) -> PodFailure | None:
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return PodFailure(Reason.UNSCHEDULABLE, _short(condition.get("message", "")))
     return None
 
 
-def _refused(deployment: Json) -> PodFailure | None:
-    """Why a Deployment has no pod."""
+def _replica_failure(deployment: Json) -> PodFailure | None:
+    """Why the API server rejects a Deployment's pod, for example because of a quota."""
     for condition in deployment.get("status", {}).get("conditions", []):
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
             return PodFailure(Reason.POD_REFUSED, _short(condition.get("message", "")))
@@ -173,4 +180,4 @@ def _refused(deployment: Json) -> PodFailure | None:
 
 
 def _short(text: str) -> str:
-    return shortened(text, LONGEST)
+    return shortened(text, MAX_MESSAGE_LENGTH)

@@ -1,10 +1,13 @@
-"""How a group gets from one driver to the next, as one table: in this stage, if this holds, that stage is next.
+"""The rollout state machine, as one table: in this stage, when this event holds, that stage is next. Pure.
 
-A stage says what should be there (which drivers, asked for what:
-``landfall_operator.core.decide``), an event says what is. In a row the order is the priority:
-deleting comes before suspending, and both before anything else. What a row does not name does not
-matter there. A stage is written into the status before anything of it is done, so an operator that
-died anywhere goes on from what it reads and sees.
+A stage defines which drivers should exist and which commands they get
+(``landfall_operator.core.decide``). An event is a fact about the observed state
+(``landfall_operator.core.desired_state`` derives them). Within a row, the order is the priority:
+deletion comes before suspension, and both come before everything else. An event that a row does not
+name has no effect in that stage.
+
+The operator writes a stage into the status before it acts on it, so an operator that restarts at
+any point continues from the stage that it reads and from what it observes.
 
     HandOver    Settled → Warming → Yielding → Opening → Watching → Settled
     Recreate    Settled → Draining → Opening → Watching → Settled
@@ -12,9 +15,9 @@ died anywhere goes on from what it reads and sees.
     suspend     any → Suspending → Suspended → Opening
     delete      any → Deleting → Deleted
 
-A driver that has to go need not be healthy for the next to come: one that does not land is stopped,
-not asked to yield. Whatever happens, two drivers at once do no harm: the ledger lets only the last
-to open it commit. Pure.
+The outgoing driver need not be healthy for the next one to start: a driver that does not land is
+stopped instead of being asked to hand over. Two drivers that run at the same time do no harm,
+because the ledger accepts commits only from the driver that opened it last.
 """
 
 from collections.abc import Mapping
@@ -25,44 +28,42 @@ from landfall_operator.api.status import Rejected, RolloutStatus, Stage, whole_s
 
 
 class Event(StrEnum):
-    """What may hold, seen from a stage."""
+    """A fact about the observed state that may move a rollout to its next stage."""
 
     DELETE = "Delete"
     """The resource is being deleted."""
     SUSPEND = "Suspend"
-    """It is to be suspended."""
+    """The spec asks for state Suspended."""
     RESUME = "Resume"
-    """It is to run."""
+    """The spec asks for state Running."""
     FIRST = "First"
-    """It is to run for the first time."""
+    """No revision has run yet."""
     CHANGE_WARM = "ChangeWarm"
-    """Another revision is wanted, and can warm up while the active one lands."""
+    """The spec asks for another revision, which can warm up while the active one lands."""
     CHANGE_DRAIN = "ChangeDrain"
-    """Another revision is wanted, and the active one stops first: it does not land, or strategy
-    Recreate says so.
+    """The spec asks for another revision, and the active one must stop first: it does not land, or
+    the upgrade strategy is Recreate.
     """
     WITHDRAWN = "Withdrawn"
-    """The active revision is wanted after all."""
+    """The spec asks for the active revision again."""
     TARGET_WARM = "TargetWarm"
-    """The target's driver stands by."""
+    """The target's driver is ready to take over."""
     TARGET_BROKEN = "TargetBroken"
-    """The target's driver crashes, stalls, or is not there in time."""
+    """The target's driver crashes, is stalled, or did not become ready in time."""
     YIELDED = "Yielded"
-    """The active driver has handed the lane over, or does not land and so cannot."""
+    """The active driver has handed the lane over, or does not hold it."""
     DRAINED = "Drained"
-    """No pod of the drivers that are to stop is left."""
+    """No pod of the drivers that should stop is left."""
     TIMED_OUT = "TimedOut"
     """The stage has lasted longer than ``drainTimeout``."""
     LANDING = "Landing"
-    """The active driver has the lane."""
+    """The active driver holds the lane and lands records."""
     REVERT_WARM = "RevertWarm"
-    """The active revision fails, though it lands, and there is one to go back to."""
+    """The active revision fails but still lands, and the previous one can warm up meanwhile."""
     REVERT_DRAIN = "RevertDrain"
-    """The active revision fails and there is one to go back to, which starts when this one has
-    stopped.
-    """
+    """The active revision fails and must stop before the previous one starts."""
     PROVEN = "Proven"
-    """The window for taking it back is over, or there is nothing to go back to."""
+    """The rollback window is over, or there is no previous revision."""
 
 
 _ALWAYS = {Event.DELETE: Stage.DELETING, Event.SUSPEND: Stage.SUSPENDING}
@@ -103,10 +104,11 @@ TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
     Stage.DELETING: {Event.DRAINED: Stage.DELETED, Event.TIMED_OUT: Stage.DELETED},
     Stage.DELETED: {},
 }
+"""The next stage, by stage and event; the order of a row is the priority of its events."""
 
 
 def next_event(stage: Stage, events: frozenset[Event]) -> Event | None:
-    """The event that counts in this stage, if any of these does."""
+    """The event with the highest priority in this stage's row, or None when none of them has an effect."""
     return next((event for event in TABLE[stage] if event in events), None)
 
 
@@ -117,14 +119,17 @@ def transition(
     now: datetime,
     rejected: Rejected | None,
 ) -> RolloutStatus:
-    """The rollout after an event that counts.
+    """The rollout after an event: its next stage, which starts now, and the new roles of revisions.
 
     Args:
-        rollout: as it was.
-        event: what happened.
-        wanted: the revision that should land.
-        now: for how long a stage lasts.
-        rejected: the spec at fault, for events that take one back.
+        rollout: the rollout before the event.
+        event: an event in the row of the rollout's stage.
+        wanted: the revision that the effective spec asks for.
+        now: the start of the next stage.
+        rejected: the failed spec, for events that roll a revision back or give it up.
+
+    Raises:
+        KeyError: the stage's row does not name the event.
     """
     stage = TABLE[rollout.stage][event]
     return rollout.model_copy(
@@ -139,17 +144,21 @@ def transition(
 def _roles(
     rollout: RolloutStatus, event: Event, wanted: str | None, rejected: Rejected | None
 ) -> Mapping[str, str | Rejected | None]:
-    """Which revision is what from now on."""
+    """The roles that the event changes; all others stay."""
     roles: Mapping[str, str | Rejected | None] = {}
     match event:
         case Event.CHANGE_WARM | Event.CHANGE_DRAIN:
             roles = {"target": wanted}
         case Event.FIRST | Event.RESUME:
+            # The spec may have changed while the group was suspended: then the revision that ran
+            # before is the one to roll back to.
             moved = wanted != rollout.active
             roles = {"active": wanted, "previous": rollout.active if moved else rollout.previous}
         case Event.REVERT_WARM | Event.REVERT_DRAIN:
             roles = {"target": rollout.previous, "previous": None, "rejected": rejected}
         case Event.TARGET_BROKEN:
+            # During a rollback the target is the previous revision. The spec that failed first
+            # stays the rejected one.
             roles = {"target": None, "rejected": rollout.rejected or rejected}
         case Event.WITHDRAWN | Event.DELETE | Event.SUSPEND:
             roles = {"target": None}
@@ -161,6 +170,9 @@ def _roles(
 
 
 def _fallback(rollout: RolloutStatus) -> str | None:
-    """What the next active revision is taken back to: the last one that was proven, and never while taking one back."""
+    """The revision to roll back to once the target is active: the last one that was proven.
+
+    There is none during a rollback, so that two failing revisions do not alternate forever.
+    """
     candidate = rollout.previous or rollout.active
     return None if rollout.rejected or candidate == rollout.target else candidate

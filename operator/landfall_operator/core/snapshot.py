@@ -1,8 +1,8 @@
-"""What an operator sees of one group in one look: plain values, taken once, that everything else is decided from.
+"""What the operator observes of one group at one moment: plain values that all decisions are made from. Pure.
 
-The edge fills them (``observe`` over the API server's index of owned objects and the drivers'
-``/status``); nothing here reads a clock or asks anybody. What could not be read is None, never a
-guess.
+``landfall_operator.core.inputs.observe`` fills them from the cache of API objects and from the
+drivers' ``/status``. Nothing here reads a clock or sends a request. A value that could not be read
+is None, never a guess.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.autoscaler import Sample
 
 FRESH = timedelta(seconds=45)
-"""How long a driver's numbers count as its present ones: three polls."""
+"""How long a driver's last answer counts as its present state: three polling intervals."""
 
-HOLDING = frozenset({Phase.RECOVERING, Phase.RUNNING})
-"""Phases of a driver that owns the lane and works on it."""
+OWNS_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING})
+"""Phases of a driver that owns the lane and lands records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class PodFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The last answer of a driver's ``/status``, and when it came."""
+class StatusReport:
+    """The last answer of a driver's ``/status``, and when it arrived."""
 
     status: Status
     received: datetime
@@ -41,19 +41,19 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One revision's Deployment and what runs of it.
+    """The Deployment of one revision, its pod and the driver in it.
 
     Attributes:
-        revision: its name.
-        digest: of the spec it was made from.
-        image: of its container.
-        replicas: pods it is to have, 0 or 1.
-        pods: pods that exist, those that are ending too.
-        restarts: of the container, over the present pod's life.
-        terminating: its deletion has begun.
-        trouble: why the pod does not run, if it does not.
-        report: what the driver said last.
-        gone: the process that said so is no longer there, whether another one is or not.
+        revision: the revision, as named by ``revision_of``.
+        digest: digest of the spec that the Deployment was made from.
+        image: image of the driver's container.
+        replicas: desired pods, 0 or 1.
+        pods: existing pods, including terminating ones.
+        restarts: restarts of the driver's container in the newest pod.
+        terminating: whether the Deployment is being deleted.
+        pod_failure: why the pod does not run, if it does not.
+        report: the driver's last answer.
+        process_gone: whether the process that gave this answer has ended; another may run already.
     """
 
     revision: str
@@ -63,28 +63,31 @@ class Driver:
     pods: int = 0
     restarts: int = 0
     terminating: bool = False
-    trouble: PodFailure | None = None
-    report: Report | None = None
-    gone: bool = False
+    pod_failure: PodFailure | None = None
+    report: StatusReport | None = None
+    process_gone: bool = False
 
-    def fresh(self, now: datetime) -> Status | None:
-        """What it said, if that is still true."""
-        if self.report is None or self.gone or now - self.report.received > FRESH:
+    def fresh_status(self, now: datetime) -> Status | None:
+        """The last answer, if it is recent and its process still runs."""
+        if self.report is None or self.process_gone or now - self.report.received > FRESH:
             return None
         return self.report.status
 
     def phase(self, now: datetime) -> Phase | None:
-        """What it is doing; None when it does not say."""
-        status = self.fresh(now)
+        """The driver's present phase; None when it does not answer."""
+        status = self.fresh_status(now)
         return status.phase if status else None
 
     def lands(self, now: datetime) -> bool:
-        """Whether it owns the lane and works on it."""
-        return self.phase(now) in HOLDING
+        """Whether the driver owns the lane and lands records."""
+        return self.phase(now) in OWNS_LANE
 
 
-def measured(report: Report) -> Sample | None:
-    """What a report says for scaling; None if its driver does not measure that."""
+def sample_of(report: StatusReport) -> Sample | None:
+    """The measurements for the autoscaler in a driver's answer; None if it has not measured them all.
+
+    Blocked topic partitions are left out: more executors would not land their records.
+    """
     status = report.status
     rates, workers = status.rates, status.workers
     if (
@@ -94,30 +97,30 @@ def measured(report: Report) -> Sample | None:
         or not status.lag_known
     ):
         return None
-    moving = [p for p in status.partitions if not p.blocked]
+    unblocked = [p for p in status.partitions if not p.blocked]
     return Sample(
         time=report.received,
         driver=f"{status.revision}/{status.epoch}",
         arrived=rates.arrived_records,
         landed=rates.landed_records + rates.dead_lettered,
         task_seconds=rates.task_seconds,
-        lag_records=sum(p.lag_records for p in moving),
-        lag_seconds=max((p.lag_seconds for p in moving), default=0.0),
-        overdue_seconds=max((p.overdue_seconds for p in moving), default=0.0),
+        lag_records=sum(p.lag_records for p in unblocked),
+        lag_seconds=max((p.lag_seconds for p in unblocked), default=0.0),
+        overdue_seconds=max((p.overdue_seconds for p in unblocked), default=0.0),
         executors=workers.registered,
         wanted=workers.wanted,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A spec that was to be run, as kept in a ControllerRevision.
+class RecordedSpec:
+    """A spec that was rolled out, as its ControllerRevision keeps it.
 
     Attributes:
         number: counts up over the group's life.
-        group: the resource, as it was asked for.
-        image: what its image stood for then.
-        made: when.
+        group: the resource, with this spec.
+        image: the image it ran with, also where the spec names none.
+        made: creation time of the ControllerRevision.
     """
 
     number: int
@@ -127,36 +130,37 @@ class Record:
 
     @property
     def revision(self) -> str:
-        """Which driver it is for."""
+        """The revision that the spec belongs to."""
         return revision_of(self.group)
 
     @property
     def digest(self) -> str:
-        """What it is known by."""
+        """The digest of the spec."""
         return digest_of(self.group)
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """Everything that is known of one group at one moment.
+class GroupObservation:
+    """Everything known about one group at one moment.
 
     Attributes:
-        now: the moment.
+        now: the time of the observation.
         name: metadata.name.
         namespace: metadata.namespace.
         uid: metadata.uid, for owner references.
         generation: metadata.generation.
-        deleting: somebody asked for its deletion.
-        finalizer: ours is on it.
-        spec: what is asked for; None when it is not valid.
-        fault: why it is not valid.
-        status: what the operator wrote last.
-        records: specs that were to be run, oldest first.
-        drivers: Deployments of drivers by revision.
-        contracts: what the ConfigMap of a revision holds, by revision: the last valid spec, with
+        deleting: whether the resource has a deletion timestamp.
+        finalizer: whether Landfall's finalizer is set.
+        spec: the requested spec; None when it is not valid.
+        spec_error: why the requested spec is not valid; else empty.
+        status: the status that the operator wrote last.
+        records: the recorded specs, oldest first.
+        drivers: the drivers' Deployments, by revision.
+        driver_specs: the spec in each revision's ConfigMap, by revision: the last valid one, with
             its live settings.
-        hashes: of every other object the group owns, by ``Kind/name``, as it was applied.
-        samples: measurements of the last half an hour, oldest first.
+        hashes: hashes of all other objects that the group owns, as they were applied, by
+            ``Kind/name``.
+        samples: measurements of the last half hour, oldest first.
     """
 
     now: datetime
@@ -167,26 +171,26 @@ class Observed:
     deleting: bool = False
     finalizer: bool = False
     spec: ConsumerGroup | None = None
-    fault: str = ""
+    spec_error: str = ""
     status: GroupStatus = field(default_factory=GroupStatus)
-    records: tuple[Record, ...] = ()
+    records: tuple[RecordedSpec, ...] = ()
     drivers: Mapping[str, Driver] = field(default_factory=dict)
-    contracts: Mapping[str, ConsumerGroup] = field(default_factory=dict)
+    driver_specs: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
 
     def driver(self, revision: str | None) -> Driver | None:
-        """A revision's driver, if there is one."""
+        """The driver of a revision, if there is one."""
         return self.drivers.get(revision) if revision else None
 
-    def record(self, revision: str | None) -> Record | None:
-        """The newest spec of a revision, if it is still known."""
+    def record(self, revision: str | None) -> RecordedSpec | None:
+        """The newest recorded spec of a revision, if one is kept."""
         return max(
             (r for r in self.records if r.revision == revision),
             key=lambda r: r.number,
             default=None,
         )
 
-    def known(self, digest: str) -> bool:
-        """Whether a spec is recorded."""
+    def is_recorded(self, digest: str) -> bool:
+        """Whether a ControllerRevision with this digest exists."""
         return any(r.digest == digest for r in self.records)

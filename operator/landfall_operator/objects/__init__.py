@@ -1,1 +1,1 @@
-"""Every object that the operator makes for a group, and the rights it needs for that. Pure."""
+"""The objects that the operator creates for a group, and the RBAC rules that this needs. Pure."""

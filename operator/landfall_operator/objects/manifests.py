@@ -1,9 +1,9 @@
-"""Every object the operator makes for a group, as the API server takes it. Pure: the same observation, the same bytes.
+"""Every object that the operator creates for a group, as a manifest for the API server. Pure.
 
-All of them are owned by the ``ConsumerGroup``, so deleting it deletes them, and carry the hash of
-what was applied, so that only what differs is applied again. The exception is a driver's
-Deployment: it is changed only when the digest of its *spec* differs, so that a new release of the
-operator, which may write other templates, starts no driver again.
+Equal arguments give equal bytes. The ``ConsumerGroup`` owns all objects, so deleting it deletes
+them. Each carries the hash of what was applied, so the operator applies only what differs. The
+exception is a driver's Deployment: it changes only when the digest of its *spec* differs. A new
+release of the operator may write other templates, but must not restart any driver.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import (
-    contract,
     digest_of,
     document,
+    group_file,
     manifest_hash,
     revision_of,
 )
@@ -37,29 +37,31 @@ DRIVER_RULES = (
         "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"],
     },
 )
-"""What a driver may do: make executors, look after them and end them. The operator must be allowed
-all
-of it: see ``landfall_operator.objects.rbac``. Spark is told to need no more: see
-``landfall_operator.objects.pod_templates.spark_defaults``.
+"""The RBAC rules of a driver: it creates, watches and deletes executors.
+
+The operator needs the same rights (``landfall_operator.objects.rbac``). Spark is configured to need
+no others (``landfall_operator.objects.pod_templates.spark_defaults``).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The resource that owns everything here."""
+    """The ``ConsumerGroup`` that owns all objects of a group."""
 
     name: str
     namespace: str
     uid: str
 
 
-def shared(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, ...]:
-    """What all drivers of a group share, in the order to make it in; the Secret with the token is not among it.
+def shared_objects(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, ...]:
+    """The objects that all drivers of a group share, in the order of their creation.
+
+    The Secret with the control token is not among them, since it is created only once.
 
     Args:
-        owner: whose it is.
-        account: the ServiceAccount that drivers run as, which may be the user's own.
-        context: where the operator is.
+        owner: the group's resource.
+        account: the ServiceAccount of the drivers, which may be the user's own.
+        context: settings of the operator that apply to all groups.
     """
     return tuple(
         with_hash(manifest)
@@ -75,7 +77,7 @@ def shared(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, 
 
 
 def control_secret(owner: Owner, token: str) -> Json:
-    """The Secret with the token of the control port; made once, with a token that nobody else knows."""
+    """The Secret with the token of the control port; created once, with a random token."""
     return {
         **_object(owner, "v1", "Secret", names.control_name(owner.name)),
         "stringData": {"token": token},
@@ -85,10 +87,10 @@ def control_secret(owner: Owner, token: str) -> Json:
 def config_map(
     owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext
 ) -> Json:
-    """What a revision's driver reads: the contract, Spark's properties, the executors' template."""
+    """The files that a revision's driver reads: group file, Spark properties, executor pod template."""
     name = names.revision_name(owner.name, revision_of(group))
     data = {
-        "group.json": contract(group),
+        "group.json": group_file(group),
         "spark-defaults.conf": spark_defaults(group, image, executors, context),
         "executor.json": _json(executor_template(group, context)),
     }
@@ -98,7 +100,7 @@ def config_map(
 def deployment(
     owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext
 ) -> Json:
-    """A revision's driver: one pod at most, ever (Recreate)."""
+    """A revision's driver. ``Recreate`` ensures that it never has more than one pod."""
     revision = revision_of(group)
     base = _object(
         owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision
@@ -117,7 +119,7 @@ def deployment(
 
 
 def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: int) -> Json:
-    """A spec that is to be run, for history and for going back to it. The API server lets nobody change it."""
+    """The record of a spec that is rolled out, for the history and for rollbacks. It is immutable."""
     base = _object(
         owner, "apps/v1", "ControllerRevision", names.record_name(owner.name, digest_of(group))
     )
@@ -126,7 +128,7 @@ def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: 
 
 
 def with_hash(manifest: Json) -> Json:
-    """With the hash of itself as an annotation."""
+    """The manifest with its own hash as an annotation."""
     metadata = manifest["metadata"]
     annotations = {
         **metadata.get("annotations", {}),
@@ -163,7 +165,7 @@ def _service_account(owner: Owner) -> Json:
 
 
 def _role(owner: Owner) -> Json:
-    """What Spark does in client mode: executors, and what comes with them."""
+    """The rights that Spark needs in client mode."""
     return {
         **_object(owner, "rbac.authorization.k8s.io/v1", "Role", names.driver_name(owner.name)),
         "rules": list(DRIVER_RULES),
@@ -180,7 +182,7 @@ def _role_binding(owner: Owner, account: str) -> Json:
 
 
 def _service(owner: Owner) -> Json:
-    """Headless: a name for the driver's pods, ready or not, for scraping and for the operator."""
+    """A headless Service: it resolves to the driver's pods, ready or not, for metrics and the operator."""
     return {
         **_object(owner, "v1", "Service", names.driver_name(owner.name)),
         "spec": {
@@ -196,7 +198,7 @@ def _service(owner: Owner) -> Json:
 
 
 def _network_policy(owner: Owner, context: OperatorContext) -> Json:
-    """The control port is for the operator, Spark's ports for the group's executors, status and metrics for everybody."""
+    """Opens the control port to the operator, Spark's ports to the group's executors, HTTP to everyone."""
     operator = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},
         "podSelector": {"matchLabels": dict(context.operator_labels)},
@@ -217,7 +219,7 @@ def _network_policy(owner: Owner, context: OperatorContext) -> Json:
 
 
 def _disruption_budget(owner: Owner) -> Json:
-    """One driver at a time may be evicted: a drain of nodes goes on, and the two of a hand-over do not go at once."""
+    """Allows the eviction of one driver at a time: nodes can drain, and a handover never loses both drivers."""
     return {
         **_object(owner, "policy/v1", "PodDisruptionBudget", names.driver_name(owner.name)),
         "spec": {

@@ -1,8 +1,8 @@
-"""Merging what a user says of a pod into what Landfall needs of it. Pure.
+"""Merges a user's pod settings into the pod templates that Landfall generates. Pure.
 
-Mappings are merged key by key. Lists of things that have names are merged by name: containers into
-each other, the rest (environment variables, volumes, mounts by their path) one for one, the user's
-winning. Other lists are joined.
+Mappings are merged key by key. Lists of named items are merged by name: containers field by field,
+all others (environment variables, volumes, mounts by their path) as a whole, where the user's item
+replaces Landfall's. Other lists are concatenated.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from landfall.api.pod_spec import Pod
 
 Json = dict[str, Any]
 
-_INTO_EACH_OTHER = {"containers": "name", "initContainers": "name"}
-_ONE_FOR_ONE = {
+_MERGED_BY_NAME = {"containers": "name", "initContainers": "name"}
+_REPLACED_BY_NAME = {
     "env": "name",
     "volumes": "name",
     "volumeMounts": "mountPath",
@@ -23,43 +23,43 @@ _ONE_FOR_ONE = {
 
 
 def merged(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Json:
-    """Both, theirs winning."""
+    """Both mappings merged; where they disagree, ``theirs`` wins."""
     result = dict(ours)
     for key, value in theirs.items():
-        result[key] = _combined(key, ours[key], value) if key in ours else value
+        result[key] = _merged_value(key, ours[key], value) if key in ours else value
     return result
 
 
 def overlay(pod: Pod, container: str) -> Json:
-    """A pod template of what the user wrote; ``container`` is the name of ours."""
-    said: Json = pod.model_dump(
+    """A user's pod settings as a pod template; ``container`` is the name of Landfall's own container."""
+    fields: Json = pod.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
     )
-    metadata: Json = {key: said.pop(key) for key in ("labels", "annotations") if key in said}
+    metadata: Json = {key: fields.pop(key) for key in ("labels", "annotations") if key in fields}
     own: Json = {
-        key: said.pop(key)
+        key: fields.pop(key)
         for key in ("env", "volumeMounts", "resources", "imagePullPolicy")
-        if key in said
+        if key in fields
     }
-    said.pop("cores", None)
+    fields.pop("cores", None)
     containers: list[Json] = [{"name": container, **own}] if own else []
-    for extra in said.pop("containers", []):
+    for extra in fields.pop("containers", []):
         containers = _by_key(containers, [extra], "name", deep=True)
     if containers:
-        said["containers"] = containers
-    return {"metadata": metadata, "spec": said}
+        fields["containers"] = containers
+    return {"metadata": metadata, "spec": fields}
 
 
-def _combined(key: str, ours: Any, theirs: Any) -> Any:
+def _merged_value(key: str, ours: Any, theirs: Any) -> Any:
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         return merged(ours, theirs)
     if not isinstance(ours, list) or not isinstance(theirs, list):
         return theirs
-    if key in _INTO_EACH_OTHER:
-        return _by_key(ours, theirs, _INTO_EACH_OTHER[key], deep=True)
+    if key in _MERGED_BY_NAME:
+        return _by_key(ours, theirs, _MERGED_BY_NAME[key], deep=True)
     return (
-        _by_key(ours, theirs, _ONE_FOR_ONE[key], deep=False)
-        if key in _ONE_FOR_ONE
+        _by_key(ours, theirs, _REPLACED_BY_NAME[key], deep=False)
+        if key in _REPLACED_BY_NAME
         else [*ours, *theirs]
     )
 

@@ -1,18 +1,18 @@
-"""The pods of a group: the driver's template, the executors' template, and how Spark is set up between them. Pure.
+"""The pods of a group: the driver's template, the executors' template, and Spark's properties. Pure.
 
-Spark runs in client mode in the driver's pod. Executors are made by the driver and owned by its pod
-(``spark.kubernetes.driver.pod.name``), so they go when it goes. Their names get a new prefix at
-each start, Spark's own way, because ``executor.podNamePrefix`` is left unset: executors of a driver
-that crashed may still be there. The driver binds to its pod's address: executors dial
-``spark.driver.bindAddress`` since Spark 4.3, and ``0.0.0.0`` would kill them.
+Spark runs in client mode in the driver's pod. The driver creates the executors, and its pod owns
+them (``spark.kubernetes.driver.pod.name``), so they are deleted with it.
+``executor.podNamePrefix`` stays unset, so Spark gives executors a new name prefix at each start:
+executors of a crashed driver may still exist. The driver binds to its pod's address, because since
+Spark 4.3 executors connect to ``spark.driver.bindAddress``, which must not be ``0.0.0.0``.
 
-Data never passes through the JVM, so it gets little; Python gets the rest, as Spark's memory
-overhead. By default pods run as Kubernetes' ``restricted`` standard wants, on a read-only root;
-what the user says of pods is merged in last.
+Records never pass through the JVM, so its heap is small. Python gets the rest of the memory, as
+Spark's memory overhead. By default, pods comply with Kubernetes' ``restricted`` Pod Security
+Standard and have a read-only root file system. The user's pod settings are merged in last.
 
-Nobody may talk to a driver's Spark ports but its own executors: Spark makes a secret at each start
-and hands it to executors in their environment, so that both prove to have it, and encrypts what
-they say. Little is said: no data.
+Only a driver's own executors can use its Spark ports: Spark creates a secret at each start and
+passes it to executors in their environment, both sides authenticate with it, and the connections
+are encrypted. They carry no records, so the encryption costs little.
 """
 
 from collections.abc import Mapping
@@ -34,35 +34,38 @@ from landfall_operator.objects.overlay import Json, merged, overlay
 
 MIB = 2**20
 HEAP = 512 * MIB
-PER_TASK = 192 * MIB
-"""Of a Python worker, beyond the output buffers of its task."""
-LEAST_OVERHEAD = 384 * MIB
+"""JVM heap of drivers and executors."""
+WORKER_MEMORY = 192 * MIB
+"""Memory of a Python worker, in addition to the output buffers of its task."""
+MIN_OVERHEAD = 384 * MIB
+"""Spark's own minimum for the memory overhead."""
 GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
 SCRATCH_FOLDER = "/tmp"  # noqa: S108  # a volume of the pod's own
-"""All that is written to in a pod, beside the local directories that Spark gives executors: home
-and
-working directory, temporary files of Python and the JVM, the driver's blocks. Nothing in it is
-missed after a restart.
+"""The only writable folder of a pod, besides the local directories that Spark gives executors.
+
+It is the home and working directory and holds temporary files of Python and the JVM as well as the
+driver's blocks. A restart needs none of its content.
 """
 DRIVER_PORT = 7078
 BLOCK_PORT = 7079
 USER = 185
+"""The uid and gid of Spark in its images."""
 GRACE = timedelta(seconds=30)
-"""What a driver gets beyond ``drainTimeout`` before it is killed."""
+"""How long a driver may run beyond ``drainTimeout`` before the kubelet kills it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What holds for all groups of an operator.
+    """Settings of the operator that apply to all groups.
 
     Attributes:
-        image: of driver and executors where a spec names none.
-        namespace: where the operator runs.
-        operator_labels: of the operator's pods, which may reach the control port.
-        image_pull_policy: where a spec says nothing.
-        image_pull_secrets: names; added to every pod.
+        image: image of drivers and executors if a spec names none.
+        namespace: the namespace that the operator runs in.
+        operator_labels: labels of the operator's pods, which may connect to the control port.
+        image_pull_policy: image pull policy if a spec names none.
+        image_pull_secrets: names of image pull secrets that every pod gets.
     """
 
     image: str
@@ -90,15 +93,15 @@ def driver_template(group: ConsumerGroup, image: str, context: OperatorContext) 
         {"name": "control", "secret": {"secretName": control_name(name), "defaultMode": 0o440}},
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
-    # what the driver is told by its environment stays as it is: a REVISION of somebody else's would
-    # never get the lane
-    told = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
-    template = merged(merged(ours, overlay(group.spec.driver, "driver")), told)
+    # Landfall's environment variables are merged in again after the user's, so that nobody can
+    # override them: a driver with another REVISION would never take the lane.
+    fixed = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
+    template = merged(merged(ours, overlay(group.spec.driver, "driver")), fixed)
     return _labelled(template, labels(name, "driver", revision))
 
 
 def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
-    """The pod Spark starts from when it makes an executor; it fills in image, command, sizes and names."""
+    """The template of executor pods, in which Spark sets image, command, resources and names."""
     name = group.metadata.name
     ours: Json = {
         "apiVersion": "v1",
@@ -113,16 +116,19 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
     merged_pod = merged(ours, overlay(group.spec.executor, "executor"))
     for container in merged_pod["spec"]["containers"]:
         if container["name"] == "executor":
-            container.pop(
-                "resources", None
-            )  # they are Spark's properties, or it would overwrite them
+            # Spark overwrites resources of the template with its properties, so spark_defaults
+            # passes them on.
+            container.pop("resources", None)
     return _labelled(merged_pod, labels(name, "executor", revision_of(group)))
 
 
 def spark_defaults(
     group: ConsumerGroup, image: str, executors: int, context: OperatorContext
 ) -> str:
-    """``spark-defaults.conf``: what is known before the driver's pod is; the rest comes by its environment."""
+    """``spark-defaults.conf``: all properties that do not depend on the driver's pod.
+
+    ``_environment`` sets the others.
+    """
     spec, size = group.spec.executor, group.spec.executor.resources
     heap, overhead = executor_memory(group)
     conf = {
@@ -136,13 +142,13 @@ def spark_defaults(
         or driver_name(group.metadata.name),
         "spark.kubernetes.executor.podTemplateFile": f"{GROUP_FOLDER}/executor.json",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
-        # of a pod that was deleted by force Spark learns only when it looks: half a minute late by
-        # its default
+        # Spark notices a force-deleted pod only when it polls, every 30 s by default.
         "spark.kubernetes.executor.apiPollingInterval": "10s",
         "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
         "spark.kubernetes.allocation.batch.delay": "1s",
         "spark.kubernetes.allocation.batch.size": "20",
-        # what a driver is not allowed to make, it does not look for: see manifests.DRIVER_RULES
+        # The driver's Role covers pods only (manifests.DRIVER_RULES), so Spark must not use
+        # ConfigMaps, Services or PersistentVolumeClaims.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
@@ -167,20 +173,26 @@ def spark_defaults(
 
 
 def executor_memory(group: ConsumerGroup) -> tuple[int, int]:
-    """Bytes of the JVM's heap, and of everything else in an executor: the limit or request if given, or what tasks need."""
+    """Bytes of an executor's heap and of its memory overhead.
+
+    Their sum is the user's memory limit or request. Without one, the overhead is what the tasks
+    need.
+    """
     size, tasks = group.spec.executor.resources, group.spec.executor.cores
     given = size.limits.get("memory") or size.requests.get("memory")
-    total = quantity(given) if given else HEAP + tasks * (group.spec.tuning.task_memory + PER_TASK)
-    return HEAP, max(total - HEAP, LEAST_OVERHEAD)
+    total = (
+        quantity(given) if given else HEAP + tasks * (group.spec.tuning.task_memory + WORKER_MEMORY)
+    )
+    return HEAP, max(total - HEAP, MIN_OVERHEAD)
 
 
 def account_of(group: ConsumerGroup) -> str:
-    """The ServiceAccount of the driver: the user's or the one we make."""
+    """Name of the driver's ServiceAccount: the user's, or the one that the operator creates."""
     return group.spec.driver.service_account_name or driver_name(group.metadata.name)
 
 
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
-    """Names of the Secrets that driver and executors read."""
+    """Names of the Secrets that drivers and executors mount, sorted."""
     references = (
         group.spec.source.kafka.properties_secret_ref,
         group.spec.output.s3.credentials_secret_ref,
@@ -218,7 +230,7 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
 
 
 def _environment(group: ConsumerGroup) -> list[Json]:
-    """``$(NAME)`` is filled in by the kubelet; Spark's own defaults file cannot do that."""
+    """The driver's environment. The kubelet expands ``$(NAME)``, which Spark's defaults file cannot do."""
     pod = {
         "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
         "spark.driver.host": "$(POD_IP)",
@@ -243,7 +255,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
 
 
 def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
-    """What both kinds of pod have."""
+    """The parts of a pod spec that drivers and executors share."""
     pod: Json = {
         "enableServiceLinks": False,
         "securityContext": {
@@ -284,7 +296,7 @@ def _container(group: ConsumerGroup) -> Json:
 
 
 def _labelled(template: Json, required: Mapping[str, str]) -> Json:
-    """With the labels that things are found by, whatever the user says."""
+    """The template with the labels that select its pods; they override the user's."""
     metadata = template["metadata"]
     return {
         **template,

@@ -1,1 +1,1 @@
-"""What the operator says about a group: status, conditions, event texts. Pure."""
+"""What the operator reports about a group: its status, its conditions and the texts of Events. Pure."""

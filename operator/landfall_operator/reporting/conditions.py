@@ -1,8 +1,8 @@
-"""The conditions of a group: each a function of what is seen and where it goes. Pure.
+"""The conditions of a group: each is a function of its observation and its desired state. Pure.
 
-``Ready`` is not the sum of the others: it says that the active generation lands, as far as is known
-now, and stays True while the next one warms up. What a person has to do something about is in
-``Stalled``, with the reason to look up.
+``Ready`` is not the sum of the others. It says that the active generation lands, as far as is known
+now, and stays True while the next generation warms up. ``Stalled`` says that a user must act; its
+reason names the section of docs/operations.md to read.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,15 +13,17 @@ from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.status import Condition, Stage
+from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.snapshot import Driver, Observed, PodFailure
+from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
+from landfall_operator.humanize import plural
 
-FLAPS = 2
-"""Failures in a row that are more than a hiccup."""
-TARGET = timedelta(minutes=2)
-"""How long records may be overdue where no autoscaling says so."""
-NEEDS_A_PERSON = frozenset(Reason(reason.value) for reason in errors.Reason)
+TOLERATED_FAILURES = 2
+"""Consecutive commit failures from which on a condition reports them: one alone may be a hiccup."""
+DEFAULT_LAG_TARGET = timedelta(minutes=2)
+"""How long records may be overdue in a group without ``autoscaling.targetLag``."""
+NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
+"""Reasons that do not go away before a user acts."""
 _OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
 _OF_THE_SOURCE = frozenset({Reason.SOURCE_DENIED, Reason.TOPIC_MISSING})
 
@@ -39,190 +41,200 @@ _STAGES: Mapping[Stage, Reason] = {
 
 
 class View(NamedTuple):
-    """What conditions are judged by."""
+    """What conditions are derived from; ``status`` is None unless the active driver's is fresh."""
 
-    observed: Observed
-    course: DesiredState
+    observed: GroupObservation
+    desired: DesiredState
     driver: Driver | None
     status: Status | None
 
 
-class Judgement(NamedTuple):
-    """A condition without its times."""
+class Finding(NamedTuple):
+    """A condition without its type and times."""
 
     status: Literal["True", "False", "Unknown"]
     reason: Reason
     message: str = ""
 
 
-def conditions(observed: Observed, desired: DesiredState) -> tuple[Condition, ...]:
-    """All of them; one whose status is as it was keeps the time it has been so."""
+def conditions(observed: GroupObservation, desired: DesiredState) -> tuple[Condition, ...]:
+    """All conditions; one whose status is unchanged keeps its ``lastTransitionTime``."""
     driver = observed.driver(desired.rollout.active)
-    view = View(observed, desired, driver, driver.fresh(observed.now) if driver else None)
+    status = driver.fresh_status(observed.now) if driver else None
+    view = View(observed, desired, driver, status)
     before = {condition.type: condition for condition in observed.status.conditions}
     return tuple(
-        _timed(view, before.get(kind), kind, judge(view)) for kind, judge in _JUDGES.items()
+        _condition(view, before.get(kind), kind, find(view)) for kind, find in _FINDERS.items()
     )
 
 
-def _timed(
-    view: View, before: Condition | None, kind: ConditionType, judged: Judgement
+def _condition(
+    view: View, before: Condition | None, kind: ConditionType, finding: Finding
 ) -> Condition:
-    same = before is not None and before.status == judged.status
+    same = before is not None and before.status == finding.status
     return Condition(
         type=kind,
-        status=judged.status,
-        reason=judged.reason,
-        message=judged.message,
+        status=finding.status,
+        reason=finding.reason,
+        message=finding.message,
         observed_generation=view.observed.generation,
         last_transition_time=before.last_transition_time if same and before else view.observed.now,
     )
 
 
-def _ready(view: View) -> Judgement:
-    stage = view.course.rollout.stage
+def _ready(view: View) -> Finding:
+    stage = view.desired.rollout.stage
     if stage in {Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED, Stage.DRAINING}:
-        return Judgement("False", _STAGES[stage])
+        return Finding("False", _STAGES[stage])
     if view.status is None:
-        return _absent(view)
+        return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
-        return Judgement("False", Reason.STARTING, f"the driver is {view.status.phase}")
-    for judge in (_commits_healthy, _source_reachable):
-        if (judged := judge(view)).status == "False":
-            return judged
-    return Judgement("True", Reason.AS_EXPECTED)
+        return Finding("False", Reason.STARTING, f"the driver is in phase {view.status.phase}")
+    for find in (_commits_healthy, _source_reachable):
+        if (finding := find(view)).status == "False":
+            return finding
+    return Finding("True", Reason.AS_EXPECTED)
 
 
-def _absent(view: View) -> Judgement:
-    """Why there are no numbers."""
+def _no_status(view: View) -> Finding:
+    """Why there is no fresh status of the active driver."""
     if view.driver is None:
-        return Judgement(
-            "False",
-            Reason.SPEC_INVALID if view.observed.fault else Reason.STARTING,
-            view.observed.fault,
-        )
-    if view.driver.trouble:
-        return Judgement("False", *_told(view.driver.trouble))
-    if view.driver.report is None or view.driver.gone:
-        return Judgement("False", Reason.STARTING, "waiting for the driver")
+        error = view.observed.spec_error
+        return Finding("False", Reason.SPEC_INVALID if error else Reason.STARTING, error)
+    if view.driver.pod_failure:
+        return _of_pod_failure(view.driver.pod_failure)
+    if view.driver.report is None or view.driver.process_gone:
+        return Finding("False", Reason.STARTING, "waiting for the driver to start")
     since = view.driver.report.received.isoformat(timespec="seconds")
-    return Judgement("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")
+    return Finding("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")
 
 
-def _told(trouble: PodFailure) -> tuple[Reason, str]:
-    return trouble.reason, trouble.message
+def _of_pod_failure(failure: PodFailure) -> Finding:
+    return Finding("False", failure.reason, failure.message)
 
 
-def _commits_healthy(view: View) -> Judgement:
+def _commits_healthy(view: View) -> Finding:
     if view.status is None:
-        return Judgement("Unknown", Reason.UNKNOWN)
+        return Finding("Unknown", Reason.UNKNOWN)
     commits = view.status.commits
-    if commits.consecutive_failures < FLAPS:
-        return Judgement("True", Reason.AS_EXPECTED)
+    if commits.consecutive_failures < TOLERATED_FAILURES:
+        return Finding("True", Reason.AS_EXPECTED)
     last = commits.last_failure
     store = last is not None and last.reason.startswith("Store")
-    told = f"{commits.consecutive_failures} failures in a row; last: {last.message if last else 'unknown'}"
-    return Judgement("False", Reason.STORE_UNAVAILABLE if store else Reason.COMMITS_FAILING, told)
+    message = (
+        f"{plural(commits.consecutive_failures, 'consecutive commit failure')}; the last one: "
+        f"{last.message if last else 'unknown'}"
+    )
+    return Finding("False", Reason.STORE_UNAVAILABLE if store else Reason.COMMITS_FAILING, message)
 
 
-def _within_lag_target(view: View) -> Judgement:
-    if view.status is None or not view.status.lag_known or view.course.group is None:
-        return Judgement("Unknown", Reason.UNKNOWN)
-    policy = view.course.group.spec.autoscaling
-    target = policy.target_lag if policy else TARGET
+def _within_lag_target(view: View) -> Finding:
+    if view.status is None or not view.status.lag_known or view.desired.group is None:
+        return Finding("Unknown", Reason.UNKNOWN)
+    policy = view.desired.group.spec.autoscaling
+    target = policy.target_lag if policy else DEFAULT_LAG_TARGET
     overdue = timedelta(seconds=round(view.status.overdue_seconds))
     if overdue <= target:
-        return Judgement("True", Reason.AS_EXPECTED)
-    return Judgement("False", Reason.LAG_ABOVE_TARGET, f"records are overdue by more than {target}")
+        return Finding("True", Reason.AS_EXPECTED)
+    # The target and not the present value: a message that changes at each pass would be written
+    # each time.
+    return Finding("False", Reason.LAG_ABOVE_TARGET, f"records are overdue by more than {target}")
 
 
-def _source_reachable(view: View) -> Judgement:
-    trouble = view.driver.trouble if view.driver else None
-    if trouble and trouble.reason in _OF_THE_SOURCE:
-        return Judgement("False", *_told(trouble))
+def _source_reachable(view: View) -> Finding:
+    failure = view.driver.pod_failure if view.driver else None
+    if failure and failure.reason in _OF_THE_SOURCE:
+        return _of_pod_failure(failure)
     if view.status is None:
-        return Judgement("Unknown", Reason.UNKNOWN)
-    last = view.status.commits.last_failure
-    if (
-        last
-        and view.status.commits.consecutive_failures >= FLAPS
-        and last.reason.startswith("Source")
-    ):
-        return Judgement("False", Reason.SOURCE_UNAVAILABLE, last.message)
-    return Judgement("True", Reason.AS_EXPECTED)
+        return Finding("Unknown", Reason.UNKNOWN)
+    commits, last = view.status.commits, view.status.commits.last_failure
+    failing = commits.consecutive_failures >= TOLERATED_FAILURES
+    if last and failing and last.reason.startswith("Source"):
+        return Finding("False", Reason.SOURCE_UNAVAILABLE, last.message)
+    return Finding("True", Reason.AS_EXPECTED)
 
 
-def _store_safe(view: View) -> Judgement:
-    trouble = view.driver.trouble if view.driver else None
-    if trouble and trouble.reason in _OF_THE_STORE:
-        return Judgement("False", *_told(trouble))
+def _store_safe(view: View) -> Finding:
+    failure = view.driver.pod_failure if view.driver else None
+    if failure and failure.reason in _OF_THE_STORE:
+        return _of_pod_failure(failure)
+    # A driver lands only after its probe of the store has passed.
     if view.driver and view.driver.lands(view.observed.now):
-        return Judgement("True", Reason.AS_EXPECTED)
-    return Judgement("Unknown", Reason.UNKNOWN)
+        return Finding("True", Reason.AS_EXPECTED)
+    return Finding("Unknown", Reason.UNKNOWN)
 
 
-def _spec_valid(view: View) -> Judgement:
-    if view.observed.fault:
-        return Judgement("False", Reason.SPEC_INVALID, view.observed.fault)
-    return Judgement("True", Reason.AS_EXPECTED)
+def _spec_valid(view: View) -> Finding:
+    if view.observed.spec_error:
+        return Finding("False", Reason.SPEC_INVALID, view.observed.spec_error)
+    return Finding("True", Reason.AS_EXPECTED)
 
 
-def _upgrading(view: View) -> Judgement:
-    rollout = view.course.rollout
+def _upgrading(view: View) -> Finding:
+    rollout = view.desired.rollout
     between = rollout.target or rollout.previous
     if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
-        return Judgement("False", Reason.AS_EXPECTED)
-    back = rollout.rejected is not None
-    roles = (
-        f"from {rollout.active} to {rollout.target}"
-        if rollout.target
-        else f"{rollout.active} is being watched"
-    )
-    return Judgement("True", Reason.ROLLING_BACK if back else _STAGES[rollout.stage], roles)
+        return Finding("False", Reason.AS_EXPECTED)
+    rolling_back = rollout.rejected is not None
+    reason = Reason.ROLLING_BACK if rolling_back else _STAGES[rollout.stage]
+    return Finding("True", reason, _roles_text(rollout))
 
 
-def _stalled(view: View) -> Judgement:
-    rejected = view.course.rollout.rejected
-    trouble = view.driver.trouble if view.driver else None
+def _roles_text(rollout: RolloutStatus) -> str:
+    if rollout.target:
+        return f"changing from {rollout.active} to {rollout.target}"
+    return f"watching {rollout.active} before it is settled"
+
+
+def _stalled(view: View) -> Finding:
+    rejected = view.desired.rollout.rejected
+    failure = view.driver.pod_failure if view.driver else None
     blocked = [p for p in view.status.partitions if p.blocked] if view.status else []
-    if view.observed.fault:
-        return Judgement("True", Reason.SPEC_INVALID, view.observed.fault)
-    if trouble and trouble.reason in NEEDS_A_PERSON:
-        return Judgement("True", *_told(trouble))
+    # The order is the priority: what prevents everything else from working comes first.
+    if view.observed.spec_error:
+        return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
+    if failure and failure.reason in NEEDS_USER:
+        return Finding("True", failure.reason, failure.message)
     if view.status and view.status.phase is DriverPhase.STALLED:
-        return Judgement("True", Reason.DRIVER_STALLED, view.status.message)
+        return Finding("True", Reason.DRIVER_STALLED, view.status.message)
     if rejected:
-        told = f"generation {rejected.generation} was taken back ({rejected.reason}): {rejected.message}"
-        return Judgement("True", Reason.ROLLED_BACK, told)
+        return Finding("True", Reason.ROLLED_BACK, _rejected_text(rejected))
     if blocked:
-        first = blocked[0]
-        told = f"{len(blocked)} topic partitions wait for a person; {first.topic}/{first.partition}: {first.message}"
-        return Judgement("True", _blocked_reason(first.blocked), told)
-    return Judgement("False", Reason.AS_EXPECTED)
+        first, verb = blocked[0], "is" if len(blocked) == 1 else "are"
+        message = (
+            f"{plural(len(blocked), 'topic partition')} {verb} blocked and "
+            f"{'needs' if len(blocked) == 1 else 'need'} operator action; "
+            f"{first.topic}/{first.partition}: {first.message}"
+        )
+        return Finding("True", _blocked_reason(first.blocked), message)
+    return Finding("False", Reason.AS_EXPECTED)
+
+
+def _rejected_text(rejected: Rejected) -> str:
+    return (
+        f"generation {rejected.generation} was rolled back ({rejected.reason}): {rejected.message}"
+    )
 
 
 def _blocked_reason(name: str | None) -> Reason:
+    """The driver's reason; the general one if a driver of another release sends an unknown reason."""
     return (
         Reason(name) if name in {reason.value for reason in Reason} else Reason.PARTITIONS_BLOCKED
     )
 
 
-def _reconciling(view: View) -> Judgement:
-    stage = view.course.rollout.stage
-    if stage in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
-        lands = view.driver is not None and view.driver.lands(view.observed.now)
-        starting = (
-            stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
-        )
-        return (
-            Judgement("True", Reason.STARTING)
-            if starting
-            else Judgement("False", Reason.AS_EXPECTED)
-        )
-    return Judgement("True", _STAGES[stage])
+def _reconciling(view: View) -> Finding:
+    stage = view.desired.rollout.stage
+    if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
+        return Finding("True", _STAGES[stage])
+    lands = view.driver is not None and view.driver.lands(view.observed.now)
+    starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
+    if starting:
+        return Finding("True", Reason.STARTING)
+    return Finding("False", Reason.AS_EXPECTED)
 
 
-_JUDGES: Mapping[ConditionType, Callable[[View], Judgement]] = {
+_FINDERS: Mapping[ConditionType, Callable[[View], Finding]] = {
     ConditionType.READY: _ready,
     ConditionType.COMMITS_HEALTHY: _commits_healthy,
     ConditionType.WITHIN_LAG_TARGET: _within_lag_target,

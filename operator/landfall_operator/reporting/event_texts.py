@@ -1,91 +1,95 @@
-"""What is said about a group as Kubernetes Events, in the words of who looks on.
+"""The Kubernetes Events of a group, worded for the users who read them. Pure.
 
-There is one per step of its rollout, and one per change of a condition that is worth a person's
-attention. Pure.
+There is one Event per transition of the rollout, and one per change of a condition that deserves
+attention.
 """
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.rollout import Event
-from landfall_operator.core.snapshot import Observed
-
-Announcement = tuple[Literal["Normal", "Warning"], str, str]
+from landfall_operator.core.snapshot import GroupObservation
 
 
-def announcement(observed: Observed, desired: DesiredState) -> Announcement:
-    """Kind, reason and message for the step that the course takes."""
+def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEvent | None:
+    """The Event for the rollout's transition; None when the rollout stays in its stage."""
+    if desired.event is None:
+        return None
     before, after = observed.status.rollout, desired.rollout
-    said = _REPORTS[desired.event] if desired.event else ""
     rejected = after.rejected.message if after.rejected else ""
-    message = said.format(
-        active=before.active or "nothing",
-        target=before.target or "nothing",
-        next=after.target or after.active or "nothing",
+    message = _MESSAGES[desired.event].format(
+        active=before.active or "no revision",
+        target=before.target or "no revision",
+        next=after.target or after.active or "no revision",
         why=rejected or "it does not work",
     )
-    bad = desired.event in _BAD or (desired.event is Event.TIMED_OUT and before.target is not None)
-    return ("Warning" if bad else "Normal", str(after.stage), message)
+    # A driver that exceeds its time is fenced only if another one follows.
+    timed_out = desired.event is Event.TIMED_OUT and before.target is not None
+    is_warning = desired.event in _WARNINGS or timed_out
+    return EmitEvent("Warning" if is_warning else "Normal", str(after.stage), message)
 
 
-def changes(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
-    """What became bad, or bad in another way, and what became good again; steps of a rollout are told by themselves."""
+def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
+    """The Events for conditions that became bad, changed their reason while bad, or recovered.
+
+    Conditions that merely follow the rollout are left out: ``rollout_event`` announces its steps.
+    """
     known = {condition.type: condition for condition in before.conditions}
     for condition in after.conditions:
         old = known.get(condition.type)
-        if condition.type in _QUIET or (old and _gist(old) == _gist(condition)):
+        if condition.type in _NOT_ANNOUNCED or (old and _state(old) == _state(condition)):
             continue
         if _is_bad(condition):
             yield EmitEvent(
                 "Warning",
                 str(condition.reason),
-                condition.message or f"{condition.type} is {condition.status}",
+                condition.message or f"condition {condition.type} is {condition.status}",
             )
         elif (
             condition.status == _GOOD[condition.type]
             and old
             and (_is_bad(old) or condition.type is ConditionType.READY)
         ):
-            yield EmitEvent(
-                "Normal", f"{condition.type}", f"{condition.type} is {condition.status} now"
-            )
+            message = f"condition {condition.type} is now {condition.status}"
+            yield EmitEvent("Normal", f"{condition.type}", message)
 
 
 _GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}
-_QUIET = frozenset({ConditionType.UPGRADING, ConditionType.RECONCILING})
+"""The status of each condition while nothing is wrong."""
+_NOT_ANNOUNCED = frozenset({ConditionType.UPGRADING, ConditionType.RECONCILING})
 
 
-def _gist(condition: Condition) -> tuple[str, Reason]:
+def _state(condition: Condition) -> tuple[str, Reason]:
     return condition.status, condition.reason
 
 
 def _is_bad(condition: Condition) -> bool:
-    """Whether it is as it should not be, and not just because something takes its time."""
+    """Whether the condition reports a problem, and not just an operation that takes time."""
     wrong = condition.status not in {_GOOD[condition.type], "Unknown"}
     return wrong and condition.reason not in GOOD_NEWS
 
 
-_BAD = frozenset({Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN})
+_WARNINGS = frozenset({Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN})
 
-_REPORTS: dict[Event, str] = {
-    Event.DELETE: "draining {active} before the group is deleted; what is landed stays",
-    Event.SUSPEND: "suspending: {active} drains and hands over",
-    Event.RESUME: "resuming with {next}",
+_MESSAGES: Mapping[Event, str] = {
+    Event.DELETE: "draining {active} before the group is deleted; landed objects stay in the store",
+    Event.SUSPEND: "suspending the group: {active} drains and hands its lane over",
+    Event.RESUME: "resuming the group with {next}",
     Event.FIRST: "starting {next}",
-    Event.CHANGE_WARM: "warming {next} up while {active} goes on landing",
+    Event.CHANGE_WARM: "warming up {next} while {active} continues to land",
     Event.CHANGE_DRAIN: "stopping {active} before {next} starts",
-    Event.WITHDRAWN: "going on with {active}",
-    Event.TARGET_WARM: "{target} stands by; asking {active} to hand over",
-    Event.TARGET_BROKEN: "giving {target} up, {active} goes on: {why}",
+    Event.WITHDRAWN: "the change was withdrawn; {active} continues to land",
+    Event.TARGET_WARM: "{target} is ready; asking {active} to hand over",
+    Event.TARGET_BROKEN: "giving up {target}; {active} continues to land: {why}",
     Event.YIELDED: "{active} has handed over to {target}",
     Event.DRAINED: "{active} has stopped",
-    Event.TIMED_OUT: "{active} did not stop in time; whoever is next fences it",
-    Event.LANDING: "{active} lands",
-    Event.REVERT_WARM: "taking {active} back, {next} warms up: {why}",
-    Event.REVERT_DRAIN: "taking {active} back, {next} is next: {why}",
-    Event.PROVEN: "{active} has proven itself",
+    Event.TIMED_OUT: "{active} did not stop in time; the next driver that takes the lane fences it",
+    Event.LANDING: "{active} holds the lane and lands records",
+    Event.REVERT_WARM: "rolling back {active}; {next} warms up: {why}",
+    Event.REVERT_DRAIN: "rolling back {active}; {next} starts when it has stopped: {why}",
+    Event.PROVEN: "{active} is settled; it can no longer be rolled back automatically",
 }
+"""``active`` and ``target`` are the revisions before the transition, ``next`` the one that follows."""

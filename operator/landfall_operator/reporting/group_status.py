@@ -1,9 +1,9 @@
-"""The status of a group, made anew from each look at it. Pure.
+"""The status of a group, computed from scratch from each observation. Pure.
 
-Nothing is carried over from the last status but what cannot be seen: the rollout, the plan, and
-since when a condition is as it is. Numbers of a driver that does not answer stay, with their time
-and their age in the text; they are never shown as fresh. Numbers are rounded to two digits, so that
-a status is only written when there is something to tell.
+Only what cannot be observed is taken from the last status: the rollout, the plan, and the times at
+which conditions changed. The numbers of a driver that does not answer stay, with their time and
+with their age in the text; they never look fresh. All numbers are rounded to two digits, so that
+the operator writes a status only when it says something new.
 """
 
 from collections.abc import Mapping
@@ -28,15 +28,16 @@ from landfall_operator.api.status import (
 )
 from landfall_operator.core import autoscaler
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.snapshot import FRESH, Observed, Record, Report
+from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
 
-WORST = 5
-"""Topic partitions that are named."""
+MAX_WORST = 5
+"""Topic partitions that ``status.lag.worst`` lists."""
 HISTORY = 10
-LONGEST = 300
+"""Revisions that ``status.history`` lists."""
+MAX_MESSAGE_LENGTH = 300
 """Characters of a message."""
 
 _PHASES: Mapping[Stage, Phase] = {
@@ -47,13 +48,13 @@ _PHASES: Mapping[Stage, Phase] = {
 }
 
 
-def report(observed: Observed, desired: DesiredState) -> GroupStatus:
-    """The whole status."""
+def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
+    """The whole status, for an observation and the desired state that follows from it."""
     driver = observed.driver(desired.rollout.active)
-    told = driver.report if driver else None
-    judged = conditions(observed, desired)
-    phase, reason = summary(desired.rollout, judged)
-    fresh = driver.fresh(observed.now) if driver else None
+    answer = driver.report if driver else None
+    found = conditions(observed, desired)
+    phase, reason = summarize(desired.rollout, found)
+    fresh = driver.fresh_status(observed.now) if driver else None
     record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
     return GroupStatus(
@@ -68,19 +69,21 @@ def report(observed: Observed, desired: DesiredState) -> GroupStatus:
         executors=ExecutorsStatus(
             wanted=desired.scaling.desired, ready=workers.registered if workers else 0
         ),
-        lag=_lag(observed, told) if told and told.status.lag_known else _remembered(observed),
-        commits=_commits(told.status) if told else observed.status.commits,
+        lag=_lag(observed, answer)
+        if answer and answer.status.lag_known
+        else _last_known_lag(observed),
+        commits=_commits(answer.status) if answer else observed.status.commits,
         rate=_rate(observed),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,
         history=_history(observed, desired.rollout),
-        conditions=judged,
+        conditions=found,
     )
 
 
 def worth_writing(before: GroupStatus, after: GroupStatus) -> bool:
-    """Whether a status tells more than that the driver said the same again."""
+    """Whether a status differs in more than the time of the driver's answer."""
     if before.lag and after.lag:
         after = after.model_copy(
             update={"lag": after.lag.model_copy(update={"time": before.lag.time})}
@@ -88,16 +91,17 @@ def worth_writing(before: GroupStatus, after: GroupStatus) -> bool:
     return before != after
 
 
-def summary(rollout: RolloutStatus, judged: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:
-    """One word for all conditions, and the reason of the one that it comes from."""
-    by_type = {condition.type: condition for condition in judged}
+def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:
+    """The phase that sums up all conditions, and the reason of the condition that determines it."""
+    by_type = {condition.type: condition for condition in found}
     ready, stalled = by_type[ConditionType.READY], by_type[ConditionType.STALLED]
     upgrading, lag = by_type[ConditionType.UPGRADING], by_type[ConditionType.WITHIN_LAG_TARGET]
     if rollout.stage in _PHASES:
         return _PHASES[rollout.stage], None
+    # A watched generation lands like any other, so its phase is not Upgrading.
     if upgrading.status == "True" and rollout.stage is not Stage.WATCHING:
-        back = upgrading.reason is Reason.ROLLING_BACK
-        return (Phase.ROLLING_BACK if back else Phase.UPGRADING), upgrading.reason
+        rolling_back = upgrading.reason is Reason.ROLLING_BACK
+        return (Phase.ROLLING_BACK if rolling_back else Phase.UPGRADING), upgrading.reason
     if stalled.status == "True":
         return Phase.STALLED, stalled.reason
     if rollout.active is None:
@@ -107,8 +111,8 @@ def summary(rollout: RolloutStatus, judged: tuple[Condition, ...]) -> tuple[Phas
     return (Phase.CATCHING_UP, lag.reason) if lag.status == "False" else (Phase.RUNNING, None)
 
 
-def _lag(observed: Observed, told: Report) -> LagStatus:
-    status = told.status
+def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
+    status = answer.status
     worst = sorted(
         status.partitions,
         key=lambda p: (p.overdue_seconds, p.lag_seconds, p.lag_records),
@@ -120,9 +124,9 @@ def _lag(observed: Observed, told: Report) -> LagStatus:
         seconds=seconds,
         overdue_seconds=rough(status.overdue_seconds),
         records_text=count_text(records),
-        seconds_text=_seconds_text(seconds, observed.now - told.received),
-        time=told.received,
-        eta_seconds=_eta(observed, status) if observed.now - told.received <= FRESH else None,
+        seconds_text=_seconds_text(seconds, observed.now - answer.received),
+        time=answer.received,
+        eta_seconds=_eta(observed, status) if observed.now - answer.received <= FRESH else None,
         worst=tuple(
             Worst(
                 topic=p.topic,
@@ -132,15 +136,15 @@ def _lag(observed: Observed, told: Report) -> LagStatus:
                 overdue_seconds=rough(p.overdue_seconds),
                 blocked=p.blocked,
             )
-            for p in worst[:WORST]
+            for p in worst[:MAX_WORST]
             if p.lag_records or p.blocked
         ),
         blocked=sum(1 for p in status.partitions if p.blocked),
     )
 
 
-def _remembered(observed: Observed) -> LagStatus | None:
-    """The last numbers of a driver that is gone, or that a new operator has not heard yet, with their age."""
+def _last_known_lag(observed: GroupObservation) -> LagStatus | None:
+    """The lag in the last status, with its age: of a driver that is gone or has not answered this operator."""
     lag = observed.status.lag
     if lag is None:
         return None
@@ -152,11 +156,12 @@ def _seconds_text(seconds: int, age: timedelta) -> str:
     return aged(time_text(seconds), age) if age > FRESH else time_text(seconds)
 
 
-def _eta(observed: Observed, status: Status) -> int | None:
-    seen = autoscaler.load(observed.samples) if observed.samples else None
-    if seen is None or status.overdue_seconds <= 0 or seen.landing <= seen.arriving:
+def _eta(observed: GroupObservation, status: Status) -> int | None:
+    """Seconds until the backlog is landed at the present speed; None if there is none or it grows."""
+    load = autoscaler.load(observed.samples) if observed.samples else None
+    if load is None or status.overdue_seconds <= 0 or load.landing <= load.arriving:
         return None
-    return rough(status.lag_records / (seen.landing - seen.arriving))
+    return rough(status.lag_records / (load.landing - load.arriving))
 
 
 def _commits(status: Status) -> CommitsStatus:
@@ -169,23 +174,25 @@ def _commits(status: Status) -> CommitsStatus:
         last_failure=FailureStatus(
             time=datetime.fromisoformat(last.time),
             reason=last.reason,
-            message=shortened(last.message, LONGEST),
+            message=shortened(last.message, MAX_MESSAGE_LENGTH),
         )
         if last
         else None,
     )
 
 
-def _rate(observed: Observed) -> RateStatus | None:
-    seen = autoscaler.load(observed.samples) if observed.samples else None
-    return RateStatus(arriving=rough(seen.arriving), landing=rough(seen.landing)) if seen else None
+def _rate(observed: GroupObservation) -> RateStatus | None:
+    load = autoscaler.load(observed.samples) if observed.samples else None
+    return RateStatus(arriving=rough(load.arriving), landing=rough(load.landing)) if load else None
 
 
 def _autoscaling(desired: DesiredState) -> AutoscalingStatus | None:
     if desired.group is None or desired.group.spec.autoscaling is None:
         return None
-    made = desired.scaling
-    return AutoscalingStatus(desired=made.desired, reason=str(made.reason), message=made.message)
+    scaling = desired.scaling
+    return AutoscalingStatus(
+        desired=scaling.desired, reason=str(scaling.reason), message=scaling.message
+    )
 
 
 def _topics(group: ConsumerGroup) -> str:
@@ -193,7 +200,7 @@ def _topics(group: ConsumerGroup) -> str:
     return shortened(", ".join(kafka.topics) or kafka.topic_pattern or "", 60)
 
 
-def _history(observed: Observed, rollout: RolloutStatus) -> tuple[Outcome, ...]:
+def _history(observed: GroupObservation, rollout: RolloutStatus) -> tuple[Outcome, ...]:
     newest = sorted(observed.records, key=lambda record: record.number, reverse=True)[:HISTORY]
     return tuple(
         Outcome.model_validate(
@@ -209,7 +216,7 @@ def _history(observed: Observed, rollout: RolloutStatus) -> tuple[Outcome, ...]:
     )
 
 
-def _outcome(observed: Observed, rollout: RolloutStatus, record: Record) -> str:
+def _outcome(observed: GroupObservation, rollout: RolloutStatus, record: RecordedSpec) -> str:
     if rollout.rejected and record.digest == rollout.rejected.digest:
         return "RolledBack"
     if record == observed.record(rollout.active):

@@ -1,8 +1,8 @@
-"""One pass over a group: observe, decide, apply, report (docs/adr/0006). The order of what is done is all here.
+"""One pass over a group: observe, decide, apply, report (docs/adr/0006). This module orders the steps.
 
-What a group's drivers said, and when its status was last written, is remembered between passes;
-everything else is in the stock or in the status, so an operator that is started anew goes on where
-the one before it was killed.
+Between passes the reconciler remembers what a group's drivers answered and when it wrote the
+status. Everything else is in the cache or in the status, so an operator that restarts continues
+where the previous one stopped.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from landfall_operator.core.actions import Action, Apply, EmitEvent, SaveRollout
 from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.decide import decide
-from landfall_operator.core.desired_state import MOVING, DesiredState, desired_state
+from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.parsing import report_of
-from landfall_operator.core.snapshot import Observed, measured
+from landfall_operator.core.snapshot import GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
-from landfall_operator.reporting.event_texts import changes
+from landfall_operator.reporting.event_texts import condition_events, rollout_event
 from landfall_operator.reporting.group_status import report, worth_writing
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
 from landfall_operator.runtime.driver_client import Drivers
@@ -35,55 +35,53 @@ from landfall_operator.runtime.metrics import GroupSnapshot, Metrics
 
 log = logging.getLogger(__name__)
 
-KEPT = timedelta(minutes=30)
+SAMPLES_KEPT = timedelta(minutes=30)
 """How long samples are kept."""
-SAMPLED = timedelta(seconds=5)
-"""How far samples are apart at least."""
+SAMPLE_INTERVAL = timedelta(seconds=5)
+"""The shortest time between two samples."""
 INTERVAL = 15.0
-"""Seconds from pass to pass when nothing happens, at most: a third of ``FRESH``."""
-SHORTLY = 3.0
-"""The same while a group is on its way from one driver to another."""
-PATIENCE = timedelta(minutes=2)
-"""How long a stage may last before it is no longer looked at so often."""
-APART = 5.0
-"""Seconds between two writes of a status, unless something changed that cannot wait."""
-FIRST_LOOKS = 3
-"""How often a running driver that does not answer is asked, before the first decision after a
-start.
-"""
+"""Seconds between two passes while nothing happens: a third of ``FRESH``."""
+TRANSITION_INTERVAL = 3.0
+"""Seconds between two passes while drivers start, stop or hand over."""
+TRANSITION_TIME = timedelta(minutes=2)
+"""How long a stage may last before ``INTERVAL`` applies to it again."""
+STATUS_INTERVAL = 5.0
+"""Seconds between two writes of a status, except for changes of phase or conditions."""
+FIRST_POLLS = 3
+"""How often the first pass after a start polls a running driver that does not answer."""
 
 
 @dataclass(slots=True)
 class GroupState:
-    """What is remembered of a group between passes.
+    """What the reconciler remembers about a group between passes.
 
     Attributes:
-        told: what drivers said last, by revision.
-        samples: of the last half an hour, oldest first.
-        wrote: when the status was last written, by the monotonic clock.
-        refused: what the API server would not do in the last pass; empty when there was nothing.
-        invalid: the metadata.generation whose objects it finds invalid, if that is why.
-        troubles: what drivers were last seen to have, by revision.
-        decided: whether a pass was made since the operator started.
+        reports: the drivers' last answers, by revision.
+        samples: measurements of the last half hour, oldest first.
+        status_written: when the status was last written, by the monotonic clock.
+        rejection: what the API server rejected in the last pass; else empty.
+        invalid: the metadata.generation whose objects the API server finds invalid, if any.
+        pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
+        decided: whether a pass has been completed since the operator started.
     """
 
-    told: dict[str, inputs.DriverReport] = field(default_factory=dict)
+    reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=deque)
-    wrote: float = float("-inf")
-    refused: str = ""
+    status_written: float = float("-inf")
+    rejection: str = ""
     invalid: int | None = None
-    troubles: dict[str, object] = field(default_factory=dict)
+    pod_failures: dict[str, object] = field(default_factory=dict)
     decided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerSettings:
-    """What holds for all passes.
+    """Settings that apply to every pass.
 
     Attributes:
-        site: where the operator is.
-        clock: tells the time.
-        interval: seconds from pass to pass when nothing happens.
+        context: settings of the operator that its objects depend on.
+        clock: returns the present time.
+        interval: seconds between two passes while nothing happens.
     """
 
     context: OperatorContext
@@ -92,7 +90,7 @@ class ReconcilerSettings:
 
 
 class Reconciler:
-    """Passes over groups; one at a time for each of them."""
+    """Reconciles groups; the caller runs at most one pass per group at a time."""
 
     def __init__(
         self,
@@ -100,194 +98,212 @@ class Reconciler:
         drivers: Drivers,
         executor: ActionExecutor,
         metrics: Metrics,
-        terms: ReconcilerSettings,
+        settings: ReconcilerSettings,
     ) -> None:
-        """Nothing is remembered yet."""
+        """The reconciler remembers no group yet."""
         self._cache = cache
         self._drivers = drivers
         self._executor = executor
         self._metrics = metrics
-        self._terms = terms
-        self._memories: dict[Key, GroupState] = {}
+        self._settings = settings
+        self._states: dict[Key, GroupState] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at a group and do what is to be done; returns in how many seconds to look again, None when it is gone.
+        """Run one pass over a group; returns the seconds until the next one, None if the group is gone.
 
         Raises:
-            Conflict: somebody else changed it meanwhile; look again at once.
-            LandfallError: something could not be done.
+            Conflict: the group changed during the pass; it must be reconciled again at once.
+            LandfallError: an action failed.
         """
         resource = self._cache.groups.get(key)
         if resource is None:
             self._forget(key)
             return None
-        memory = self._memories.setdefault(key, GroupState())
-        target = Target(key, resource, await self._listen(key, memory))
-        observed = await self._observe(target, memory)
-        desired, actions = desired_state(observed), decide(observed, self._terms.context)
-        memory.decided = True
-        failure = await self._apply(target, actions, memory)
-        wait = await self._report(target, observed, desired, memory)
+        state = self._states.setdefault(key, GroupState())
+        target = Target(key, resource, await self._poll_drivers(key, state))
+        observed = await self._observe(target, state)
+        desired = desired_state(observed)
+        announcement = rollout_event(observed, desired)
+        actions = decide(observed, desired, self._settings.context, announcement)
+        state.decided = True
+        failure = await self._apply(target, actions, state)
+        # The status is written even after a failure, so that it stays current while an action
+        # keeps failing.
+        wait = await self._report(target, observed, desired, state)
         if failure:
             raise failure
-        return min(wait, self._terms.interval, _next(observed, desired, actions))
+        return min(wait, self._settings.interval, _next_interval(observed, desired, actions))
 
     # -------------------------------------------------------------------------------------- observe
 
-    async def _listen(self, key: Key, memory: GroupState) -> dict[str, str]:
-        """Ask all drivers of a group how they are; returns their addresses by revision."""
-        running = inputs.running(self._cache.owned(key))
-        looks = 1 if memory.decided else FIRST_LOOKS
-        for attempt in range(looks):
-            silent = [
-                revision for revision in running if attempt == 0 or revision not in memory.told
-            ]
-            if attempt and silent:
+    async def _poll_drivers(self, key: Key, state: GroupState) -> dict[str, str]:
+        """Ask all drivers of a group for their status; returns their addresses, by revision."""
+        pods = inputs.reachable_pods(self._cache.owned(key))
+        # Without an answer, a driver that lands looks like one that does not. After a start of the
+        # operator there is no earlier answer to fall back on, so the first pass polls repeatedly.
+        polls = 1 if state.decided else FIRST_POLLS
+        for attempt in range(polls):
+            pending = [rev for rev in pods if attempt == 0 or rev not in state.reports]
+            if attempt and pending:
                 await asyncio.sleep(1)
-            await asyncio.gather(
-                *(self._ask(revision, running[revision], memory) for revision in silent)
-            )
-        return {revision: pod["status"]["podIP"] for revision, pod in running.items()}
+            await asyncio.gather(*(self._poll_driver(rev, pods[rev], state) for rev in pending))
+        return {revision: pod["status"]["podIP"] for revision, pod in pods.items()}
 
-    async def _ask(self, revision: str, pod: Json, memory: GroupState) -> None:
+    async def _poll_driver(self, revision: str, pod: Json, state: GroupState) -> None:
         body = await self._drivers.status(pod["status"]["podIP"])
-        said = report_of(body, self._terms.clock()) if body else None
-        if said and said.status.revision in {"", revision}:
-            memory.told[revision] = inputs.DriverReport(inputs.process_id(pod), said)
+        answer = report_of(body, self._settings.clock()) if body else None
+        # A pod's address may already belong to another pod: the answer must name the revision.
+        if answer and answer.status.revision in {"", revision}:
+            state.reports[revision] = inputs.DriverReport(inputs.process_id(pod), answer)
 
-    async def _observe(self, target: Target, memory: GroupState) -> Observed:
-        now, owned = self._terms.clock(), self._cache.owned(target.key)
-        there = inputs.revisions(owned)
-        memory.told = {
-            revision: said for revision, said in memory.told.items() if revision in there
-        }
+    async def _observe(self, target: Target, state: GroupState) -> GroupObservation:
+        now, owned = self._settings.clock(), self._cache.owned(target.key)
+        existing = inputs.revisions(owned)
+        state.reports = {rev: answer for rev, answer in state.reports.items() if rev in existing}
         active = target.resource.status.rollout.active
-        _remember(memory.samples, memory.told.get(active) if active else None, now)
+        _add_sample(state.samples, state.reports.get(active) if active else None, now)
         token = control_name(target.key[1]) if await self._executor.knows_token(target) else ""
-        fault = self._fault(target.resource, memory)
-        heard = inputs.Inputs(now, memory.told, tuple(memory.samples), fault, token)
-        observed = inputs.observed(target.key, target.resource, owned, heard)
-        self._count_troubles(target.key, observed, memory)
+        spec_error = self._spec_error(target.resource, state)
+        gathered = inputs.Inputs(now, state.reports, tuple(state.samples), spec_error, token)
+        observed = inputs.observe(target.key, target.resource, owned, gathered)
+        self._count_pod_failures(target.key, observed, state)
         return observed
 
-    def _fault(self, resource: Resource, memory: GroupState) -> str:
-        """Why a spec that is fine in itself cannot be run."""
+    def _spec_error(self, resource: Resource, state: GroupState) -> str:
+        """Why a spec that is valid by itself cannot be applied; else empty."""
         generation = resource.body["metadata"].get("generation", 0)
-        if memory.refused and memory.invalid == generation:
-            return memory.refused
+        if state.rejection and state.invalid == generation:
+            return state.rejection
         return self._cache.conflicting_groups(resource.spec) if resource.spec else ""
 
-    def _count_troubles(self, key: Key, observed: Observed, memory: GroupState) -> None:
-        """Count what drivers are seen not to run for, once per restart."""
-        seen = {r: (d.trouble.reason, d.restarts) for r, d in observed.drivers.items() if d.trouble}
+    def _count_pod_failures(self, key: Key, observed: GroupObservation, state: GroupState) -> None:
+        """Count each failure of a driver's pod once per restart."""
+        seen = {
+            revision: (driver.pod_failure.reason, driver.restarts)
+            for revision, driver in observed.drivers.items()
+            if driver.pod_failure
+        }
         for revision, (reason, restarts) in seen.items():
-            if memory.troubles.get(revision) != (reason, restarts):
+            if state.pod_failures.get(revision) != (reason, restarts):
                 self._metrics.troubles.labels(*key, str(reason)).inc()
-        memory.troubles = dict(seen)
+        state.pod_failures = dict(seen)
 
     # ---------------------------------------------------------------------------------------- apply
 
     async def _apply(
-        self, target: Target, actions: tuple[Action, ...], memory: GroupState
+        self, target: Target, actions: tuple[Action, ...], state: GroupState
     ) -> LandfallError | None:
-        """Carry the actions out in order; the first that fails ends it.
+        """Execute the actions in order, up to the first that fails; returns its error.
 
         Raises:
-            Conflict: the intent could not be written; then nothing else was done either.
+            Conflict: the rollout could not be saved; no other action was executed.
         """
         for action in actions:
             try:
                 await self._executor.execute(target, action)
             except LandfallError as failure:
+                # The decision was made from an outdated resource, so nothing may follow from it,
+                # not even a status.
                 if isinstance(action, SaveRollout) and isinstance(failure, Conflict):
                     raise
-                await self._refused(target, action, failure, memory)
+                await self._announce_rejection(target, action, failure, state)
                 return failure
             self._metrics.actions.labels(type(action).__name__).inc()
-        memory.refused, memory.invalid = "", None
+        state.rejection, state.invalid = "", None
         return None
 
-    async def _refused(
-        self, target: Target, action: Action, failure: LandfallError, memory: GroupState
+    async def _announce_rejection(
+        self, target: Target, action: Action, failure: LandfallError, state: GroupState
     ) -> None:
-        """Tell people what only they can put right, once."""
-        if not isinstance(failure, RequestRejected) or memory.refused == str(failure):
+        """Post one Event about a request that the API server rejects: only a user can change that."""
+        if not isinstance(failure, RequestRejected) or state.rejection == str(failure):
             return
-        memory.refused = str(failure)
+        state.rejection = str(failure)
         invalid = isinstance(action, Apply) and failure.invalid
-        memory.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
-        await self._executor.announce(target, EmitEvent("Warning", "NotApplied", memory.refused))
+        state.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
+        await self._executor.announce(target, EmitEvent("Warning", "NotApplied", state.rejection))
 
     # --------------------------------------------------------------------------------------- report
 
     async def _report(
-        self, target: Target, observed: Observed, desired: DesiredState, memory: GroupState
+        self, target: Target, observed: GroupObservation, desired: DesiredState, state: GroupState
     ) -> float:
-        """Write the status if there is something to tell, and tell what changed; returns how long that has to wait."""
-        told, current = report(observed, desired), self._cache.groups.get(target.key)
-        self._metrics.pictures[target.key] = _picture(
-            self._metrics.pictures.get(target.key), observed, desired, told
+        """Write the status if it says something new, and post Events for changed conditions.
+
+        Returns the seconds until a write that came too soon after the last one is due.
+        """
+        status, current = report(observed, desired), self._cache.groups.get(target.key)
+        self._metrics.pictures[target.key] = _group_snapshot(
+            self._metrics.pictures.get(target.key), observed, desired, status
         )
         if (
             current is None
             or current.uid != target.resource.uid
-            or not worth_writing(current.status, told)
+            or not worth_writing(current.status, status)
         ):
             return INTERVAL
-        wait = memory.wrote + APART - time.monotonic()
-        if wait > 0 and not _urgent(current.status, told):
+        wait = state.status_written + STATUS_INTERVAL - time.monotonic()
+        if wait > 0 and not _is_urgent(current.status, status):
             return wait
         try:
             await self._executor.write_status(
-                target, difference(current.body.get("status", {}), _written(told))
+                target, difference(current.body.get("status", {}), _to_json(status))
             )
         except NotFound:
-            return INTERVAL  # it has just gone
-        memory.wrote = time.monotonic()
-        for said in changes(current.status, told):
-            await self._executor.announce(target, said)
+            return INTERVAL  # The group was deleted meanwhile.
+        state.status_written = time.monotonic()
+        # The Events come after the write: before it, a write that keeps failing would post them
+        # again in every pass.
+        for event in condition_events(current.status, status):
+            await self._executor.announce(target, event)
         return INTERVAL
 
     def _forget(self, key: Key) -> None:
-        self._memories.pop(key, None)
+        self._states.pop(key, None)
         self._executor.forget(key)
         self._metrics.forget(*key)
 
 
-def _picture(
-    before: GroupSnapshot | None, observed: Observed, desired: DesiredState, told: GroupStatus
+def _group_snapshot(
+    before: GroupSnapshot | None,
+    observed: GroupObservation,
+    desired: DesiredState,
+    status: GroupStatus,
 ) -> GroupSnapshot:
-    """For the metrics; of an operator that has just started, a phase began with the last change of a condition."""
+    """The group's state for the metrics.
+
+    An operator that has just started takes the last change of a condition for the phase's start.
+    """
     driver = observed.driver(desired.rollout.active)
     since = (
         before.phase_since
         if before
-        else max((c.last_transition_time for c in told.conditions), default=observed.now)
+        else max((c.last_transition_time for c in status.conditions), default=observed.now)
     )
-    same = (before.status if before else observed.status).phase is told.phase
+    same = (before.status if before else observed.status).phase is status.phase
     return GroupSnapshot(
         namespace=observed.namespace,
         name=observed.name,
-        status=told,
+        status=status,
         phase_since=since if same else observed.now,
-        answers=driver is not None and driver.fresh(observed.now) is not None,
+        answers=driver is not None and driver.fresh_status(observed.now) is not None,
         restarts=driver.restarts if driver else 0,
     )
 
 
-def _remember(samples: deque[Sample], said: inputs.DriverReport | None, now: datetime) -> None:
-    """Keep what a fresh answer measures."""
-    sample = measured(said.report) if said else None
-    if sample and (not samples or sample.time - samples[-1].time >= SAMPLED):
+def _add_sample(samples: deque[Sample], answer: inputs.DriverReport | None, now: datetime) -> None:
+    """Add the measurements of an answer, unless they came too soon, and drop those that are too old."""
+    sample = sample_of(answer.report) if answer else None
+    if sample and (not samples or sample.time - samples[-1].time >= SAMPLE_INTERVAL):
         samples.append(sample)
-    while samples and now - samples[0].time > KEPT:
+    while samples and now - samples[0].time > SAMPLES_KEPT:
         samples.popleft()
 
 
-def _urgent(before: GroupStatus, after: GroupStatus) -> bool:
-    """Whether phase or conditions changed in more than their words."""
+def _is_urgent(before: GroupStatus, after: GroupStatus) -> bool:
+    """Whether the phase or a condition changed in more than its message."""
 
-    def gist(status: GroupStatus) -> tuple[object, ...]:
+    def essence(status: GroupStatus) -> tuple[object, ...]:
         return (
             status.phase,
             status.reason,
@@ -295,21 +311,23 @@ def _urgent(before: GroupStatus, after: GroupStatus) -> bool:
             [(c.type, c.status, c.reason) for c in status.conditions],
         )
 
-    return gist(before) != gist(after)
+    return essence(before) != essence(after)
 
 
-def _next(observed: Observed, desired: DesiredState, actions: tuple[Action, ...]) -> float:
-    """In how many seconds to look again."""
+def _next_interval(
+    observed: GroupObservation, desired: DesiredState, actions: tuple[Action, ...]
+) -> float:
+    """Seconds until the next pass; 0 after a transition, since its actions may be followed by more."""
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
     rollout = desired.rollout
     moving = (
-        rollout.stage in MOVING
+        rollout.stage in IN_TRANSITION
         and rollout.since is not None
-        and observed.now - rollout.since < PATIENCE
+        and observed.now - rollout.since < TRANSITION_TIME
     )
-    return SHORTLY if moving else INTERVAL
+    return TRANSITION_INTERVAL if moving else INTERVAL
 
 
-def _written(status: GroupStatus) -> Json:
+def _to_json(status: GroupStatus) -> Json:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,4 +1,4 @@
-"""What is kept of what the API server tells, in whatever order it comes."""
+"""The cache keeps the newest version of each object, in whatever order versions arrive."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import config_map, controller_revision, deployment
-from tests.support.api_objects import KEY, OWNER, resource, told
+from tests.support.api_objects import KEY, OWNER, resource, stored
 from tests.support.cluster_model import SITE, group
 
 
@@ -17,7 +17,7 @@ def cache() -> ObjectCache:
     return made
 
 
-def test_a_new_group_is_looked_at(cache: ObjectCache) -> None:
+def test_a_new_group_is_reconciled(cache: ObjectCache) -> None:
     assert cache.put("ConsumerGroup", resource(name="orders", uid="v")) == ("logs", "orders")
     assert cache.groups[KEY].spec
 
@@ -29,7 +29,7 @@ def test_an_older_version_changes_nothing(cache: ObjectCache) -> None:
     assert cache.groups[KEY].body["metadata"]["generation"] == 2
 
 
-def test_our_own_status_is_kept_and_no_reason_to_look(cache: ObjectCache) -> None:
+def test_the_operators_own_status_is_stored_but_no_reason_to_reconcile(cache: ObjectCache) -> None:
     written = {**resource(2), "status": {"phase": "Running"}}
 
     assert cache.put("ConsumerGroup", written) is None
@@ -39,20 +39,20 @@ def test_our_own_status_is_kept_and_no_reason_to_look(cache: ObjectCache) -> Non
 @pytest.mark.parametrize(
     "change", [{"generation": 2}, {"deletionTimestamp": "now"}, {"finalizers": ["f"]}]
 )
-def test_what_others_change_of_a_group_is_a_reason_to_look(
+def test_what_users_change_of_a_group_is_a_reason_to_reconcile(
     cache: ObjectCache, change: dict[str, Any]
 ) -> None:
     assert cache.put("ConsumerGroup", resource(2, **change)) == KEY
 
 
-def test_what_was_deleted_does_not_come_back(cache: ObjectCache) -> None:
+def test_a_deleted_object_does_not_come_back(cache: ObjectCache) -> None:
     assert cache.drop("ConsumerGroup", resource(2)) == KEY
 
     assert cache.put("ConsumerGroup", resource(3)) is None
     assert cache.groups == {}
 
 
-def test_another_object_of_the_same_name_does(cache: ObjectCache) -> None:
+def test_a_new_object_of_the_same_name_is_stored(cache: ObjectCache) -> None:
     cache.drop("ConsumerGroup", resource(2))
 
     assert cache.put("ConsumerGroup", resource(3, uid="w")) == KEY
@@ -66,27 +66,27 @@ def test_the_deletion_of_a_former_object_leaves_the_present_one(cache: ObjectCac
     assert cache.groups[KEY].uid == "w"
 
 
-def test_of_a_deployment_only_what_matters_is_a_reason_to_look(cache: ObjectCache) -> None:
-    made = told(deployment(OWNER, group(), "good", 1, SITE))
+def test_only_relevant_fields_of_a_deployment_are_a_reason_to_reconcile(cache: ObjectCache) -> None:
+    made = stored(deployment(OWNER, group(), "good", 1, SITE))
     assert cache.put("Deployment", made) == KEY
 
-    assert cache.put("Deployment", {**told(made, 2), "status": {"readyReplicas": 1}}) is None
+    assert cache.put("Deployment", {**stored(made, 2), "status": {"readyReplicas": 1}}) is None
     assert (
-        cache.put("Deployment", {**told(made, 3), "spec": {**made["spec"], "replicas": 0}}) == KEY
+        cache.put("Deployment", {**stored(made, 3), "spec": {**made["spec"], "replicas": 0}}) == KEY
     )
 
 
-def test_a_spec_of_another_release_is_kept_unread(cache: ObjectCache) -> None:
-    made = told(controller_revision(OWNER, group(), "good", 1))
+def test_a_spec_of_another_release_is_stored_without_a_value(cache: ObjectCache) -> None:
+    made = stored(controller_revision(OWNER, group(), "good", 1))
     made["data"]["group"]["spec"]["tomorrow"] = 1
 
     assert cache.put("ControllerRevision", made) == KEY
-    assert [kept.value for kept in cache.owned(KEY).values()] == [None]
+    assert [cached.value for cached in cache.owned(KEY).values()] == [None]
 
 
-def test_a_list_takes_away_what_it_does_not_have_and_what_is_not_newer(cache: ObjectCache) -> None:
+def test_a_list_removes_older_objects_that_it_does_not_contain(cache: ObjectCache) -> None:
     old, new = (
-        told(config_map(OWNER, group(image), image, 1, SITE), v, image)
+        stored(config_map(OWNER, group(image), image, 1, SITE), v, image)
         for image, v in (("a", 10), ("b", 30))
     )
     cache.put("ConfigMap", old)
@@ -94,15 +94,15 @@ def test_a_list_takes_away_what_it_does_not_have_and_what_is_not_newer(cache: Ob
 
     assert cache.sweep("ConfigMap", "logs", [], "20") == {KEY}
 
-    assert [kept.uid for kept in cache.owned(KEY).values()] == ["b"]
+    assert [cached.uid for cached in cache.owned(KEY).values()] == ["b"]
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(cache: ObjectCache) -> None:
+def test_a_list_of_one_namespace_does_not_affect_another(cache: ObjectCache) -> None:
     assert cache.sweep("ConsumerGroup", "elsewhere", [], "99") == set()
     assert cache.sweep("ConsumerGroup", None, [], "99") == {KEY}
 
 
-def test_groups_with_one_output_are_rivals_until_one_is_gone(cache: ObjectCache) -> None:
+def test_groups_with_one_output_conflict_until_one_is_deleted(cache: ObjectCache) -> None:
     other = resource(name="orders", uid="v")
     other["spec"]["output"]["url"] = "s3://logs/clicks/"
     cache.put("ConsumerGroup", other)

@@ -5,7 +5,7 @@ import pytest
 from landfall.api.pod_spec import Model
 from landfall.api.spec import GroupSpec
 from landfall_operator.api.change_impact import Change, difference, weight
-from landfall_operator.api.revisions import contract, digest_of, revision_of
+from landfall_operator.api.revisions import digest_of, group_file, revision_of
 from tests.support.cluster_model import group
 
 CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
@@ -53,7 +53,7 @@ def test_every_field_of_a_spec_has_a_class() -> None:
         return found
 
     assert all(weight(path) in Change for path in paths(GroupSpec))
-    with pytest.raises(ValueError, match="no class of change for field 'new"):
+    with pytest.raises(ValueError, match="no impact is defined for field 'new"):
         weight("new.field")
 
 
@@ -66,4 +66,4 @@ def test_writing_a_default_out_changes_nothing() -> None:
 
 
 def test_the_contract_escapes_what_a_group_file_would_replace() -> None:
-    assert '"$${HOME}/x$"' in contract(group(route={"pattern": "${HOME}/x$"}))
+    assert '"$${HOME}/x$"' in group_file(group(route={"pattern": "${HOME}/x$"}))

@@ -10,8 +10,8 @@ import yaml
 
 from dev.reference import page
 from landfall.api.spec import GroupSpec
-from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, written
-from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, explained
+from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, to_yaml
+from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, with_constraints
 from tests.support.defaults import defaulted
 
 FILE = Path(__file__).resolve().parents[3] / "crds" / "consumergroups.landfall.dev.yaml"
@@ -33,7 +33,7 @@ def field(path: str) -> Node:
 
 
 def test_the_file_is_what_the_models_make() -> None:
-    assert FILE.read_text() == written(), "run `make crds`"
+    assert FILE.read_text() == to_yaml(), "run `make crds`"
 
 
 def test_the_reference_is_what_the_models_make() -> None:
@@ -66,7 +66,7 @@ def test_every_node_is_structural(path: str, node: Node) -> None:
     )
 
 
-def test_every_field_is_explained() -> None:
+def test_every_field_is_with_constraints() -> None:
     silent = [
         path
         for path, node in nodes(schema())
@@ -112,14 +112,14 @@ def test_descriptions_tell_rules_bounds_and_defaults() -> None:
         "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above zero, such as 256Mi, 1G or "
         "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: `16Mi`.",
         "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where `autoscaling` is given. 0 to 1000. Default: `1`.",
-        "autoscaling": "Lets the operator decide how many executors there are. minReplicas must not be over maxReplicas.",
+        "autoscaling": "Lets the operator decide how many executors there are. minReplicas must not exceed maxReplicas.",
     }
 
 
 def test_a_bound_on_one_side_is_told() -> None:
     nodes = {"a": {"type": "integer", "minimum": 2}, "b": {"type": "integer", "maximum": 3}}
 
-    made = explained({"type": "object", "properties": nodes})
+    made = with_constraints({"type": "object", "properties": nodes})
 
     assert [node["description"] for node in made["properties"].values()] == [
         "At least 2.",

@@ -1,4 +1,4 @@
-"""Single looks at a group, where a whole story would hide the point."""
+"""The desired state for single observations, where a whole scenario would hide the point."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -10,65 +10,69 @@ from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.rollout import Event
-from landfall_operator.core.snapshot import Driver, Observed, Report
+from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
 from tests.support.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def watched() -> Observed:
+def watched() -> GroupObservation:
     """A new generation that lands and is being watched."""
     world = World(group("good", autoscaling={}))
     world.run(5 * MINUTE)
     world.edit(group("better", autoscaling={}))
     world.run(5 * MINUTE)
-    seen = world.observe()
-    assert seen.status.rollout.stage is Stage.WATCHING
-    return seen
+    observed = world.observe()
+    assert observed.status.rollout.stage is Stage.WATCHING
+    return observed
 
 
-def active(observed: Observed) -> Driver:
+def active(observed: GroupObservation) -> Driver:
     driver = observed.driver(observed.status.rollout.active)
     assert driver
     return driver
 
 
-def with_active(observed: Observed, driver: Driver) -> Observed:
+def with_active(observed: GroupObservation, driver: Driver) -> GroupObservation:
     return replace(observed, drivers={**observed.drivers, driver.revision: driver})
 
 
-def saying(observed: Observed, status: Status) -> Observed:
-    return with_active(observed, replace(active(observed), report=Report(status, observed.now)))
+def with_status(observed: GroupObservation, status: Status) -> GroupObservation:
+    return with_active(
+        observed, replace(active(observed), report=StatusReport(status, observed.now))
+    )
 
 
-def told(observed: Observed) -> Status:
+def status_of(observed: GroupObservation) -> Status:
     report = active(observed).report
     assert report
     return report.status
 
 
-def failing(observed: Observed, reason: str) -> Observed:
-    status = told(observed)
+def failing(observed: GroupObservation, reason: str) -> GroupObservation:
+    status = status_of(observed)
     last = Failure(status.time, reason, "no")
-    return saying(
+    return with_status(
         observed,
         replace(status, commits=replace(status.commits, consecutive_failures=9, last_failure=last)),
     )
 
 
-def rollout(observed: Observed, **changes: object) -> Observed:
+def rollout(observed: GroupObservation, **changes: object) -> GroupObservation:
     moved: RolloutStatus = observed.status.rollout.model_copy(update=changes)
     return replace(observed, status=observed.status.model_copy(update={"rollout": moved}))
 
 
-def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(watched: Observed) -> None:
+def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(
+    watched: GroupObservation,
+) -> None:
     silent = with_active(watched, replace(active(watched), report=None))
 
     assert desired_state(replace(silent, now=watched.now + 30 * MINUTE)).event is None
 
 
-def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
+def test_a_watched_driver_that_crashes_is_taken_back(watched: GroupObservation) -> None:
     crashing = with_active(watched, replace(active(watched), report=None, restarts=3))
 
     chosen = desired_state(crashing)
@@ -84,14 +88,14 @@ def test_a_watched_driver_that_crashes_is_taken_back(watched: Observed) -> None:
     ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)]
 )
 def test_a_failing_store_is_no_fault_of_a_generation(
-    watched: Observed, reason: str, event: Event | None
+    watched: GroupObservation, reason: str, event: Event | None
 ) -> None:
     assert desired_state(failing(watched, reason)).event is event
 
 
-def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> None:
-    status = told(watched)
-    idle = saying(
+def test_a_generation_that_commits_nothing_is_taken_back(watched: GroupObservation) -> None:
+    status = status_of(watched)
+    idle = with_status(
         watched,
         replace(status, overdue_seconds=3600.0, rates=replace(status.rates, landed_records=0)),
     )
@@ -101,7 +105,7 @@ def test_a_generation_that_commits_nothing_is_taken_back(watched: Observed) -> N
     assert desired_state(rollout(idle, since=since)).event is Event.REVERT_WARM
 
 
-def test_nothing_scales_in_a_hand_over(watched: Observed) -> None:
+def test_nothing_scales_in_a_hand_over(watched: GroupObservation) -> None:
     changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
 
     assert (changed.event, changed.scaling.reason) == (
@@ -110,14 +114,14 @@ def test_nothing_scales_in_a_hand_over(watched: Observed) -> None:
     )
 
 
-def test_nothing_scales_while_commits_fail(watched: Observed) -> None:
+def test_nothing_scales_while_commits_fail(watched: GroupObservation) -> None:
     assert (
         desired_state(failing(watched, "StoreUnavailable")).scaling.reason
         is ScalingReason.HOLD_COMMITS_FAILING
     )
 
 
-def test_without_measurements_it_stays_as_it_was(watched: Observed) -> None:
+def test_without_measurements_it_stays_as_it_was(watched: GroupObservation) -> None:
     blind = replace(watched, samples=())
 
     assert desired_state(blind).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN

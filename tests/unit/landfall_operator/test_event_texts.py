@@ -1,4 +1,4 @@
-"""What is said about changes of conditions."""
+"""Events about changed conditions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,54 +9,54 @@ from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import Observed, PodFailure
-from landfall_operator.reporting.event_texts import changes
+from landfall_operator.core.snapshot import GroupObservation, PodFailure
+from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
 
 @pytest.fixture
-def running() -> Observed:
+def running() -> GroupObservation:
     world = World(group("good"))
     world.run(timedelta(minutes=5))
     return world.observe()
 
 
-def told(observed: Observed) -> GroupStatus:
+def status_of(observed: GroupObservation) -> GroupStatus:
     return report(observed, desired_state(observed))
 
 
-def stalled(observed: Observed, message: str = "access denied") -> GroupStatus:
-    """The same with a driver that ended for want of rights."""
+def stalled(observed: GroupObservation, message: str = "access denied") -> GroupStatus:
+    """The status after the driver ended because it lacks rights."""
     (driver,) = observed.drivers.values()
-    troubled = replace(driver, report=None, trouble=PodFailure(Reason.STORE_DENIED, message))
-    return told(replace(observed, drivers={driver.revision: troubled}))
+    failed = replace(driver, report=None, pod_failure=PodFailure(Reason.STORE_DENIED, message))
+    return status_of(replace(observed, drivers={driver.revision: failed}))
 
 
-def test_what_goes_wrong_is_said_once(running: Observed) -> None:
-    before, after = told(running), stalled(running)
+def test_a_problem_is_announced_once(running: GroupObservation) -> None:
+    before, after = status_of(running), stalled(running)
 
-    said = list(changes(before, after))
+    events = list(condition_events(before, after))
 
-    assert EmitEvent("Warning", "StoreDenied", "access denied") in said
-    assert {one.kind for one in said} == {"Warning"}
-    assert list(changes(after, after)) == []
-    assert list(changes(after, stalled(running, "still denied"))) == []
+    assert EmitEvent("Warning", "StoreDenied", "access denied") in events
+    assert {event.kind for event in events} == {"Warning"}
+    assert list(condition_events(after, after)) == []
+    assert list(condition_events(after, stalled(running, "still denied"))) == []
 
 
-def test_what_is_well_again_is_said(running: Observed) -> None:
-    said = list(changes(stalled(running), told(running)))
+def test_a_recovery_is_announced(running: GroupObservation) -> None:
+    events = list(condition_events(stalled(running), status_of(running)))
 
-    assert {one.reason for one in said} == {
+    assert {event.reason for event in events} == {
         ConditionType.READY,
         ConditionType.STORE_SAFE,
         ConditionType.STALLED,
     }
-    assert {one.kind for one in said} == {"Normal"}
+    assert {event.kind for event in events} == {"Normal"}
 
 
-def test_starting_is_no_news(running: Observed) -> None:
+def test_a_starting_driver_is_not_announced(running: GroupObservation) -> None:
     (driver,) = running.drivers.values()
     starting = replace(running, drivers={driver.revision: replace(driver, report=None)})
 
-    assert list(changes(GroupStatus(), told(starting))) == []
+    assert list(condition_events(GroupStatus(), status_of(starting))) == []

@@ -1,4 +1,4 @@
-"""What people see of a group."""
+"""The status that users see."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +10,7 @@ from landfall import errors
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import FRESH, Observed, PodFailure, Report
+from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, StatusReport
 from landfall_operator.reporting.group_status import report, worth_writing
 from tests.support.cluster_model import START, World, group
 
@@ -18,13 +18,13 @@ OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 
 
 @pytest.fixture
-def running() -> Observed:
+def running() -> GroupObservation:
     world = World(group("good"))
     world.run(timedelta(minutes=5))
     return world.observe()
 
 
-def told(observed: Observed) -> GroupStatus:
+def status_of(observed: GroupObservation) -> GroupStatus:
     return report(observed, desired_state(observed))
 
 
@@ -32,13 +32,13 @@ def condition(status: GroupStatus, kind: ConditionType) -> Condition:
     return next(c for c in status.conditions if c.type is kind)
 
 
-def with_driver(observed: Observed, **changes: object) -> Observed:
+def with_driver(observed: GroupObservation, **changes: object) -> GroupObservation:
     (driver,) = observed.drivers.values()
     return replace(observed, drivers={driver.revision: replace(driver, **changes)})  # type: ignore[arg-type]
 
 
-def test_a_running_group_tells_its_numbers(running: Observed) -> None:
-    status = told(running)
+def test_a_running_group_tells_its_numbers(running: GroupObservation) -> None:
+    status = status_of(running)
 
     assert status.lag
     assert status.commits
@@ -57,10 +57,10 @@ def test_a_running_group_tells_its_numbers(running: Observed) -> None:
     assert {c.type for c in status.conditions} == set(ConditionType)
 
 
-def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: Observed) -> None:
+def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: GroupObservation) -> None:
     later = replace(running, now=running.now + FRESH + timedelta(minutes=4))
 
-    status = told(later)
+    status = status_of(later)
 
     assert status.lag
     assert status.lag.seconds_text == "3s (4m50s ago)"
@@ -68,22 +68,24 @@ def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: Observed) 
     assert condition(status, ConditionType.COMMITS_HEALTHY).status == "Unknown"
 
 
-def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(running: Observed) -> None:
-    before = told(running)
+def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(
+    running: GroupObservation,
+) -> None:
+    before = status_of(running)
     gone = replace(
         running, now=running.now + FRESH + timedelta(minutes=4), status=before, drivers={}
     )
 
-    status = told(gone)
+    status = status_of(gone)
 
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
 
 
 def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(
-    running: Observed,
+    running: GroupObservation,
 ) -> None:
-    before = told(running)
+    before = status_of(running)
     (driver,) = running.drivers.values()
     assert driver.report
     blind = replace(
@@ -91,47 +93,47 @@ def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with
     )
     later = replace(running, now=running.now + timedelta(minutes=4), status=before)
 
-    status = told(with_driver(later, report=Report(blind, later.now)))
+    status = status_of(with_driver(later, report=StatusReport(blind, later.now)))
 
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
     assert condition(status, ConditionType.WITHIN_LAG_TARGET).status == "Unknown"
 
 
-def test_times_are_whole_seconds(running: Observed) -> None:
-    status = told(replace(running, now=running.now + timedelta(microseconds=1)))
+def test_times_are_whole_seconds(running: GroupObservation) -> None:
+    status = status_of(replace(running, now=running.now + timedelta(microseconds=1)))
 
     assert {c.last_transition_time.microsecond for c in status.conditions} == {0}
 
 
-def test_the_same_numbers_again_are_not_worth_writing(running: Observed) -> None:
-    before = told(running)
+def test_the_same_numbers_again_are_not_worth_writing(running: GroupObservation) -> None:
+    before = status_of(running)
     running = replace(running, status=before)
     (driver,) = running.drivers.values()
     assert driver.report
     again = replace(driver.report, received=driver.report.received + timedelta(seconds=5))
 
-    after = told(with_driver(running, report=again))
+    after = status_of(with_driver(running, report=again))
 
     assert not worth_writing(before, after)
     assert worth_writing(before, after.model_copy(update={"replicas": 9}))
 
 
-def test_a_condition_keeps_the_time_it_has_been_so(running: Observed) -> None:
-    before = condition(told(running), ConditionType.READY)
-    later = replace(running, status=told(running), now=running.now + timedelta(seconds=10))
+def test_a_condition_keeps_the_time_it_has_been_so(running: GroupObservation) -> None:
+    before = condition(status_of(running), ConditionType.READY)
+    later = replace(running, status=status_of(running), now=running.now + timedelta(seconds=10))
 
     assert (
-        condition(told(later), ConditionType.READY).last_transition_time
+        condition(status_of(later), ConditionType.READY).last_transition_time
         == before.last_transition_time
     )
     broken = with_driver(later, report=None)
-    assert condition(told(broken), ConditionType.READY).last_transition_time == later.now
+    assert condition(status_of(broken), ConditionType.READY).last_transition_time == later.now
 
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
-def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> None:
-    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
+def test_a_pod_that_does_not_run_says_why(running: GroupObservation, reason: Reason) -> None:
+    status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
 
     ready = condition(status, ConditionType.READY)
     assert (status.phase, status.reason, ready.status, ready.message) == (
@@ -150,9 +152,9 @@ def test_a_pod_that_does_not_run_says_why(running: Observed, reason: Reason) -> 
     ],
 )
 def test_what_a_person_must_mend_stalls_the_group(
-    running: Observed, reason: Reason, kind: ConditionType
+    running: GroupObservation, reason: Reason, kind: ConditionType
 ) -> None:
-    status = told(with_driver(running, report=None, trouble=PodFailure(reason, "because")))
+    status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
 
     assert (status.phase, status.reason, condition(status, kind).status) == (
         "Stalled",
@@ -170,8 +172,8 @@ def test_every_reason_has_a_section_to_read(reason: Reason) -> None:
     assert f"\n### {reason}\n" in OPERATIONS.read_text()
 
 
-def test_a_status_reads_back_from_the_api_server(running: Observed) -> None:
-    status = told(running)
+def test_a_status_reads_back_from_the_api_server(running: GroupObservation) -> None:
+    status = status_of(running)
 
     written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
 

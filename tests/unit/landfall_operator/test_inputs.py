@@ -1,4 +1,4 @@
-"""One look at a group, put together from what is kept."""
+"""The observation of a group, from the cache and the drivers' answers."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,13 +8,12 @@ import pytest
 
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.cache import ObjectCache
-from landfall_operator.core.decide import decide
-from landfall_operator.core.inputs import DriverReport, Inputs, observed, process_id, running
-from landfall_operator.core.snapshot import Observed
+from landfall_operator.core.inputs import DriverReport, Inputs, observe, process_id, reachable_pods
+from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.manifests import Owner, deployment
 from landfall_operator.objects.names import labels
-from tests.support.api_objects import KEY, OWNER, resource, told
-from tests.support.cluster_model import SITE, START, World, group
+from tests.support.api_objects import KEY, OWNER, resource, stored
+from tests.support.cluster_model import SITE, START, World, decided, group
 
 REVISION = revision_of(group("good"))
 
@@ -37,23 +36,23 @@ def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
             "containerStatuses": statuses,
         },
     }
-    return told(made, 1, uid)
+    return stored(made, 1, uid)
 
 
 @pytest.fixture
 def cache() -> ObjectCache:
     made = ObjectCache()
     made.put("ConsumerGroup", resource())
-    made.put("Deployment", told(deployment(OWNER, group("good"), "good", 1, SITE)))
+    made.put("Deployment", stored(deployment(OWNER, group("good"), "good", 1, SITE)))
     return made
 
 
-def look(cache: ObjectCache, **heard: Any) -> Observed:
-    return observed(
+def observed(cache: ObjectCache, **inputs: Any) -> GroupObservation:
+    return observe(
         KEY,
         cache.groups[KEY],
         cache.owned(KEY),
-        Inputs(now=START, told=heard.pop("told", {}), **heard),
+        Inputs(now=START, reports=inputs.pop("reports", {}), **inputs),
     )
 
 
@@ -68,49 +67,50 @@ def report() -> Any:
 def test_a_driver_is_its_deployment_with_its_pods(cache: ObjectCache) -> None:
     cache.put("Pod", pod())
 
-    driver = look(cache).drivers[REVISION]
+    driver = observed(cache).drivers[REVISION]
 
     assert (driver.image, driver.replicas, driver.pods, driver.restarts) == ("good", 1, 1, 0)
 
 
-def test_what_a_driver_said_counts_while_its_process_lives(cache: ObjectCache) -> None:
+def test_a_drivers_answer_counts_while_its_process_runs(cache: ObjectCache) -> None:
     cache.put("Pod", pod())
-    said = {REVISION: DriverReport(process_id(pod()), report())}
-    assert look(cache, told=said).drivers[REVISION].lands(START)
+    reports = {REVISION: DriverReport(process_id(pod()), report())}
+    assert observed(cache, reports=reports).drivers[REVISION].lands(START)
 
     cache.put("Pod", {**pod(restarts=1), "metadata": {**pod()["metadata"], "resourceVersion": "2"}})
 
-    assert not look(cache, told=said).drivers[REVISION].lands(START)
+    assert not observed(cache, reports=reports).drivers[REVISION].lands(START)
 
 
-def test_the_newest_pod_is_asked(cache: ObjectCache) -> None:
+def test_the_newest_pod_is_polled(cache: ObjectCache) -> None:
     cache.put("Pod", pod("old"))
     newer = pod("new")
     newer["metadata"]["creationTimestamp"] = "2026-11-21T12:00:01Z"
     cache.put("Pod", newer)
 
-    assert [found["metadata"]["uid"] for found in running(cache.owned(KEY)).values()] == ["new"]
+    assert [found["metadata"]["uid"] for found in reachable_pods(cache.owned(KEY)).values()] == [
+        "new"
+    ]
 
 
-def test_a_fault_takes_the_spec_away(cache: ObjectCache) -> None:
-    seen = look(cache, fault="taken")
+def test_a_spec_with_an_error_is_not_used(cache: ObjectCache) -> None:
+    invalid = observed(cache, spec_error="taken")
 
-    assert (seen.spec, seen.fault) == (None, "taken")
+    assert (invalid.spec, invalid.spec_error) == (None, "taken")
 
 
-def test_an_orphaned_deployment_is_applied_and_so_owned(cache: ObjectCache) -> None:
-    orphan = told(
+def test_an_orphaned_deployment_is_applied_and_thereby_owned(cache: ObjectCache) -> None:
+    orphan = stored(
         deployment(Owner("clicks", "logs", "somebody"), group("good"), "good", 1, SITE), 2
     )
     cache.put("Deployment", orphan)
 
-    assert look(cache).drivers[REVISION].digest == ""
+    assert observed(cache).drivers[REVISION].digest == ""
 
 
-def test_the_token_is_made_once(cache: ObjectCache) -> None:
-    def asked(**heard: Any) -> bool:
-        return "EnsureToken" in {
-            type(action).__name__ for action in decide(look(cache, **heard), SITE)
-        }
+def test_the_token_is_created_once(cache: ObjectCache) -> None:
+    def creates_token(**inputs: Any) -> bool:
+        _, actions = decided(observed(cache, **inputs))
+        return "EnsureToken" in {type(action).__name__ for action in actions}
 
-    assert (asked(), asked(token="clicks-control")) == (True, False)
+    assert (creates_token(), creates_token(token="clicks-control")) == (True, False)

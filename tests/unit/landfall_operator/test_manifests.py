@@ -1,6 +1,4 @@
-"""What is applied to a cluster, held against files to read. ``LANDFALL_SNAPSHOTS=write`` writes
-them anew.
-"""
+"""The applied manifests, compared with reviewed files; ``LANDFALL_SNAPSHOTS=write`` rewrites them."""
 
 import os
 from pathlib import Path
@@ -11,7 +9,7 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.group_file import expand
-from landfall_operator.api.revisions import contract, contract_read, document, revision_of
+from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
 from landfall_operator.objects import manifests
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
@@ -68,7 +66,7 @@ FULL: dict[str, Any] = {
 
 
 class Plain(yaml.SafeDumper):
-    """Writes everything out, and texts of several lines as such."""
+    """Writes shared values out, and multi-line texts as blocks."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML's signature
         return True
@@ -84,7 +82,7 @@ Plain.add_representer(
 
 def made(spec: ConsumerGroup) -> list[dict[str, Any]]:
     return [
-        *manifests.shared(OWNER, account_of(spec), SITE),
+        *manifests.shared_objects(OWNER, account_of(spec), SITE),
         manifests.control_secret(OWNER, "hush"),
         manifests.controller_revision(OWNER, spec, "good", 1),
         manifests.config_map(OWNER, spec, "good", 2, SITE),
@@ -129,9 +127,9 @@ def test_the_driver_reads_the_same_group_back() -> None:
     spec = group(**FULL, route={"pattern": "x${y}$${z}"})
     text = manifests.config_map(OWNER, spec, "good", 2, SITE)["data"]["group.json"]
 
-    assert text == contract(spec)
+    assert text == group_file(spec)
     assert parse_group(expand(yaml.safe_load(text), {})) == spec
-    assert contract_read(text) == parse_group(document(spec)) == spec
+    assert parse_group_file(text) == parse_group(document(spec)) == spec
 
 
 def test_pods_run_as_the_restricted_standard_wants() -> None:

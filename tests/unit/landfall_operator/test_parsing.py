@@ -9,7 +9,13 @@ import pytest
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.validation import conflict, parsed
-from landfall_operator.core.parsing import driver_of, hashes_of, record_of, report_of, trouble_of
+from landfall_operator.core.parsing import (
+    driver_of,
+    hashes_of,
+    pod_failure_of,
+    record_of,
+    report_of,
+)
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
 from tests.support.cluster_model import SITE, START, World, group
@@ -93,7 +99,7 @@ CASES = [
 
 @pytest.mark.parametrize(("seen", "trouble"), CASES)
 def test_a_pods_trouble_is_named(seen: dict[str, Any], trouble: PodFailure | None) -> None:
-    assert trouble_of(seen) == trouble
+    assert pod_failure_of(seen) == trouble
 
 
 def test_a_driver_is_read_from_what_was_applied() -> None:
@@ -115,7 +121,7 @@ def test_a_deployment_that_may_not_make_pods_says_why() -> None:
 
     driver = driver_of({**applied, "status": {"conditions": [condition]}}, [], None)
 
-    assert driver.trouble == PodFailure(Reason.POD_REFUSED, "exceeded quota")
+    assert driver.pod_failure == PodFailure(Reason.POD_REFUSED, "exceeded quota")
 
 
 def test_a_spec_is_remembered_as_it_was() -> None:

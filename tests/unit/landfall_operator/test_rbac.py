@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from landfall_operator.objects import rbac
-from landfall_operator.objects.manifests import Owner, shared
+from landfall_operator.objects.manifests import Owner, shared_objects
 from tests.support.cluster_model import SITE
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates" / "_rights.tpl"
@@ -23,7 +23,7 @@ def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
 def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
     role = next(
         m
-        for m in shared(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
+        for m in shared_objects(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
         if m["kind"] == "Role"
     )
 
@@ -46,4 +46,4 @@ def test_the_chart_asks_for_the_same() -> None:
     rules = template[template.index(start) + len(start) :].partition("{{- end }}")[0]
 
     assert yaml.safe_load(rules) == list(rbac.GROUPS)
-    assert {"groups", "own"} == yaml.safe_load(rbac.written()).keys()
+    assert {"groups", "own"} == yaml.safe_load(rbac.to_yaml()).keys()

@@ -1,4 +1,4 @@
-"""Whole stories of a group, played on a model of a cluster."""
+"""Scenarios of a group's life, run on a model of a cluster."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,7 +32,7 @@ def test_a_new_group_starts_and_lands() -> None:
 
 def test_what_a_revision_ran_by_goes_even_if_its_driver_went_before(world: World) -> None:
     world.hashes["ConfigMap/clicks-g0-left"] = "left by an operator that died"
-    world.contracts["g0-left"] = group("good")
+    world.driver_specs["g0-left"] = group("good")
 
     world.settle()
 
@@ -172,7 +172,7 @@ def test_a_driver_that_does_not_hear_is_fenced_in_time() -> None:
 
 
 def test_an_invalid_spec_keeps_the_last_valid_one_running(world: World) -> None:
-    world.edit(None, fault="spec.replica: unknown field, did you mean replicas?")
+    world.edit(None, spec_error="spec.replica: unknown field, did you mean replicas?")
     world.run(5 * MINUTE)
 
     invalid = {c.type: c for c in world.status.conditions}["SpecValid"]
@@ -184,7 +184,7 @@ def test_an_invalid_spec_keeps_what_was_asked_for_last(world: World) -> None:
     world.edit(group("good", replicas=4, state="Suspended"))
     world.run(2 * MINUTE)
 
-    world.edit(None, fault="not valid")
+    world.edit(None, spec_error="not valid")
     world.run(5 * MINUTE)
 
     assert (world.landing, world.status.rollout.stage) == ([], Stage.SUSPENDED)
@@ -262,7 +262,7 @@ def test_every_step_is_told_once(world: World) -> None:
     world.run(3 * 60 * MINUTE)
 
     active, previous = world.status.rollout.active, "g1-"
-    assert world.events[0].startswith(f"Warming: warming {active} up while {previous}")
+    assert world.events[0].startswith(f"Warming: warming up {active} while {previous}")
     assert [event.partition(":")[0] for event in world.events] == [
         "Warming",
         "Yielding",
