@@ -1,4 +1,4 @@
-"""Numbers and texts as people read them at a glance, rounded so that a status changes only when it matters. Pure."""
+"""Numbers and texts for users, rounded so that a status changes only when it matters. Pure."""
 
 import math
 from datetime import timedelta

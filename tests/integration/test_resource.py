@@ -1,9 +1,8 @@
-"""The resource at a real API server: accepted, defaulted, refused with the documented words,
-merged, scaled.
+"""The resource at a real API server: which specs it accepts, its defaults, the documented errors,
+merging and scaling.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -18,7 +17,7 @@ from landfall_operator.api.crd import GROUP, PLURAL, schema
 from landfall_operator.api.validation import parsed
 from tests.support.cluster import Cluster, Refused
 from tests.support.defaults import defaulted
-from tests.support.documented_groups import Shown, shown
+from tests.support.documented_groups import printed
 from tests.support.groups import Groups, Json, changed, document, refusal, yaml_blocks
 from tests.support.waiting import eventually
 
@@ -27,17 +26,12 @@ PAGE = (ROOT / "docs" / "resource.md").read_text()
 
 
 def table(heading: str) -> list[tuple[str, ...]]:
-    """The code in the rows of the table with this first cell in its head."""
+    """The code in each row of the table whose head begins with this cell."""
     rows = PAGE.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
     return [
         tuple(cell.replace("\\|", "|") for cell in re.findall(r"`((?:[^`\\]|\\.)+)`", row))
         for row in rows
     ]
-
-
-def printed(command: str) -> str:
-    """What the page shows of a command."""
-    return PAGE.partition(f"\n$ {command}\n")[2].partition("```")[0].rstrip()
 
 
 def set_to(base: Json, path: str, value: object) -> Json:
@@ -51,17 +45,17 @@ def written(base: Json, cell: str) -> Json:
 
 
 WRONG = [(row[0], row[1], row[2:]) for row in table("under `spec` | answer")]
-FOR_EVER = table("from")
-UNTOLD = table("under `spec` | message")
+IMMUTABLE = table("from")
+OPERATOR_CHECKED = table("under `spec` | message")
 
 
 @pytest.fixture
 def asked(resource: Cluster) -> Groups:
-    """Somewhere to try groups out, for tests that make none."""
+    """A namespace for dry runs, for tests that create no group."""
     return Groups(resource, "default")
 
 
-def test_the_api_server_has_nothing_to_say_about_the_schema(resource: Cluster) -> None:
+def test_the_api_server_accepts_the_schema(resource: Cluster) -> None:
     definition = client.ApiextensionsV1Api(resource.admin).read_custom_resource_definition(
         f"{PLURAL}.{GROUP}"
     )
@@ -96,7 +90,7 @@ def test_a_wrong_value_gets_the_documented_answer(
 
 
 @pytest.mark.parametrize(("cell", "right"), [(cell, right[0]) for cell, _, right in WRONG])
-def test_what_the_page_says_is_right_is_accepted(asked: Groups, cell: str, right: str) -> None:
+def test_the_documented_correction_is_accepted(asked: Groups, cell: str, right: str) -> None:
     path = cell.partition(": ")[0]
     if right == "topics":  # leave it out
         accepted = changed(written(document(), cell), "spec.source.kafka.topics", None)
@@ -109,14 +103,14 @@ def test_what_the_page_says_is_right_is_accepted(asked: Groups, cell: str, right
 
 
 def test_every_rule_is_in_the_documentation() -> None:
-    answers = "\n".join([*(answer for _, answer, _ in WRONG), *(row[2] for row in FOR_EVER)])
+    answers = "\n".join([*(answer for _, answer, _ in WRONG), *(row[2] for row in IMMUTABLE)])
 
     assert len(messages(schema())) > 20
     assert [message for message in messages(schema()) if message not in answers] == []
 
 
 def messages(node: Any) -> set[str]:
-    """What users are told who break a rule, anywhere below."""
+    """The messages of all rules, anywhere below."""
     if isinstance(node, list):
         return set().union(*map(messages, node))
     if not isinstance(node, dict):
@@ -125,8 +119,8 @@ def messages(node: Any) -> set[str]:
     return own.union(*map(messages, node.values()))
 
 
-@pytest.mark.parametrize(("before", "after", "answer"), FOR_EVER)
-def test_what_is_for_ever_cannot_be_changed(
+@pytest.mark.parametrize(("before", "after", "answer"), IMMUTABLE)
+def test_an_immutable_field_cannot_be_changed(
     groups: Groups, before: str, after: str, answer: str
 ) -> None:
     path = before.partition(": ")[0]
@@ -139,21 +133,25 @@ def test_what_is_for_ever_cannot_be_changed(
     assert refusal(refused.value) == answer
 
 
-@pytest.mark.parametrize(("cell", "message"), UNTOLD, ids=[cell for cell, _ in UNTOLD])
-def test_the_rest_only_the_operator_can_tell(asked: Groups, cell: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("cell", "message"), OPERATOR_CHECKED, ids=[cell for cell, _ in OPERATOR_CHECKED]
+)
+def test_the_operator_finds_errors_that_the_api_server_cannot(
+    asked: Groups, cell: str, message: str
+) -> None:
     stored = asked.try_out(written(document(), cell))
 
     assert parsed(stored) == (None, message)
 
 
-def test_kubectl_tells_what_is_wrong_as_documented(groups: Groups) -> None:
+def test_kubectl_prints_the_documented_error(groups: Groups) -> None:
     with pytest.raises(Refused) as refused:
         groups.kubectl("apply", "-f", "-", manifest=document(uploadPolicy__maxAge="5"))
 
     assert str(refused.value) == printed("kubectl apply -f clicks.yaml")
 
 
-# -------------------------------------------------------------------------- all YAML that users see
+# -------------------------------------------------------------------------- all YAML in the documentation
 
 FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
 
@@ -177,7 +175,7 @@ def is_ours(block: object) -> bool:
 
 
 def whole(block: Json) -> Json:
-    """A part of a group laid over a small one."""
+    """A part of a group, completed to a whole one."""
     if "kind" in block:
         return block
     return laid_over(document("example"), block if "spec" in block else {"spec": block})
@@ -210,7 +208,7 @@ def test_every_example_is_accepted(asked: Groups, _name: str, example: Json) -> 
     assert parsed(stored)[1] == ""
 
 
-# ------------------------------------------------------------------------ several who write, status
+# ------------------------------------------------------------------------ several writers, status
 
 
 def test_two_who_apply_share_one_group(groups: Groups) -> None:
@@ -233,7 +231,7 @@ def test_two_who_apply_share_one_group(groups: Groups) -> None:
     assert (spec["replicas"], sorted(spec["source"]["kafka"]["topics"])) == (3, ["clicks", "views"])
 
 
-def test_who_applies_what_is_anothers_is_told_whose_it_is(groups: Groups) -> None:
+def test_applying_another_managers_field_names_that_manager(groups: Groups) -> None:
     groups.kubectl(
         "apply",
         "--server-side",
@@ -256,7 +254,7 @@ def test_who_applies_what_is_anothers_is_told_whose_it_is(groups: Groups) -> Non
         )
 
 
-def test_scaling_survives_who_applies_without_replicas(groups: Groups) -> None:
+def test_scaling_survives_an_apply_without_replicas(groups: Groups) -> None:
     apply = ("apply", "--server-side", "--field-manager", "gitops", "-f", "-")
     groups.kubectl(*apply, manifest=document())
 
@@ -266,7 +264,7 @@ def test_scaling_survives_who_applies_without_replicas(groups: Groups) -> None:
     assert groups.read("clicks")["spec"]["replicas"] == 3
 
 
-def test_the_spec_and_the_status_are_written_apart(groups: Groups) -> None:
+def test_spec_and_status_are_written_separately(groups: Groups) -> None:
     before = groups.create({**document(), "status": {"phase": "Running"}})
     both = {"spec": {"replicas": 2}, "status": {"phase": "Running", "observedGeneration": 1}}
 
@@ -337,7 +335,7 @@ def test_scale_reads_and_writes_the_executors(groups: Groups) -> None:
     assert groups.read("clicks")["spec"]["replicas"] == 4
 
 
-def test_scale_is_bound_as_the_spec_is(groups: Groups) -> None:
+def test_scale_has_the_bounds_of_the_spec(groups: Groups) -> None:
     groups.create(document())
 
     with pytest.raises(ApiException) as refused:
@@ -347,7 +345,7 @@ def test_scale_is_bound_as_the_spec_is(groups: Groups) -> None:
 
 
 def test_a_horizontal_pod_autoscaler_scales_a_group(groups: Groups) -> None:
-    """Below its least it scales without asking metrics, which are not there."""
+    """Below its minimum it scales without metrics, which do not exist here."""
     groups.create(document())
     groups.patch_status(
         "clicks", {"status": {"replicas": 1, "selector": "landfall.dev/group=clicks"}}
@@ -356,87 +354,3 @@ def test_a_horizontal_pod_autoscaler_scales_a_group(groups: Groups) -> None:
     groups.kubectl("autoscale", "cg/clicks", "--min=2", "--max=5", "--cpu=50%")
 
     eventually(lambda: groups.read("clicks")["spec"]["replicas"], lambda replicas: replicas == 2)
-
-
-# ------------------------------------------------------------------------------- what kubectl shows
-
-
-@pytest.fixture(scope="module")
-def examples_shown(resource: Cluster) -> Iterator[Groups]:
-    """The groups of the page, with their status, in a namespace of their own."""
-    groups = Groups(resource, resource.create_namespace())
-    for group in shown():
-        show(groups, group)
-    yield groups
-    resource.delete_namespace(groups.namespace)
-
-
-def show(groups: Groups, group: Shown) -> None:
-    groups.create(group.resource)
-    status = group.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    groups.patch_status(group.name, {"status": status})
-
-
-def cells(printed: str, *without: str) -> list[list[str]]:
-    """The rows of a table that kubectl prints, without the columns whose cells are ages."""
-    head, *rows = printed.splitlines()
-    starts = [match.start() for match in re.finditer(r"\S+", head)]
-    kept = [
-        (start, end)
-        for start, end in zip(starts, [*starts[1:], None], strict=True)
-        if head[start:end].strip() not in without
-    ]
-    return [[row[start:end].strip() for start, end in kept] for row in (head, *rows)]
-
-
-@pytest.mark.parametrize("command", ["kubectl get cg", "kubectl get cg -o wide"])
-def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
-    seen = examples_shown.kubectl(*command.split()[1:])
-
-    assert cells(seen, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
-
-
-def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
-    said = (
-        examples_shown.kubectl("describe", "cg", "billing")
-        .partition("\nStatus:\n")[2]
-        .partition("\nEvents:")[0]
-    )
-    condition = r"    Last Transition Time:.*\n    Message:.*\n    Observed.*\n    Reason: +AsExpected\n    Status:.*\n    Type:.*\n"
-
-    assert timeless(re.sub(condition, "", said)) == timeless(printed("kubectl describe cg billing"))
-
-
-def timeless(text: str) -> str:
-    lines = [
-        line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text).splitlines()
-    ]
-    return "\n".join(lines).strip()
-
-
-@pytest.mark.parametrize(
-    "command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"]
-)
-def test_kubectl_explains_what_the_page_shows(resource: Cluster, command: str) -> None:
-    seen = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
-
-    assert timeless(seen) == timeless(printed(command))
-
-
-def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:
-    names = [f"consumergroup.landfall.dev/{group.name}" for group in shown()]
-
-    for word in ("cg", "consumergroup", "landfall"):
-        assert examples_shown.kubectl("get", word, "-o", "name").split() == names
-    assert [
-        line for line in examples_shown.kubectl("get", "all", "-o", "name").split() if GROUP in line
-    ] == names
-
-
-def test_kubectl_waits_for_a_condition(examples_shown: Groups) -> None:
-    assert "condition met" in examples_shown.kubectl(
-        "wait", "--for=condition=Ready", "cg/clickstream", "--timeout=240s"
-    )
-    assert "condition met" in examples_shown.kubectl(
-        "wait", "--for=condition=Stalled", "cg/billing", "--timeout=240s"
-    )

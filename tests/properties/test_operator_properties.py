@@ -1,4 +1,4 @@
-"""Whatever a user edits and whatever breaks, the operator raises no error, stops acting once nothing
+"""Whatever a user edits and whatever fails, the operator raises no error, stops acting once nothing
 changes any more, and leaves exactly one driver that lands.
 """
 

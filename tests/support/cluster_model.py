@@ -1,4 +1,4 @@
-"""A model of a cluster with one group: it executes the operator's actions, and its drivers follow the
+"""A model of a cluster with one group. It executes the operator's actions; its drivers follow the
 driver's contract (``landfall.api.contract``).
 
 The name of a driver's image decides how the driver behaves: ``broken`` crashes, ``slow`` never gets
@@ -363,7 +363,7 @@ class World:
             self.now,
         )
 
-    # ----------------------------------------------------------------------------------------- queries
+    # ------------------------------------------------------------------------------------- queries
 
     def _named(self, name: str) -> Deployed:
         return next(d for d in self.drivers.values() if f"clicks-{d.revision}" == name)

@@ -1,8 +1,9 @@
-"""Groups in the states that docs/resource.md shows, with the status an operator gives them."""
+"""Groups in the states that docs/resource.md shows, with the status that the operator writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
@@ -12,7 +13,13 @@ from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "resource.md"
 IMAGE = "registry.example/landfall-spark"
+
+
+def printed(command: str) -> str:
+    """The output of a command, as the page shows it."""
+    return PAGE.read_text().partition(f"\n$ {command}\n")[2].partition("```")[0].rstrip()
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What users and the API server see: the CRD, the status and its reasons, validation, and the impact of a change. Pure."""
+"""What users and the API server see: CRD, status, reasons, validation, impact of a change. Pure."""

@@ -3,7 +3,7 @@
     Ignore          only the operator reads the field
     Live            the running driver receives the new value
     Restart         the driver restarts and continues: landing pauses for half a minute
-    NewGeneration   another driver warms up and takes over; it is watched, and rolled back if it fails
+    NewGeneration   another driver warms up and takes over; it is rolled back if it fails
 
 The impact of every field is in one table, ``FIELDS``; a test compares it with the model.
 """
@@ -17,7 +17,7 @@ from landfall.api.spec import GroupSpec
 
 
 class Change(IntEnum):
-    """The impact of a change, in ascending order; the strongest one of all changed fields applies."""
+    """The impact of a change, in ascending order; the strongest of all changed fields applies."""
 
     IGNORE = 0
     LIVE = 1

@@ -1,4 +1,4 @@
-"""Names and digests by which specs are compared, and the documents that they are computed from. Pure.
+"""Names and digests by which specs are compared, and the documents they are computed from. Pure.
 
 A *revision* differs between two specs if a change from one to the other needs a handover. It names
 the driver's Deployment. A *digest* also differs if the change needs a restart of the driver. The
@@ -32,7 +32,7 @@ def document(group: ConsumerGroup) -> dict[str, Any]:
 
 
 def group_file(group: ConsumerGroup) -> str:
-    """The group file that the driver reads: JSON. ``$${`` escapes ``${``, which would be expanded."""
+    """The group file that the driver reads, as JSON; ``$${`` escapes ``${``."""
     return (
         json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     )

@@ -6,8 +6,8 @@ required, and values that users may write in more than one way become:
 
     quantity, ratio     number or text           x-kubernetes-int-or-string
     duration            text such as 90s, 5m     text
-    words or mappings   startingOffsets          no type, a pattern for the words, anyOf for the mappings
-    anything            options, affinity        x-kubernetes-preserve-unknown-fields; not checked here
+    words or mappings   startingOffsets          no type; pattern for words, anyOf for mappings
+    anything            options, affinity        x-kubernetes-preserve-unknown-fields
 
 The form of a text is checked by a CEL rule instead of a ``pattern``, so that a user who writes it
 wrongly reads a sentence and not a regular expression. Defaults appear as users write them (``5m``,
@@ -265,7 +265,8 @@ def _bound(written: str, sign: str, word: str, value: Any) -> Schema:
         cel = f"!isQuantity({_TEXT}) || quantity({_TEXT}).compareTo(quantity('{text}')) {sign} 0"
     else:  # CEL's duration() does not know the unit "d".
         text = duration_text(TypeAdapter(timedelta).validate_python(value))
-        cel = f"!self.matches(r'{DURATION}') || self.contains('d') || duration(self) {sign} duration('{text}')"
+        is_other = f"!self.matches(r'{DURATION}') || self.contains('d')"
+        cel = f"{is_other} || duration(self) {sign} duration('{text}')"
     return rule(cel, f"must be at {word} {text}")
 
 

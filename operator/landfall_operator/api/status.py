@@ -1,4 +1,4 @@
-"""The status of a ``ConsumerGroup``, which the operator writes for users, for tools and for itself. Pure.
+"""The status of a ``ConsumerGroup``, which the operator writes for users, tools and itself. Pure.
 
 ``rollout`` is the operator's intent log: the operator writes it before it acts, so an operator that
 restarts at any point reads it and continues. Everything else can be observed again. Values are
@@ -45,7 +45,7 @@ class Worst(Model):
 
 
 class LagStatus(Model):
-    """Lag of the group. Lag grows up to the upload policy's limits by design; records are overdue when it exceeds them."""
+    """Lag of the group; by design it grows up to the upload policy's limits. More is overdue."""
 
     records: Count
     """Offsets not landed yet, rounded up to two digits."""
@@ -56,11 +56,13 @@ class LagStatus(Model):
     records_text: str
     """The records in short form, such as 18k."""
     seconds_text: str
-    """The seconds in short form, such as 5m; followed by the age of the numbers when they are old."""
+    """The seconds in short form, such as 5m; with the age of the numbers when they are old."""
     time: Moment
     """When the driver reported these numbers."""
     eta_seconds: Count | None = None
-    """Seconds until the backlog is landed at the present speed; absent if there is none or it grows."""
+    """Seconds until the backlog is landed at the present speed; absent without a backlog or while
+    it grows.
+    """
     worst: tuple[Worst, ...] = ()
     """The topic partitions with the greatest lag."""
     blocked: Count = 0
@@ -134,7 +136,7 @@ class PlanStatus(Model):
 
 
 class Stage(StrEnum):
-    """Stage of a rollout. The table in ``landfall_operator.core.rollout`` defines the transitions."""
+    """Stage of a rollout; ``landfall_operator.core.rollout`` has the table of transitions."""
 
     SETTLED = "Settled"
     """The active revision lands, and there is none to roll back to."""

@@ -37,7 +37,10 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
         if _id(other) != _id(group) and _root(other) == _root(group):
             return f"spec.output.url: {group.spec.output.url} is also the output of {_id(other)}"
         if _id(other) != _id(group) and _mirror(other) == _mirror(group):
-            return f"spec.source.kafka.groupId: {group.kafka_group_id} is also the Kafka group of {_id(other)}"
+            return (
+                f"spec.source.kafka.groupId: {group.kafka_group_id} "
+                f"is also the Kafka group of {_id(other)}"
+            )
     return ""
 
 

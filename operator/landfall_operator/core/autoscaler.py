@@ -5,15 +5,15 @@ A function of measurements alone; ``tests/sim`` runs it against simulated loads.
     slots     = (arriving / TARGET_UTILIZATION + backlog / catchUp) / speed
     arriving    records per second that the topics grow by
     backlog     late records: the lag times the share of its age that the upload policy does not
-                explain. The lag that grows up to the policy's limits by design never scales anything
+                explain. Lag that stays within the upload policy's limits never scales anything
     speed       records per second that one slot lands, as measured by the tasks
     executors = slots / cores, rounded up
 
 Scaling up happens at once, when the load would fill more than ``MAX_UTILIZATION`` of the present
-slots. A step at most doubles the count (or adds ``MIN_STEP_UP``); then ``COOLDOWN`` applies. Scaling
-down is slow: to the highest count that was needed at any time in ``DOWN_WINDOW``, and by at most
-40 % in one step. The two thresholds are far enough apart that a steady load never makes the count
-oscillate.
+slots. A step at most doubles the count (or adds ``MIN_STEP_UP``), then ``COOLDOWN`` applies.
+Scaling down is slow: to the highest count that was needed at any time in ``DOWN_WINDOW``, and by at
+most 40 % in one step. The two thresholds are far enough apart that a steady load never makes the
+count oscillate.
 
 The count stays unchanged while the lag is unknown, commits fail, an upgrade is in progress, or
 requested executors do not start: more executors would not help then.
@@ -162,7 +162,7 @@ def scale(
 
 
 def load(samples: Sequence[Sample]) -> Load | None:
-    """The load over the last ``RATE_WINDOW`` of the present driver; None with fewer than two samples of it."""
+    """The load over ``RATE_WINDOW``; None with fewer than two samples of the present driver."""
     own = _of_present_driver(samples)
     return _load(own, len(own) - 1)
 
@@ -257,7 +257,7 @@ def _scale_up(
 
 
 def _scale_unmeasured(latest: Sample, policy: Autoscaling) -> Scaling:
-    """Records wait, but none was landed yet, so the speed is unknown: one executor must measure it."""
+    """While nothing was landed, the speed is unknown: at least one executor must measure it."""
     if latest.wanted == 0:
         return Scaling(
             min(1, policy.max_replicas),
@@ -274,7 +274,7 @@ def _needed(current_load: Load, policy: Autoscaling, cores: int) -> int:
 
 
 def _highest_need(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
-    """The highest count needed at any time in ``DOWN_WINDOW``; None if the samples do not cover it."""
+    """The highest count needed in ``DOWN_WINDOW``; None if the samples do not cover all of it."""
     own = _of_present_driver(samples)
     start = own[-1].time - DOWN_WINDOW
     if own[0].time > start:

@@ -1,8 +1,8 @@
-"""A cache of groups and of the objects that they own: the newest version of each, reduced to what decisions need. Pure.
+"""A cache of groups and the objects that they own, reduced to what decisions need. Pure.
 
 Watch events, lists and the answers to the operator's own writes all enter the cache, in any order.
-An older version changes nothing, and a deleted object stays deleted. A pass therefore always sees
-what the pass before it wrote, however late the watch is.
+It keeps the newest version of each object: an older version changes nothing, and a deleted object
+stays deleted. So each pass sees what the pass before it wrote, however late the watch is.
 
 Each change returns the group that must be reconciled because of it.
 """
@@ -108,7 +108,7 @@ class ObjectCache:
         return self._owned.get(key, {})
 
     def put(self, kind: str, body: Mapping[str, Any]) -> Key | None:
-        """Store an object, unless a newer version is known; returns the group to reconcile, if any."""
+        """Store an object unless a newer one is known; returns the group to reconcile, if any."""
         if body["metadata"]["uid"] in self._deleted_uids:
             return None
         return self._put_group(body) if kind == GROUP else self._put_owned(kind, body)
@@ -134,7 +134,7 @@ class ObjectCache:
     def sweep(
         self, kind: str, namespace: str | None, items: Iterable[Mapping[str, Any]], version: str
     ) -> set[Key]:
-        """Replace all objects of a kind by a complete list of them; returns the groups to reconcile.
+        """Replace all objects of a kind by a complete list; returns the groups to reconcile.
 
         Args:
             kind: the kind that was listed.

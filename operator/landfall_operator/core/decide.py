@@ -135,7 +135,7 @@ def _driver_actions(
             yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
         return
     owner, image = _owner(observed), _image(observed, driver, group, context)
-    # The ControllerRevision exists before the driver of its spec does, so a rollback never lacks it.
+    # The ControllerRevision comes before its driver, so a rollback never lacks it.
     if not observed.is_recorded(digest_of(group)):
         number = max((record.number for record in observed.records), default=0) + 1
         yield actions.CreateRevision(manifests.controller_revision(owner, group, image, number))
@@ -152,7 +152,7 @@ def _driver_actions(
 def _group_of(
     observed: GroupObservation, desired: DesiredState, revision: str
 ) -> ConsumerGroup | None:
-    """The spec of a revision: the effective one if it has this revision, else the last recorded one."""
+    """A revision's spec: the effective one if it has this revision, else the recorded one."""
     if desired.group and revision_of(desired.group) == revision:
         return desired.group
     record = observed.record(revision)
@@ -176,7 +176,7 @@ def _image(
 
 
 def _unused_config_maps(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
-    """Deletes the ConfigMaps of revisions without a role, whether their Deployment still exists or not."""
+    """Deletes the ConfigMaps of revisions without a role, even if their Deployment is gone."""
     rollout, prefix = desired.rollout, f"ConfigMap/{observed.name}-"
     if rollout.stage in _ENDING:
         return  # The garbage collector deletes them with the group.
@@ -193,7 +193,7 @@ def _unused_config_maps(observed: GroupObservation, desired: DesiredState) -> It
 
 
 def _expired_revisions(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
-    """Deletes the oldest ControllerRevisions beyond ``HISTORY``, except those that may run again."""
+    """Deletes the oldest ControllerRevisions beyond ``HISTORY``, but none that may run again."""
     rollout = desired.rollout
     needed = {rollout.active, rollout.target, rollout.previous}
     oldest = sorted(observed.records, key=lambda record: record.number)[
@@ -207,7 +207,7 @@ def _expired_revisions(observed: GroupObservation, desired: DesiredState) -> Ite
 
 
 def _driver_commands(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
-    """The commands to the active driver; each is repeated until the driver's status shows its effect."""
+    """The commands to the active driver, repeated until the driver's status shows their effect."""
     rollout, active = desired.rollout, observed.driver(desired.rollout.active)
     status = active.fresh_status(observed.now) if active else None
     if active is None or status is None or active.terminating:

@@ -1,4 +1,4 @@
-"""The desired state of one group: the rollout's next stage, the effective spec, the executor count. Pure.
+"""The desired state of one group: next stage of the rollout, effective spec, executor count. Pure.
 
 The effective spec is the one that the user asks for, with two exceptions. If that spec is not
 valid, the last valid one stays in force. If it was rolled back, the recorded spec that it was
@@ -111,7 +111,7 @@ def _restarts_text(restarts: int) -> str:
 def _landing_failure(
     status: Status, duration: timedelta, group: ConsumerGroup
 ) -> DriverFailure | None:
-    """Why a driver that answers counts as failed. Failures of store and Kafka are never its fault."""
+    """Why a driver that answers counts as failed; failures of store and Kafka are not its fault."""
     failures, last = status.commits.consecutive_failures, status.commits.last_failure
     own_fault = last is None or not last.reason.startswith(_ENVIRONMENT)
     if failures >= group.spec.upgrade.rollback.max_commit_failures and own_fault:
@@ -250,7 +250,7 @@ def _driver_events(
 def _stop_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
 ) -> Iterator[Event]:
-    """Events from the pods that are left: of every driver during deletion, else of the active one."""
+    """Events from the remaining pods: of all drivers during deletion, else of the active one."""
     every = rollout.stage is Stage.DELETING
     if not any(
         driver.pods

@@ -43,7 +43,7 @@ class Inputs:
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
-    """The observation of a group: its resource, the objects with its label, and its drivers' answers."""
+    """The observation of a group: its resource, its labelled objects, and its drivers' answers."""
     metadata = resource.body["metadata"]
     records = [
         cached.value

@@ -45,7 +45,7 @@ _REASONS: Mapping[str, Reason] = {reason.value: reason for reason in Reason}
 
 
 def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
-    """A revision's driver, from its Deployment and all pods of the revision, terminating ones too."""
+    """A revision's driver, from its Deployment and all of its pods, terminating ones too."""
     metadata, spec = deployment["metadata"], deployment["spec"]
     newest = max(
         pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
@@ -67,7 +67,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
 
 
 def pod_failure_of(pod: Json) -> PodFailure | None:
-    """Why a driver's pod does not run, from the most specific source; None when it runs or is starting."""
+    """Why a driver's pod does not run, as precisely as known; None while it runs or starts."""
     state = _container(pod).get("state", {})
     if "running" in state:
         return None
@@ -82,7 +82,7 @@ def pod_failure_of(pod: Json) -> PodFailure | None:
 
 
 def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
-    """A driver's answer to ``/status``; None when it is not a status, as while the driver starts."""
+    """A driver's answer to ``/status``; None if it is not a status, as while the driver starts."""
     try:
         return StatusReport(_STATUS.validate_json(body), received)
     except ValidationError:
@@ -136,7 +136,7 @@ def group_file_of(config_map: Json) -> ConsumerGroup:
 
 
 def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
-    """The hash of each object as it was applied, by ``Kind/name``; each object needs its ``kind``."""
+    """The hash of each object as it was applied, by ``Kind/name``; objects need their ``kind``."""
     return {
         reference(body): body["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "")
         for body in objects
@@ -149,7 +149,7 @@ def _container(pod: Json) -> Json:
 
 
 def _container_failure(terminated: Json) -> PodFailure:
-    """Why a container ended. A driver ends its termination message with ``REASON: message`` if it can."""
+    """Why a container ended. A driver's termination message ends with ``REASON: message``."""
     last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
     name, colon, message = last_line.partition(": ")
     if terminated.get("reason") == "OOMKilled":

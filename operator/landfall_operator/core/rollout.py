@@ -1,4 +1,4 @@
-"""The rollout state machine, as one table: in this stage, when this event holds, that stage is next. Pure.
+"""The rollout state machine as one table: the next stage, by stage and event. Pure.
 
 A stage defines which drivers should exist and which commands they get
 (``landfall_operator.core.decide``). An event is a fact about the observed state
@@ -108,7 +108,7 @@ TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
 
 
 def next_event(stage: Stage, events: frozenset[Event]) -> Event | None:
-    """The event with the highest priority in this stage's row, or None when none of them has an effect."""
+    """The event with the highest priority in this stage; None if none of them has an effect."""
     return next((event for event in TABLE[stage] if event in events), None)
 
 

@@ -1,4 +1,4 @@
-"""What the operator observes of one group at one moment: plain values that all decisions are made from. Pure.
+"""What the operator observes of one group at one moment; all decisions follow from it. Pure.
 
 ``landfall_operator.core.inputs.observe`` fills them from the cache of API objects and from the
 drivers' ``/status``. Nothing here reads a clock or sends a request. A value that could not be read
@@ -84,7 +84,7 @@ class Driver:
 
 
 def sample_of(report: StatusReport) -> Sample | None:
-    """The measurements for the autoscaler in a driver's answer; None if it has not measured them all.
+    """The measurements in a driver's answer; None if the driver has not measured them all.
 
     Blocked topic partitions are left out: more executors would not land their records.
     """

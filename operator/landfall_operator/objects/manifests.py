@@ -87,7 +87,7 @@ def control_secret(owner: Owner, token: str) -> Json:
 def config_map(
     owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext
 ) -> Json:
-    """The files that a revision's driver reads: group file, Spark properties, executor pod template."""
+    """The files that a revision's driver reads: group file, Spark properties, executor template."""
     name = names.revision_name(owner.name, revision_of(group))
     data = {
         "group.json": group_file(group),
@@ -119,7 +119,7 @@ def deployment(
 
 
 def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: int) -> Json:
-    """The record of a spec that is rolled out, for the history and for rollbacks. It is immutable."""
+    """The immutable record of a spec that is rolled out, for the history and for rollbacks."""
     base = _object(
         owner, "apps/v1", "ControllerRevision", names.record_name(owner.name, digest_of(group))
     )
@@ -182,7 +182,7 @@ def _role_binding(owner: Owner, account: str) -> Json:
 
 
 def _service(owner: Owner) -> Json:
-    """A headless Service: it resolves to the driver's pods, ready or not, for metrics and the operator."""
+    """A headless Service that resolves to the driver's pods, ready or not."""
     return {
         **_object(owner, "v1", "Service", names.driver_name(owner.name)),
         "spec": {
@@ -198,7 +198,7 @@ def _service(owner: Owner) -> Json:
 
 
 def _network_policy(owner: Owner, context: OperatorContext) -> Json:
-    """Opens the control port to the operator, Spark's ports to the group's executors, HTTP to everyone."""
+    """Control is open to the operator, Spark's ports to the group's executors, HTTP to everyone."""
     operator = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},
         "podSelector": {"matchLabels": dict(context.operator_labels)},
@@ -219,7 +219,7 @@ def _network_policy(owner: Owner, context: OperatorContext) -> Json:
 
 
 def _disruption_budget(owner: Owner) -> Json:
-    """Allows the eviction of one driver at a time: nodes can drain, and a handover never loses both drivers."""
+    """Evicts one driver at a time: nodes can drain, but a handover never loses both drivers."""
     return {
         **_object(owner, "policy/v1", "PodDisruptionBudget", names.driver_name(owner.name)),
         "spec": {

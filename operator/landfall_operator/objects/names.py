@@ -1,4 +1,4 @@
-"""Names and labels of a group's objects. They are deterministic, so the operator finds what it created. Pure.
+"""Names and labels of a group's objects; the operator finds what it created by them. Pure.
 
 Objects that all drivers share are named ``<group>-driver``. Each revision has a Deployment and a
 ConfigMap named ``<group>-<revision>``.

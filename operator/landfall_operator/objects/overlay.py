@@ -31,7 +31,7 @@ def merged(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Json:
 
 
 def overlay(pod: Pod, container: str) -> Json:
-    """A user's pod settings as a pod template; ``container`` is the name of Landfall's own container."""
+    """A user's pod settings as a pod template; ``container`` names Landfall's own container."""
     fields: Json = pod.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
     )

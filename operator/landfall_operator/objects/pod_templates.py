@@ -1,4 +1,4 @@
-"""The pods of a group: the driver's template, the executors' template, and Spark's properties. Pure.
+"""The pods of a group: the templates of driver and executors, and Spark's properties. Pure.
 
 Spark runs in client mode in the driver's pod. The driver creates the executors, and its pod owns
 them (``spark.kubernetes.driver.pod.name``), so they are deleted with it.
@@ -230,7 +230,7 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
 
 
 def _environment(group: ConsumerGroup) -> list[Json]:
-    """The driver's environment. The kubelet expands ``$(NAME)``, which Spark's defaults file cannot do."""
+    """The driver's environment. The kubelet expands ``$(NAME)``; Spark's defaults file cannot."""
     pod = {
         "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
         "spark.driver.host": "$(POD_IP)",

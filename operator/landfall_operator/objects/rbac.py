@@ -45,7 +45,7 @@ GROUPS: tuple[Rule, ...] = (
 
 
 def own(lease: str) -> tuple[Rule, ...]:
-    """The rules for the operator's own namespace: its Lease. RBAC cannot restrict ``create`` by name."""
+    """The rules for the operator's namespace: its Lease; ``create`` cannot be limited by name."""
     leases = "coordination.k8s.io", "leases"
     return (_rule(*leases, "create"), {**_rule(*leases, "get update"), "resourceNames": [lease]})
 

@@ -1,1 +1,1 @@
-"""What the operator reports about a group: its status, its conditions and the texts of Events. Pure."""
+"""What the operator reports about a group: status, conditions and the texts of Events. Pure."""

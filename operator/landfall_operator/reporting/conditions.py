@@ -217,7 +217,7 @@ def _rejected_text(rejected: Rejected) -> str:
 
 
 def _blocked_reason(name: str | None) -> Reason:
-    """The driver's reason; the general one if a driver of another release sends an unknown reason."""
+    """The driver's reason; the general one if this release does not know the driver's reason."""
     return (
         Reason(name) if name in {reason.value for reason in Reason} else Reason.PARTITIONS_BLOCKED
     )

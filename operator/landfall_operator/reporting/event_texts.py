@@ -92,4 +92,4 @@ _MESSAGES: Mapping[Event, str] = {
     Event.REVERT_DRAIN: "rolling back {active}; {next} starts when it has stopped: {why}",
     Event.PROVEN: "{active} is settled; it can no longer be rolled back automatically",
 }
-"""``active`` and ``target`` are the revisions before the transition, ``next`` the one that follows."""
+"""``active`` and ``target`` are the roles before the transition, ``next`` the revision after it."""

@@ -144,7 +144,7 @@ def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
 
 
 def _last_known_lag(observed: GroupObservation) -> LagStatus | None:
-    """The lag in the last status, with its age: of a driver that is gone or has not answered this operator."""
+    """The last status's lag with its age, while no driver has answered this operator."""
     lag = observed.status.lag
     if lag is None:
         return None
@@ -157,7 +157,7 @@ def _seconds_text(seconds: int, age: timedelta) -> str:
 
 
 def _eta(observed: GroupObservation, status: Status) -> int | None:
-    """Seconds until the backlog is landed at the present speed; None if there is none or it grows."""
+    """Seconds until the backlog is landed at the present speed; None without one or if it grows."""
     load = autoscaler.load(observed.samples) if observed.samples else None
     if load is None or status.overdue_seconds <= 0 or load.landing <= load.arriving:
         return None

@@ -1,4 +1,4 @@
-"""One pass over a group: observe, decide, apply, report (docs/adr/0006). This module orders the steps.
+"""One pass over a group: observe, decide, apply, report, in this order (docs/adr/0006).
 
 Between passes the reconciler remembers what a group's drivers answered and when it wrote the
 status. Everything else is in the cache or in the status, so an operator that restarts continues
@@ -109,7 +109,7 @@ class Reconciler:
         self._states: dict[Key, GroupState] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """Run one pass over a group; returns the seconds until the next one, None if the group is gone.
+        """Run one pass; returns the seconds until the next one, None if the group is gone.
 
         Raises:
             Conflict: the group changed during the pass; it must be reconciled again at once.
@@ -215,7 +215,7 @@ class Reconciler:
     async def _announce_rejection(
         self, target: Target, action: Action, failure: LandfallError, state: GroupState
     ) -> None:
-        """Post one Event about a request that the API server rejects: only a user can change that."""
+        """Post one Event about a request that the API server rejects: a user must act."""
         if not isinstance(failure, RequestRejected) or state.rejection == str(failure):
             return
         state.rejection = str(failure)
@@ -292,7 +292,7 @@ def _group_snapshot(
 
 
 def _add_sample(samples: deque[Sample], answer: inputs.DriverReport | None, now: datetime) -> None:
-    """Add the measurements of an answer, unless they came too soon, and drop those that are too old."""
+    """Add an answer's measurements unless they came too soon; drop samples that are too old."""
     sample = sample_of(answer.report) if answer else None
     if sample and (not samples or sample.time - samples[-1].time >= SAMPLE_INTERVAL):
         samples.append(sample)
@@ -317,7 +317,7 @@ def _is_urgent(before: GroupStatus, after: GroupStatus) -> bool:
 def _next_interval(
     observed: GroupObservation, desired: DesiredState, actions: tuple[Action, ...]
 ) -> float:
-    """Seconds until the next pass; 0 after a transition, since its actions may be followed by more."""
+    """Seconds until the next pass; 0 after a transition, which may make more actions possible."""
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
     rollout = desired.rollout

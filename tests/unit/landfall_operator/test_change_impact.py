@@ -15,7 +15,11 @@ CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
     ({"state": "Suspended"}, Change.LIVE, ("state",)),
     ({"uploadPolicy": {"maxAge": "1m"}}, Change.RESTART, ("uploadPolicy.maxAge",)),
     ({"upgrade": {"drainTimeout": "1m"}}, Change.RESTART, ("upgrade.drainTimeout",)),
-    ({"executor": {"nodeSelector": {"disk": "fast"}}}, Change.RESTART, ("executor.nodeSelector", "executor.nodeSelector.disk")),
+    (
+        {"executor": {"nodeSelector": {"disk": "fast"}}},
+        Change.RESTART,
+        ("executor.nodeSelector", "executor.nodeSelector.disk"),
+    ),
     ({"generation": 2, "replicas": 3}, Change.NEW_GENERATION, ("generation", "replicas")),
     ({"route": {"pattern": "d={date}"}}, Change.NEW_GENERATION, ("route.pattern",)),
 ]  # fmt: skip

@@ -109,10 +109,13 @@ def test_descriptions_tell_rules_bounds_and_defaults() -> None:
     }
 
     assert told == {
-        "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above zero, such as 256Mi, 1G or "
+        "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above "
+        "zero, such as 256Mi, 1G or "
         "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: `16Mi`.",
-        "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where `autoscaling` is given. 0 to 1000. Default: `1`.",
-        "autoscaling": "Lets the operator decide how many executors there are. minReplicas must not exceed maxReplicas.",
+        "replicas": "Executors; `kubectl scale`, HPA and KEDA write it. Not read where "
+        "`autoscaling` is given. 0 to 1000. Default: `1`.",
+        "autoscaling": "Lets the operator decide how many executors there are. "
+        "minReplicas must not exceed maxReplicas.",
     }
 
 

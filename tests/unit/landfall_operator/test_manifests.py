@@ -1,4 +1,4 @@
-"""The applied manifests, compared with reviewed files; ``LANDFALL_SNAPSHOTS=write`` rewrites them."""
+"""Applied manifests, compared with reviewed files; ``LANDFALL_SNAPSHOTS=write`` rewrites them."""
 
 import os
 from pathlib import Path

@@ -1,0 +1,97 @@
+"""What kubectl shows of groups is what docs/resource.md shows: get, describe, explain, wait."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from landfall_operator.api.crd import GROUP
+from tests.support.cluster import Cluster
+from tests.support.documented_groups import Shown, printed, shown
+from tests.support.groups import Groups
+
+
+@pytest.fixture(scope="module")
+def examples_shown(resource: Cluster) -> Iterator[Groups]:
+    """The groups of the page, with their status, in their own namespace."""
+    groups = Groups(resource, resource.create_namespace())
+    for group in shown():
+        show(groups, group)
+    yield groups
+    resource.delete_namespace(groups.namespace)
+
+
+def show(groups: Groups, group: Shown) -> None:
+    groups.create(group.resource)
+    status = group.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    groups.patch_status(group.name, {"status": status})
+
+
+def cells(text: str, *without: str) -> list[list[str]]:
+    """The rows of a table that kubectl prints, without the columns whose cells are ages."""
+    head, *rows = text.splitlines()
+    starts = [match.start() for match in re.finditer(r"\S+", head)]
+    kept = [
+        (start, end)
+        for start, end in zip(starts, [*starts[1:], None], strict=True)
+        if head[start:end].strip() not in without
+    ]
+    return [[row[start:end].strip() for start, end in kept] for row in (head, *rows)]
+
+
+@pytest.mark.parametrize("command", ["kubectl get cg", "kubectl get cg -o wide"])
+def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
+    seen = examples_shown.kubectl(*command.split()[1:])
+
+    assert cells(seen, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
+
+
+def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
+    described = (
+        examples_shown.kubectl("describe", "cg", "billing")
+        .partition("\nStatus:\n")[2]
+        .partition("\nEvents:")[0]
+    )
+    condition = (
+        r"    Last Transition Time:.*\n    Message:.*\n    Observed.*\n"
+        r"    Reason: +AsExpected\n    Status:.*\n    Type:.*\n"
+    )
+
+    assert timeless(re.sub(condition, "", described)) == timeless(
+        printed("kubectl describe cg billing")
+    )
+
+
+def timeless(text: str) -> str:
+    lines = [
+        line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text).splitlines()
+    ]
+    return "\n".join(lines).strip()
+
+
+@pytest.mark.parametrize(
+    "command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"]
+)
+def test_kubectl_explains_what_the_page_shows(resource: Cluster, command: str) -> None:
+    seen = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
+
+    assert timeless(seen) == timeless(printed(command))
+
+
+def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:
+    names = [f"consumergroup.landfall.dev/{group.name}" for group in shown()]
+
+    for word in ("cg", "consumergroup", "landfall"):
+        assert examples_shown.kubectl("get", word, "-o", "name").split() == names
+    assert [
+        line for line in examples_shown.kubectl("get", "all", "-o", "name").split() if GROUP in line
+    ] == names
+
+
+def test_kubectl_waits_for_a_condition(examples_shown: Groups) -> None:
+    assert "condition met" in examples_shown.kubectl(
+        "wait", "--for=condition=Ready", "cg/clickstream", "--timeout=240s"
+    )
+    assert "condition met" in examples_shown.kubectl(
+        "wait", "--for=condition=Stalled", "cg/billing", "--timeout=240s"
+    )
