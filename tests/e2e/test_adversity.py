@@ -108,7 +108,7 @@ def test_an_image_that_does_not_run_is_taken_back(
         message = group.wait_for_condition("Stalled", "True", "RolledBack")
         group.wait_for_commit()
 
-    assert "generation 2 was taken back" in message
+    assert "generation 2 was rolled back" in message
     assert (group.status()["activeGeneration"], group.driver()) == (1, driver)
     assert group.verdict() == SOUND
 

@@ -50,7 +50,7 @@ OPERATOR_CHECKED = table("under `spec` | message")
 
 
 @pytest.fixture
-def asked(resource: Cluster) -> Groups:
+def dry_run(resource: Cluster) -> Groups:
     """A namespace for dry runs, for tests that create no group."""
     return Groups(resource, "default")
 
@@ -81,16 +81,16 @@ def test_the_api_server_writes_every_default_into_the_object(groups: Groups) -> 
 
 @pytest.mark.parametrize(("cell", "answer", "_right"), WRONG, ids=[cell for cell, _, _ in WRONG])
 def test_a_wrong_value_gets_the_documented_answer(
-    asked: Groups, cell: str, answer: str, _right: object
+    dry_run: Groups, cell: str, answer: str, _right: object
 ) -> None:
     with pytest.raises(ApiException) as refused:
-        asked.try_out(written(document(), cell))
+        dry_run.try_out(written(document(), cell))
 
     assert refusal(refused.value) == answer
 
 
 @pytest.mark.parametrize(("cell", "right"), [(cell, right[0]) for cell, _, right in WRONG])
-def test_the_documented_correction_is_accepted(asked: Groups, cell: str, right: str) -> None:
+def test_the_documented_correction_is_accepted(dry_run: Groups, cell: str, right: str) -> None:
     path = cell.partition(": ")[0]
     if right == "topics":  # leave it out
         accepted = changed(written(document(), cell), "spec.source.kafka.topics", None)
@@ -99,7 +99,7 @@ def test_the_documented_correction_is_accepted(asked: Groups, cell: str, right: 
     else:
         accepted = set_to(document(), path, yaml.safe_load(right))
 
-    assert asked.try_out(accepted)["spec"]
+    assert dry_run.try_out(accepted)["spec"]
 
 
 def test_every_rule_is_in_the_documentation() -> None:
@@ -137,9 +137,9 @@ def test_an_immutable_field_cannot_be_changed(
     ("cell", "message"), OPERATOR_CHECKED, ids=[cell for cell, _ in OPERATOR_CHECKED]
 )
 def test_the_operator_finds_errors_that_the_api_server_cannot(
-    asked: Groups, cell: str, message: str
+    dry_run: Groups, cell: str, message: str
 ) -> None:
-    stored = asked.try_out(written(document(), cell))
+    stored = dry_run.try_out(written(document(), cell))
 
     assert parsed(stored) == (None, message)
 
@@ -196,10 +196,10 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize(("_name", "example"), examples(), ids=[name for name, _ in examples()])
-def test_every_example_is_accepted(asked: Groups, _name: str, example: Json) -> None:
+def test_every_example_is_accepted(dry_run: Groups, _name: str, example: Json) -> None:
     example["metadata"].pop("namespace", None)
 
-    stored = asked.try_out(
+    stored = dry_run.try_out(
         yaml.safe_load(
             yaml.safe_dump(example),
         )
@@ -269,12 +269,12 @@ def test_spec_and_status_are_written_separately(groups: Groups) -> None:
     both = {"spec": {"replicas": 2}, "status": {"phase": "Running", "observedGeneration": 1}}
 
     groups.patch_status("clicks", both)
-    seen = groups.read("clicks")
+    patched = groups.read("clicks")
     groups.patch("clicks", {**both, "status": {"phase": "Stalled"}})
     after = groups.read("clicks")
 
     assert "status" not in before
-    assert (seen["spec"], seen["status"], seen["metadata"]["generation"]) == (
+    assert (patched["spec"], patched["status"], patched["metadata"]["generation"]) == (
         before["spec"],
         both["status"],
         1,

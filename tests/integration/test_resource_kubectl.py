@@ -31,19 +31,19 @@ def cells(text: str, *without: str) -> list[list[str]]:
     """The rows of a table that kubectl prints, without the columns whose cells are ages."""
     head, *rows = text.splitlines()
     starts = [match.start() for match in re.finditer(r"\S+", head)]
-    kept = [
+    columns = [
         (start, end)
         for start, end in zip(starts, [*starts[1:], None], strict=True)
         if head[start:end].strip() not in without
     ]
-    return [[row[start:end].strip() for start, end in kept] for row in (head, *rows)]
+    return [[row[start:end].strip() for start, end in columns] for row in (head, *rows)]
 
 
 @pytest.mark.parametrize("command", ["kubectl get cg", "kubectl get cg -o wide"])
 def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
-    seen = examples_shown.kubectl(*command.split()[1:])
+    output = examples_shown.kubectl(*command.split()[1:])
 
-    assert cells(seen, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
+    assert cells(output, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
 
 
 def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
@@ -73,9 +73,9 @@ def timeless(text: str) -> str:
     "command", ["kubectl explain cg.spec.uploadPolicy", "kubectl explain cg.spec --recursive"]
 )
 def test_kubectl_explains_what_the_page_shows(resource: Cluster, command: str) -> None:
-    seen = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
+    output = resource.kubectl(*command.split()[1:]).partition("FIELDS:\n")[2]
 
-    assert timeless(seen) == timeless(printed(command))
+    assert timeless(output) == timeless(printed(command))
 
 
 def test_groups_are_found_by_their_other_names(examples_shown: Groups) -> None:

@@ -94,7 +94,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "self.separator == '' || !('' in self.field.split(self.separator))",
-            "no part of field may be empty; separator: '' makes the whole of field one name",
+            "no part of field may be empty; set separator: '' to take field as one name",
         ),
     ),
     "spec.output": (

@@ -1,4 +1,4 @@
-"""Single decisions; whole days are played in tests/sim."""
+"""Single decisions of the autoscaler; tests/sim simulates whole days."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ def history(
     overdue: float = 0.0,
     lag: int = 100,
 ) -> list[Sample]:
-    """Samples of half a minute each, of a steady load that is landed as it comes."""
+    """Samples every half minute, under a steady load that is landed as it arrives."""
     return [
         Sample(
             time=NOW - timedelta(seconds=30 * (2 * minutes - i)),
@@ -39,15 +39,15 @@ def history(
 
 
 def decided(samples: list[Sample], hold: ScalingReason | None = None) -> tuple[int, ScalingReason]:
-    made: Scaling = scale(samples, POLICY, 1, NOW, hold)
-    return made.desired, made.reason
+    scaling: Scaling = scale(samples, POLICY, 1, NOW, hold)
+    return scaling.desired, scaling.reason
 
 
 def test_a_load_that_fits_changes_nothing() -> None:
     assert decided(history(2800)) == (4, ScalingReason.AS_NEEDED)
 
 
-def test_too_much_load_is_met_at_once() -> None:
+def test_too_much_load_scales_up_at_once() -> None:
     assert decided(history(4000)) == (6, ScalingReason.LOAD)
 
 
@@ -55,24 +55,24 @@ def test_one_step_up_at_most_doubles() -> None:
     assert decided(history(9000, wanted=1)) == (5, ScalingReason.LOAD)
 
 
-def test_late_records_are_worked_off_within_catch_up() -> None:
+def test_late_records_are_landed_within_catch_up() -> None:
     samples = history(2800, overdue=300.0, lag=3_600_000)
 
     assert decided(samples) == (5, ScalingReason.BACKLOG)
 
 
-def test_lag_that_the_policy_explains_is_no_backlog() -> None:
-    seen = load(history(2800, lag=3_600_000))
+def test_lag_that_the_upload_policy_explains_is_no_backlog() -> None:
+    measured = load(history(2800, lag=3_600_000))
 
-    assert seen
-    assert seen.backlog == 0
+    assert measured
+    assert measured.backlog == 0
 
 
-def test_less_load_is_followed_slowly() -> None:
+def test_less_load_scales_down_slowly() -> None:
     assert decided(history(700, wanted=10)) == (6, ScalingReason.LESS_LOAD)
 
 
-def test_less_load_is_not_believed_before_its_window_is_over() -> None:
+def test_less_load_does_not_scale_down_before_its_window_is_over() -> None:
     assert decided(history(700, wanted=10, minutes=14)) == (10, ScalingReason.AS_NEEDED)
 
 
@@ -81,45 +81,45 @@ def test_an_idle_group_shrinks() -> None:
 
 
 @pytest.mark.parametrize("hold", [ScalingReason.HOLD_COMMITS_FAILING, ScalingReason.HOLD_UPGRADING])
-def test_a_reason_to_hold_holds(hold: ScalingReason) -> None:
+def test_a_reason_to_hold_keeps_the_count(hold: ScalingReason) -> None:
     assert decided(history(9000), hold) == (4, hold)
 
 
-def test_unknown_lag_holds() -> None:
+def test_unknown_lag_keeps_the_count() -> None:
     old = [replace(s, time=s.time - timedelta(minutes=10)) for s in history(9000)]
 
     assert decided(old) == (4, ScalingReason.HOLD_LAG_UNKNOWN)
 
 
-def test_a_driver_that_just_started_is_left_alone() -> None:
+def test_a_driver_that_has_just_started_keeps_its_count() -> None:
     samples = [*history(9000)[:-2], *(replace(s, driver="g1/2") for s in history(9000)[-2:])]
 
     assert decided(samples) == (4, ScalingReason.HOLD_STARTING)
 
 
-def test_executors_that_do_not_come_are_not_asked_for_more() -> None:
+def test_no_more_executors_are_requested_while_some_do_not_start() -> None:
     samples = [replace(s, executors=3) for s in history(9000)]
 
     assert decided(samples) == (4, ScalingReason.HOLD_NO_CAPACITY)
 
 
-def test_a_change_is_waited_for_before_the_next() -> None:
+def test_a_change_is_followed_by_a_cooldown() -> None:
     samples = history(9000, wanted=4)
     samples[-1] = replace(samples[-1], wanted=8)
 
     assert decided(samples) == (8, ScalingReason.COOLING_DOWN)
 
 
-def test_bounds_hold_at_once() -> None:
+def test_bounds_apply_at_once() -> None:
     assert decided(history(2800, wanted=12)) == (10, ScalingReason.BOUNDS)
 
 
-def test_the_maximum_is_told() -> None:
+def test_the_maximum_is_reported() -> None:
     assert decided(history(20_000, wanted=10)) == (10, ScalingReason.AT_MAXIMUM)
 
 
-def test_nothing_measured_and_nobody_there_sends_one() -> None:
+def test_without_measurements_and_executors_one_is_started() -> None:
     waiting = [replace(s, landed=0, task_seconds=0.0, executors=0, wanted=0) for s in history(100)]
-    made = scale(waiting, POLICY.model_copy(update={"min_replicas": 0}), 1, NOW)
+    scaling = scale(waiting, POLICY.model_copy(update={"min_replicas": 0}), 1, NOW)
 
-    assert (made.desired, made.reason) == (1, ScalingReason.LOAD)
+    assert (scaling.desired, scaling.reason) == (1, ScalingReason.LOAD)

@@ -12,9 +12,9 @@ from tests.support.cluster_model import SITE, group
 
 @pytest.fixture
 def cache() -> ObjectCache:
-    made = ObjectCache()
-    made.put("ConsumerGroup", resource())
-    return made
+    new = ObjectCache()
+    new.put("ConsumerGroup", resource())
+    return new
 
 
 def test_a_new_group_is_reconciled(cache: ObjectCache) -> None:
@@ -67,20 +67,21 @@ def test_the_deletion_of_a_former_object_leaves_the_present_one(cache: ObjectCac
 
 
 def test_only_relevant_fields_of_a_deployment_are_a_reason_to_reconcile(cache: ObjectCache) -> None:
-    made = stored(deployment(OWNER, group(), "good", 1, SITE))
-    assert cache.put("Deployment", made) == KEY
+    driver = stored(deployment(OWNER, group(), "good", 1, SITE))
+    assert cache.put("Deployment", driver) == KEY
 
-    assert cache.put("Deployment", {**stored(made, 2), "status": {"readyReplicas": 1}}) is None
+    assert cache.put("Deployment", {**stored(driver, 2), "status": {"readyReplicas": 1}}) is None
     assert (
-        cache.put("Deployment", {**stored(made, 3), "spec": {**made["spec"], "replicas": 0}}) == KEY
+        cache.put("Deployment", {**stored(driver, 3), "spec": {**driver["spec"], "replicas": 0}})
+        == KEY
     )
 
 
 def test_a_spec_of_another_release_is_stored_without_a_value(cache: ObjectCache) -> None:
-    made = stored(controller_revision(OWNER, group(), "good", 1))
-    made["data"]["group"]["spec"]["tomorrow"] = 1
+    revision = stored(controller_revision(OWNER, group(), "good", 1))
+    revision["data"]["group"]["spec"]["tomorrow"] = 1
 
-    assert cache.put("ControllerRevision", made) == KEY
+    assert cache.put("ControllerRevision", revision) == KEY
     assert [cached.value for cached in cache.owned(KEY).values()] == [None]
 
 

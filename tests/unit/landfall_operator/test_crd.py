@@ -1,4 +1,4 @@
-"""The CRD is the one in crds/, is structural by Kubernetes' rules, and explains itself."""
+"""The CRD in crds/ is up to date, structural by Kubernetes' rules, and describes every field."""
 
 import re
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ def field(path: str) -> Node:
     return at(schema(), path)
 
 
-def test_the_file_is_what_the_models_make() -> None:
+def test_the_file_is_generated_from_the_models() -> None:
     assert FILE.read_text() == to_yaml(), "run `make crds`"
 
 
-def test_the_reference_is_what_the_models_make() -> None:
+def test_the_reference_is_generated_from_the_models() -> None:
     assert (FILE.parents[1] / "docs" / "reference.md").read_text() == page(), "run `make crds`"
 
 
@@ -51,7 +51,7 @@ def test_every_node_is_structural(path: str, node: Node) -> None:
     untyped = node.get("x-kubernetes-int-or-string") or node.get(
         "x-kubernetes-preserve-unknown-fields"
     )
-    judged = [kind for key in ("anyOf", "allOf", "oneOf") for kind in node.get(key, ())]
+    branches = [kind for key in ("anyOf", "allOf", "oneOf") for kind in node.get(key, ())]
 
     assert "type" in node or untyped
     assert not ("type" in node and node.get("x-kubernetes-int-or-string"))
@@ -62,12 +62,12 @@ def test_every_node_is_structural(path: str, node: Node) -> None:
     )
     assert not any(
         {"type", "default", "description", "nullable", "properties"} & kind.keys()
-        for kind in judged
+        for kind in branches
     )
 
 
-def test_every_field_is_with_constraints() -> None:
-    silent = [
+def test_every_field_has_a_description() -> None:
+    undescribed = [
         path
         for path, node in nodes(schema())
         if path.startswith(("spec", "status"))
@@ -75,8 +75,8 @@ def test_every_field_is_with_constraints() -> None:
         and not node.get("description")
     ]
 
-    # what is passed on to Kubernetes is explained there
-    assert [p for p in silent if not p.endswith((".name", ".mountPath"))] == []
+    # Kubernetes describes the fields that are passed on to it
+    assert [p for p in undescribed if not p.endswith((".name", ".mountPath"))] == []
 
 
 def test_every_pattern_is_one_that_go_can_read() -> None:
@@ -94,21 +94,19 @@ def test_every_pattern_is_one_that_go_can_read() -> None:
     assert all(re.compile(p) for p in patterns)
 
 
-def test_a_wrong_form_is_told_in_a_sentence() -> None:
+def test_the_form_of_a_text_is_checked_by_a_rule_with_a_message() -> None:
     patterns = [path for path, node in nodes(schema()) if "pattern" in node]
 
-    assert patterns == [
-        "spec.source.kafka.startingOffsets"
-    ]  # no rule can stand where there is no type
+    assert patterns == ["spec.source.kafka.startingOffsets"]  # a CEL rule needs a type
 
 
-def test_descriptions_tell_rules_bounds_and_defaults() -> None:
-    told = {
+def test_descriptions_include_rules_bounds_and_defaults() -> None:
+    descriptions = {
         path: field(f"spec.{path}")["description"]
         for path in ("output.s3.partBytes", "replicas", "autoscaling")
     }
 
-    assert told == {
+    assert descriptions == {
         "output.s3.partBytes": "Size of the parts of a multipart upload. Must be a quantity above "
         "zero, such as 256Mi, 1G or "
         "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: `16Mi`.",
@@ -119,18 +117,18 @@ def test_descriptions_tell_rules_bounds_and_defaults() -> None:
     }
 
 
-def test_a_bound_on_one_side_is_told() -> None:
+def test_descriptions_include_a_bound_on_one_side() -> None:
     nodes = {"a": {"type": "integer", "minimum": 2}, "b": {"type": "integer", "maximum": 3}}
 
-    made = with_constraints({"type": "object", "properties": nodes})
+    described = with_constraints({"type": "object", "properties": nodes})
 
-    assert [node["description"] for node in made["properties"].values()] == [
+    assert [node["description"] for node in described["properties"].values()] == [
         "At least 2.",
         "At most 3.",
     ]
 
 
-def test_an_empty_mapping_is_only_a_default_if_that_fills_fields() -> None:
+def test_an_empty_mapping_is_a_default_only_if_its_fields_have_defaults() -> None:
     assert [
         path for path, node in nodes(schema()) if node.get("default") == {} and not filled(node)
     ] == []
@@ -141,11 +139,11 @@ def filled(node: Node) -> bool:
 
 
 @pytest.mark.parametrize("path", [*RULES, *EXTRAS])
-def test_rules_stand_at_fields_that_are_there(path: str) -> None:
+def test_rules_belong_to_existing_fields(path: str) -> None:
     assert field(path)
 
 
-def test_columns_are_read_from_fields_that_are_there() -> None:
+def test_columns_show_existing_fields() -> None:
     paths = [path for _, _, path, _, _ in COLUMNS if path.startswith(".status")]
 
     assert all(field(path.removeprefix(".")) for path in paths)
@@ -170,7 +168,7 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
     ]
 
 
-def test_defaults_are_written_as_people_write_them() -> None:
+def test_defaults_are_written_as_users_write_them() -> None:
     values = {path: node["default"] for path, node in nodes(schema()) if "default" in node}
 
     assert values["spec.uploadPolicy"] == {}
@@ -215,6 +213,8 @@ def test_starting_offsets_are_words_or_mappings() -> None:
         (NOT_ZERO, ["0.5s", "10m"], ["0s", "0.0m"]),
     ],
 )
-def test_patterns_tell_good_from_bad(pattern: str, good: list[str], bad: list[str]) -> None:
+def test_patterns_accept_good_texts_and_reject_bad_ones(
+    pattern: str, good: list[str], bad: list[str]
+) -> None:
     assert [text for text in good if not re.search(pattern, text)] == []
     assert [text for text in bad if re.search(pattern, text)] == []

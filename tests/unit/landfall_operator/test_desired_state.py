@@ -64,7 +64,7 @@ def rollout(observed: GroupObservation, **changes: object) -> GroupObservation:
     return replace(observed, status=observed.status.model_copy(update={"rollout": moved}))
 
 
-def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(
+def test_a_watched_driver_that_is_silent_for_a_while_is_not_rolled_back(
     watched: GroupObservation,
 ) -> None:
     silent = with_active(watched, replace(active(watched), report=None))
@@ -72,7 +72,7 @@ def test_a_watched_driver_that_is_silent_for_a_while_is_not_taken_back(
     assert desired_state(replace(silent, now=watched.now + 30 * MINUTE)).event is None
 
 
-def test_a_watched_driver_that_crashes_is_taken_back(watched: GroupObservation) -> None:
+def test_a_watched_driver_that_crashes_is_rolled_back(watched: GroupObservation) -> None:
     crashing = with_active(watched, replace(active(watched), report=None, restarts=3))
 
     chosen = desired_state(crashing)
@@ -87,13 +87,13 @@ def test_a_watched_driver_that_crashes_is_taken_back(watched: GroupObservation) 
 @pytest.mark.parametrize(
     ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)]
 )
-def test_a_failing_store_is_no_fault_of_a_generation(
+def test_a_failing_store_is_not_blamed_on_a_generation(
     watched: GroupObservation, reason: str, event: Event | None
 ) -> None:
     assert desired_state(failing(watched, reason)).event is event
 
 
-def test_a_generation_that_commits_nothing_is_taken_back(watched: GroupObservation) -> None:
+def test_a_generation_that_commits_nothing_is_rolled_back(watched: GroupObservation) -> None:
     status = status_of(watched)
     idle = with_status(
         watched,
@@ -105,7 +105,7 @@ def test_a_generation_that_commits_nothing_is_taken_back(watched: GroupObservati
     assert desired_state(rollout(idle, since=since)).event is Event.REVERT_WARM
 
 
-def test_nothing_scales_in_a_hand_over(watched: GroupObservation) -> None:
+def test_nothing_scales_during_a_handover(watched: GroupObservation) -> None:
     changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
 
     assert (changed.event, changed.scaling.reason) == (
@@ -121,8 +121,8 @@ def test_nothing_scales_while_commits_fail(watched: GroupObservation) -> None:
     )
 
 
-def test_without_measurements_it_stays_as_it_was(watched: GroupObservation) -> None:
-    blind = replace(watched, samples=())
+def test_without_measurements_the_executor_count_stays(watched: GroupObservation) -> None:
+    unmeasured = replace(watched, samples=())
 
-    assert desired_state(blind).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN
-    assert desired_state(blind).scaling.desired == 1
+    assert desired_state(unmeasured).scaling.reason is ScalingReason.HOLD_LAG_UNKNOWN
+    assert desired_state(unmeasured).scaling.desired == 1

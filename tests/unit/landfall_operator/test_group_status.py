@@ -37,7 +37,7 @@ def with_driver(observed: GroupObservation, **changes: object) -> GroupObservati
     return replace(observed, drivers={driver.revision: replace(driver, **changes)})  # type: ignore[arg-type]
 
 
-def test_a_running_group_tells_its_numbers(running: GroupObservation) -> None:
+def test_a_running_group_reports_its_numbers(running: GroupObservation) -> None:
     status = status_of(running)
 
     assert status.lag
@@ -82,18 +82,18 @@ def test_numbers_of_a_driver_that_is_gone_are_shown_with_their_age(
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m50s ago)"})
 
 
-def test_the_lag_of_a_driver_that_has_not_seen_the_log_is_the_one_before_it_with_its_age(
+def test_while_a_driver_does_not_know_its_lag_the_last_known_one_is_shown_with_its_age(
     running: GroupObservation,
 ) -> None:
     before = status_of(running)
     (driver,) = running.drivers.values()
     assert driver.report
-    blind = replace(
+    lag_unknown = replace(
         driver.report.status, lag_records=0, lag_seconds=0.0, partitions=(), lag_known=False
     )
     later = replace(running, now=running.now + timedelta(minutes=4), status=before)
 
-    status = status_of(with_driver(later, report=StatusReport(blind, later.now)))
+    status = status_of(with_driver(later, report=StatusReport(lag_unknown, later.now)))
 
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
@@ -119,7 +119,7 @@ def test_the_same_numbers_again_are_not_worth_writing(running: GroupObservation)
     assert worth_writing(before, after.model_copy(update={"replicas": 9}))
 
 
-def test_a_condition_keeps_the_time_it_has_been_so(running: GroupObservation) -> None:
+def test_an_unchanged_condition_keeps_its_transition_time(running: GroupObservation) -> None:
     before = condition(status_of(running), ConditionType.READY)
     later = replace(running, status=status_of(running), now=running.now + timedelta(seconds=10))
 
@@ -132,7 +132,7 @@ def test_a_condition_keeps_the_time_it_has_been_so(running: GroupObservation) ->
 
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
-def test_a_pod_that_does_not_run_says_why(running: GroupObservation, reason: Reason) -> None:
+def test_the_status_says_why_a_pod_does_not_run(running: GroupObservation, reason: Reason) -> None:
     status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
 
     ready = condition(status, ConditionType.READY)
@@ -151,7 +151,7 @@ def test_a_pod_that_does_not_run_says_why(running: GroupObservation, reason: Rea
         (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE),
     ],
 )
-def test_what_a_person_must_mend_stalls_the_group(
+def test_a_problem_that_a_user_must_fix_stalls_the_group(
     running: GroupObservation, reason: Reason, kind: ConditionType
 ) -> None:
     status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
@@ -168,7 +168,7 @@ def test_the_data_planes_reasons_are_known_here() -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(set(Reason) - GOOD_NEWS))
-def test_every_reason_has_a_section_to_read(reason: Reason) -> None:
+def test_every_reason_has_a_section_in_the_documentation(reason: Reason) -> None:
     assert f"\n### {reason}\n" in OPERATIONS.read_text()
 
 
@@ -180,3 +180,24 @@ def test_a_status_reads_back_from_the_api_server(running: GroupObservation) -> N
     assert GroupStatus.model_validate(written) == status
     assert "lagRecords" not in written
     assert written["rollout"]["since"] >= START.isoformat()[:10]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 topic partition is blocked and needs operator action; clicks/0: bad"),
+        (2, "2 topic partitions are blocked and need operator action; clicks/0: bad"),
+    ],
+)
+def test_the_message_about_blocked_topic_partitions_agrees_with_their_number(
+    running: GroupObservation, count: int, text: str
+) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    status = driver.report.status
+    blocked = replace(status.partitions[0], blocked="BadRecordsOverLimit", message="bad")
+    changed = replace(status, partitions=(blocked,) * count)
+
+    stalled = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+
+    assert condition(stalled, ConditionType.STALLED).message == text

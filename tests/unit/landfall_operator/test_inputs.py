@@ -23,7 +23,7 @@ def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
     statuses = [
         {"name": "driver", "restartCount": restarts, "ready": True, "state": {"running": {}}}
     ]
-    made = {
+    manifest = {
         "metadata": {
             "name": uid,
             "namespace": "logs",
@@ -36,15 +36,15 @@ def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
             "containerStatuses": statuses,
         },
     }
-    return stored(made, 1, uid)
+    return stored(manifest, 1, uid)
 
 
 @pytest.fixture
 def cache() -> ObjectCache:
-    made = ObjectCache()
-    made.put("ConsumerGroup", resource())
-    made.put("Deployment", stored(deployment(OWNER, group("good"), "good", 1, SITE)))
-    return made
+    new = ObjectCache()
+    new.put("ConsumerGroup", resource())
+    new.put("Deployment", stored(deployment(OWNER, group("good"), "good", 1, SITE)))
+    return new
 
 
 def observed(cache: ObjectCache, **inputs: Any) -> GroupObservation:

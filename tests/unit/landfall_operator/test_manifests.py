@@ -80,7 +80,7 @@ Plain.add_representer(
 )
 
 
-def made(spec: ConsumerGroup) -> list[dict[str, Any]]:
+def all_manifests(spec: ConsumerGroup) -> list[dict[str, Any]]:
     return [
         *manifests.shared_objects(OWNER, account_of(spec), SITE),
         manifests.control_secret(OWNER, "hush"),
@@ -93,7 +93,7 @@ def made(spec: ConsumerGroup) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("name", "spec"), [("minimal", group()), ("full", group(**FULL))])
 def test_manifests_are_the_reviewed_ones(name: str, spec: ConsumerGroup) -> None:
     path = SNAPSHOTS / f"{name}.yaml"
-    text = yaml.dump_all(made(spec), Dumper=Plain, sort_keys=True, width=120)
+    text = yaml.dump_all(all_manifests(spec), Dumper=Plain, sort_keys=True, width=120)
     if os.environ.get("LANDFALL_SNAPSHOTS") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -102,13 +102,13 @@ def test_manifests_are_the_reviewed_ones(name: str, spec: ConsumerGroup) -> None
 
 
 def test_every_object_is_owned_and_labelled() -> None:
-    for manifest in made(group()):
+    for manifest in all_manifests(group()):
         metadata = manifest["metadata"]
         assert metadata["ownerReferences"][0]["uid"] == "0f0f"
         assert labels("clicks").items() <= metadata["labels"].items()
 
 
-def test_a_hash_tells_what_was_applied() -> None:
+def test_the_hash_identifies_what_was_applied() -> None:
     one, other = (manifests.config_map(OWNER, group(), "good", n, SITE) for n in (1, 2))
 
     hashes = [m["metadata"]["annotations"][HASH_ANNOTATION] for m in (one, other)]
@@ -132,7 +132,7 @@ def test_the_driver_reads_the_same_group_back() -> None:
     assert parse_group_file(text) == parse_group(document(spec)) == spec
 
 
-def test_pods_run_as_the_restricted_standard_wants() -> None:
+def test_pods_comply_with_the_restricted_standard() -> None:
     pod = driver_template(group(), "good", SITE)["spec"]
     container = pod["containers"][0]
 
@@ -142,7 +142,7 @@ def test_pods_run_as_the_restricted_standard_wants() -> None:
     assert executor_template(group(), SITE)["spec"]["containers"][0]["securityContext"] == LOCKED
 
 
-def test_a_user_may_have_a_root_to_write_to_and_another_scratch_folder() -> None:
+def test_a_user_may_choose_a_writable_root_and_another_scratch_volume() -> None:
     own = {
         "containers": [{"name": "driver", "securityContext": {"readOnlyRootFilesystem": False}}],
         "volumes": [{"name": "scratch", "emptyDir": {"medium": "Memory"}}],
@@ -154,7 +154,7 @@ def test_a_user_may_have_a_root_to_write_to_and_another_scratch_folder() -> None
     assert {"name": "scratch", "mountPath": "/tmp"} in pod["containers"][0]["volumeMounts"]
 
 
-def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
+def test_a_users_pod_settings_are_merged_by_name() -> None:
     template = driver_template(group(**FULL), "good", SITE)
     pod, names = template["spec"], [c["name"] for c in template["spec"]["containers"]]
     env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
@@ -181,7 +181,7 @@ def test_what_a_user_says_of_a_pod_is_merged_by_name() -> None:
     assert template["metadata"]["annotations"].keys() == {"a", DIGEST_ANNOTATION}
 
 
-def test_executors_get_their_sizes_by_spark() -> None:
+def test_executors_get_their_resources_from_spark_properties() -> None:
     spec = group(**FULL)
     conf = dict(line.split(" ", 1) for line in spark_defaults(spec, "good", 2, SITE).splitlines())
 
@@ -197,7 +197,7 @@ def test_executors_get_their_sizes_by_spark() -> None:
     assert conf["spark.executor.instances"] == "2"
 
 
-def test_executors_have_room_for_what_their_tasks_hold() -> None:
+def test_executors_have_memory_for_the_buffers_of_their_tasks() -> None:
     heap, overhead = executor_memory(group(executor={"cores": 4}))
 
     assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 192))

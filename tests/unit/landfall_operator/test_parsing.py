@@ -1,4 +1,4 @@
-"""What Kubernetes says of a pod becomes a reason that a person can act on."""
+"""Answers of the API server and of drivers become values; pod states become reasons for users."""
 
 from datetime import timedelta
 from typing import Any
@@ -97,9 +97,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "trouble"), CASES)
-def test_a_pods_trouble_is_named(seen: dict[str, Any], trouble: PodFailure | None) -> None:
-    assert pod_failure_of(seen) == trouble
+@pytest.mark.parametrize(("body", "failure"), CASES)
+def test_a_pods_failure_has_a_reason(body: dict[str, Any], failure: PodFailure | None) -> None:
+    assert pod_failure_of(body) == failure
 
 
 def test_a_driver_is_read_from_what_was_applied() -> None:
@@ -115,7 +115,7 @@ def test_a_driver_is_read_from_what_was_applied() -> None:
     assert (driver.replicas, driver.pods, driver.restarts, driver.terminating) == (1, 1, 2, False)
 
 
-def test_a_deployment_that_may_not_make_pods_says_why() -> None:
+def test_a_deployment_that_cannot_create_pods_has_a_reason() -> None:
     applied = manifests.deployment(OWNER, group(), "good", 1, SITE)
     condition = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
 
@@ -124,11 +124,11 @@ def test_a_deployment_that_may_not_make_pods_says_why() -> None:
     assert driver.pod_failure == PodFailure(Reason.POD_REFUSED, "exceeded quota")
 
 
-def test_a_spec_is_remembered_as_it_was() -> None:
-    made = manifests.controller_revision(OWNER, group(replicas=3), "good", 7)
-    made["metadata"]["creationTimestamp"] = "2026-11-21T12:00:00+00:00"
+def test_a_recorded_spec_is_read_back() -> None:
+    revision = manifests.controller_revision(OWNER, group(replicas=3), "good", 7)
+    revision["metadata"]["creationTimestamp"] = "2026-11-21T12:00:00+00:00"
 
-    record = record_of(made)
+    record = record_of(revision)
 
     assert (record.number, record.group, record.image, record.made) == (
         7,
@@ -139,10 +139,10 @@ def test_a_spec_is_remembered_as_it_was() -> None:
 
 
 def test_hashes_are_those_that_were_applied() -> None:
-    made = manifests.config_map(OWNER, group(), "good", 1, SITE)
+    config_map = manifests.config_map(OWNER, group(), "good", 1, SITE)
 
-    assert list(hashes_of([made])) == [f"ConfigMap/{made['metadata']['name']}"]
-    assert hashes_of([made])[f"ConfigMap/{made['metadata']['name']}"]
+    assert list(hashes_of([config_map])) == [f"ConfigMap/{config_map['metadata']['name']}"]
+    assert hashes_of([config_map])[f"ConfigMap/{config_map['metadata']['name']}"]
 
 
 def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
@@ -159,11 +159,11 @@ def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"phase": "Starting"}', b"<html>", b""])
-def test_what_is_no_status_is_no_report(body: bytes) -> None:
+def test_an_answer_that_is_not_a_status_is_ignored(body: bytes) -> None:
     assert report_of(body, START) is None
 
 
-def test_a_resource_is_parsed_or_its_faults_are_told() -> None:
+def test_a_resource_is_parsed_or_its_errors_are_reported() -> None:
     good = {**group().model_dump(mode="json", by_alias=True), "status": {"phase": "Running"}}
 
     assert parsed(good) == (group(), "")
@@ -183,19 +183,19 @@ def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
         output={"url": "s3://elsewhere"},
         source={**source(), "kafka": {**source()["kafka"], "groupId": "g"}},
     )
-    same_mirror = elsewhere.model_copy(update={"metadata": other.metadata})
+    same_kafka_group = elsewhere.model_copy(update={"metadata": other.metadata})
     third = group(
         output={"url": "s3://third"},
         source=elsewhere.spec.source.model_dump(mode="json", by_alias=True),
     )
 
-    assert conflict(mine, [mine, same_mirror]) == ""
+    assert conflict(mine, [mine, same_kafka_group]) == ""
     assert (
         conflict(mine, [other])
         == "spec.output.url: s3://logs/parsed is also the output of logs/other"
     )
     assert (
-        conflict(third, [same_mirror])
+        conflict(third, [same_kafka_group])
         == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
     )
 

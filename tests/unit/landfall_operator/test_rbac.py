@@ -1,4 +1,4 @@
-"""What the operator asks to be allowed."""
+"""The RBAC rules of the operator."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
         )
 
 
-def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
+def test_the_operator_has_all_rights_that_it_grants_to_drivers() -> None:
     role = next(
         m
         for m in shared_objects(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
@@ -30,17 +30,19 @@ def test_the_operator_may_do_all_that_it_lets_drivers_do() -> None:
     assert set(single(role["rules"])) <= set(single(rbac.GROUPS))
 
 
-def test_the_operator_cannot_list_secrets_and_asks_for_no_wildcard() -> None:
-    asked = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
+def test_the_operator_cannot_list_secrets_and_has_no_wildcard() -> None:
+    requested = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
 
-    assert {verb for group, resource, verb in asked if (group, resource) == ("", "secrets")} == {
+    assert {
+        verb for group, resource, verb in requested if (group, resource) == ("", "secrets")
+    } == {
         "get",
         "create",
     }
-    assert not any("*" in right for right in asked)
+    assert not any("*" in right for right in requested)
 
 
-def test_the_chart_asks_for_the_same() -> None:
+def test_the_chart_has_the_same_rules() -> None:
     template = CHART.read_text()
     start = '{{- define "landfall.rights" -}}'
     rules = template[template.index(start) + len(start) :].partition("{{- end }}")[0]

@@ -1,4 +1,4 @@
-"""The table has a way on from everywhere, and deleting always comes first."""
+"""The table leaves no stage without a way out, and deletion always comes first."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from tests.support.cluster_model import START
 
 
 def reachable(stage: Stage) -> set[Stage]:
-    found, ahead = set(), [stage]
-    while ahead:
-        at = ahead.pop()
+    found, pending = set(), [stage]
+    while pending:
+        at = pending.pop()
         if at not in found:
             found.add(at)
-            ahead.extend(TABLE[at].values())
+            pending.extend(TABLE[at].values())
     return found
 
 
@@ -29,7 +29,7 @@ def test_every_stage_is_reached_from_the_first() -> None:
 
 
 @pytest.mark.parametrize("stage", sorted(set(Stage) - {Stage.DELETING, Stage.DELETED}))
-def test_every_stage_settles_or_goes_and_deleting_comes_first(stage: Stage) -> None:
+def test_every_stage_can_settle_or_be_deleted_and_deletion_comes_first(stage: Stage) -> None:
     assert next(iter(TABLE[stage])) is Event.DELETE
     assert {Stage.SETTLED, Stage.DELETED} <= reachable(stage)
 
@@ -37,11 +37,11 @@ def test_every_stage_settles_or_goes_and_deleting_comes_first(stage: Stage) -> N
 @pytest.mark.parametrize(
     "stage", [Stage.YIELDING, Stage.DRAINING, Stage.SUSPENDING, Stage.DELETING]
 )
-def test_no_stage_waits_for_ever_for_a_driver(stage: Stage) -> None:
+def test_no_stage_waits_forever_for_a_driver(stage: Stage) -> None:
     assert Event.TIMED_OUT in TABLE[stage]
 
 
-def test_every_event_matters_somewhere() -> None:
+def test_every_event_has_an_effect_in_some_stage() -> None:
     assert {event for _, event in ROWS} == set(Event)
 
 
@@ -56,7 +56,7 @@ def test_the_order_of_a_row_is_the_priority() -> None:
 
 
 @pytest.mark.parametrize(("stage", "event"), ROWS)
-def test_every_step_starts_its_own_clock(stage: Stage, event: Event) -> None:
+def test_every_transition_restarts_the_stages_clock(stage: Stage, event: Event) -> None:
     before = RolloutStatus(stage=stage, active="g1-a", target="g2-b")
 
     after = transition(before, event, "g2-b", START, None)
@@ -64,7 +64,7 @@ def test_every_step_starts_its_own_clock(stage: Stage, event: Event) -> None:
     assert (after.stage, after.since) == (TABLE[stage][event], START)
 
 
-def test_a_hand_over_remembers_what_to_go_back_to() -> None:
+def test_a_handover_records_the_revision_to_roll_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b")
 
     after = transition(before, Event.YIELDED, "g2-b", START, None)
@@ -72,13 +72,13 @@ def test_a_hand_over_remembers_what_to_go_back_to() -> None:
     assert (after.active, after.target, after.previous) == ("g2-b", None, "g1-a")
 
 
-def test_an_unproven_revision_is_nothing_to_go_back_to() -> None:
+def test_an_unproven_revision_is_never_rolled_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g3-c", previous="g1-a")
 
     assert transition(before, Event.YIELDED, "g3-c", START, None).previous == "g1-a"
 
 
-def test_going_back_has_nothing_to_go_back_to() -> None:
+def test_a_rollback_has_no_revision_to_roll_back_to() -> None:
     before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g1-a", previous="g1-a")
 
     assert transition(before, Event.YIELDED, "g1-a", START, None).previous is None

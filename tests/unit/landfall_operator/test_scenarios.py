@@ -13,12 +13,12 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def world() -> World:
-    """A group that has been landing for a while."""
-    made = World(group("good", replicas=2))
-    made.run(5 * MINUTE)
-    made.stages.clear()
-    made.events.clear()
-    return made
+    """A group that has been landing for five minutes."""
+    new = World(group("good", replicas=2))
+    new.run(5 * MINUTE)
+    new.stages.clear()
+    new.events.clear()
+    return new
 
 
 def test_a_new_group_starts_and_lands() -> None:
@@ -30,7 +30,7 @@ def test_a_new_group_starts_and_lands() -> None:
     assert world.stages == [Stage.OPENING, Stage.WATCHING, Stage.SETTLED]
 
 
-def test_what_a_revision_ran_by_goes_even_if_its_driver_went_before(world: World) -> None:
+def test_an_unused_config_map_is_deleted_even_if_its_driver_is_gone(world: World) -> None:
     world.hashes["ConfigMap/clicks-g0-left"] = "left by an operator that died"
     world.driver_specs["g0-left"] = group("good")
 
@@ -41,7 +41,7 @@ def test_what_a_revision_ran_by_goes_even_if_its_driver_went_before(world: World
     ]
 
 
-def test_executors_are_told_to_the_running_driver(world: World) -> None:
+def test_the_executor_count_is_sent_to_the_running_driver(world: World) -> None:
     pod = next(iter(world.drivers.values())).pod
 
     world.edit(group("good", replicas=5))
@@ -95,7 +95,7 @@ def test_a_generation_that_never_stands_by_never_stops_the_old_one(
 
 
 @pytest.mark.parametrize("image", ["bad", "failing"])
-def test_a_generation_that_fails_is_taken_back_once(world: World, image: str) -> None:
+def test_a_generation_that_fails_is_rolled_back_once(world: World, image: str) -> None:
     world.edit(group(image))
     world.run(20 * MINUTE)
 
@@ -112,7 +112,7 @@ def test_a_generation_that_fails_is_taken_back_once(world: World, image: str) ->
     assert (world.landing, world.status.reason) == (["good"], "RolledBack")
 
 
-def test_another_spec_after_a_rollback_gets_its_own_try(world: World) -> None:
+def test_another_spec_after_a_rollback_is_tried(world: World) -> None:
     world.edit(group("bad"))
     world.run(20 * MINUTE)
 
@@ -126,7 +126,7 @@ def test_another_spec_after_a_rollback_gets_its_own_try(world: World) -> None:
     )
 
 
-def test_rolling_back_by_hand_is_applying_the_old_spec(world: World) -> None:
+def test_applying_the_old_spec_rolls_back_manually(world: World) -> None:
     old = world.group
     world.edit(group("better"))
     world.run(10 * MINUTE)
@@ -159,7 +159,7 @@ def test_a_broken_first_spec_is_replaced_by_a_good_one() -> None:
     assert (world.landing, world.images) == (["good"], ["good"])
 
 
-def test_a_driver_that_does_not_hear_is_fenced_in_time() -> None:
+def test_a_driver_that_ignores_commands_is_fenced_in_time() -> None:
     world = World(group("deaf"))
     world.run(2 * MINUTE)
     world.edit(group("better"))
@@ -180,7 +180,7 @@ def test_an_invalid_spec_keeps_the_last_valid_one_running(world: World) -> None:
     assert "did you mean replicas" in invalid.message
 
 
-def test_an_invalid_spec_keeps_what_was_asked_for_last(world: World) -> None:
+def test_an_invalid_spec_keeps_the_last_live_settings(world: World) -> None:
     world.edit(group("good", replicas=4, state="Suspended"))
     world.run(2 * MINUTE)
 
@@ -207,7 +207,7 @@ def test_a_restart_happens_in_place(world: World) -> None:
     assert next(iter(world.drivers.values())).pod is not pod
 
 
-def test_suspending_drains_and_resuming_goes_on(world: World) -> None:
+def test_suspending_drains_and_resuming_continues(world: World) -> None:
     world.edit(group("good", state="Suspended"))
     world.run(2 * MINUTE)
     assert (world.landing, world.status.phase, world.yielded) == ([], "Suspended", True)
@@ -238,14 +238,14 @@ def test_deleting_drains_first(world: World) -> None:
     assert (world.finalizer, world.landing, world.yielded) == (False, [], True)
 
 
-def test_a_driver_that_was_deleted_by_hand_comes_back(world: World) -> None:
+def test_a_driver_that_was_deleted_manually_is_created_again(world: World) -> None:
     world.drivers.clear()
     world.run(2 * MINUTE)
 
     assert world.landing == ["good"]
 
 
-def test_an_operator_of_another_release_restarts_nobody() -> None:
+def test_an_operator_of_another_release_restarts_no_driver() -> None:
     world = World(group(None))
     world.run(2 * MINUTE)
     pod, hashes = next(iter(world.drivers.values())).pod, dict(world.hashes)
@@ -257,7 +257,7 @@ def test_an_operator_of_another_release_restarts_nobody() -> None:
     assert (world.images, world.hashes) == (["landfall:1"], hashes)
 
 
-def test_every_step_is_told_once(world: World) -> None:
+def test_every_transition_is_announced_once(world: World) -> None:
     world.edit(group("better"))
     world.run(3 * 60 * MINUTE)
 
@@ -272,7 +272,7 @@ def test_every_step_is_told_once(world: World) -> None:
     ]
 
 
-def test_a_driver_that_is_still_going_is_not_made_again_before_it_is_gone() -> None:
+def test_a_terminating_driver_is_not_created_again_before_it_is_gone() -> None:
     world = World(group("deaf"))
     world.run(2 * MINUTE)
     world.edit(group("better"))
