@@ -4,7 +4,7 @@ The models' checks of single fields become the schema. Checks that involve two f
 before a change, are CEL rules in this module. What remains (a regular expression that does not
 compile, an unknown time zone) only the operator can check; it reports these errors in the condition
 ``SpecValid``. A test fails when the file in ``crds/`` is not what this module generates. Pure,
-except for ``main``.
+except that it prints when it is run.
 """
 
 import sys
@@ -26,11 +26,11 @@ GROUP = "landfall.dev"
 VERSION = "v1alpha1"
 KIND = "ConsumerGroup"
 PLURAL = "consumergroups"
-LONGEST_NAME = 40
+MAX_NAME_LENGTH = 40
 """Characters of a group's name: with suffixes, names of pods and Services must fit into 63."""
 
 NAME_FORM = (
-    f"must be at most {LONGEST_NAME} lowercase letters, digits and hyphens, "
+    f"must be at most {MAX_NAME_LENGTH} lowercase letters, digits and hyphens, "
     "start with a letter and not end with a hyphen"
 )
 
@@ -64,7 +64,7 @@ COLUMNS = (
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
-            f"self.metadata.name.matches('^[a-z]([-a-z0-9]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?$')",
+            f"self.metadata.name.matches('^[a-z]([-a-z0-9]{{0,{MAX_NAME_LENGTH - 2}}}[a-z0-9])?$')",
             f"metadata.name {NAME_FORM}, because pods and Services are named after it",
         ),
     ),
@@ -76,6 +76,8 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
             "exactly one of topics and topicPattern is needed",
         ),
+        # A rule with oldSelf applies to updates only. It stands at the mapping, because a rule at an
+        # optional field does not see that the field is added or removed.
         (
             (
                 "has(self.groupId) == has(oldSelf.groupId)"
@@ -216,8 +218,8 @@ def schema() -> Schema:
             "status": without_defaults(structural(GroupStatus.model_json_schema())),
         },
     }
-    for path, more in EXTRAS.items():
-        at(root, path).update(more)
+    for path, keywords in EXTRAS.items():
+        at(root, path).update(keywords)
     for path, rules in RULES.items():
         node = at(root, path)
         node["x-kubernetes-validations"] = node.get("x-kubernetes-validations", []) + [

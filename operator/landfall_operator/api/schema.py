@@ -28,11 +28,11 @@ BYTES = r"^[0-9]{1,30}(\.[0-9]{1,9})?([eE][0-9]{1,2}|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|
 DURATION = r"^([0-9]{1,15}(\.[0-9]{1,9})?(ms|s|m|h|d))+$"
 RATIO = r"^(0(\.[0-9]{1,12})?|1(\.0{1,12})?)$"
 NOT_ZERO = "[1-9]"
-LONGEST = 1024
+MAX_TEXT_LENGTH = 1024
 """Characters of a text whose form is checked, unless the model sets another limit. The API server
 estimates the cost of a CEL rule from it.
 """
-MOST = 100
+MAX_PROPERTIES = 100
 """Entries of a mapping whose values' form is checked, for the same reason."""
 
 
@@ -41,13 +41,13 @@ def rule(cel: str, message: str) -> Schema:
     return {"rule": cel, "message": message}
 
 
-def _form(value: str, pattern: str, described: str) -> Schema:
+def _rule_of_form(value: str, pattern: str, described: str) -> Schema:
     return rule(f"{value}.matches(r'{pattern}')", f"must be {described}")
 
 
 _TEXT = "string(self)"
 _INT_OR_STRING = {"x-kubernetes-int-or-string": True, "maxLength": 40}
-_WRITTEN: Mapping[str, Schema] = {
+_BY_FORMAT: Mapping[str, Schema] = {
     "bytes": {
         **_INT_OR_STRING,
         "x-kubernetes-validations": [
@@ -60,7 +60,7 @@ _WRITTEN: Mapping[str, Schema] = {
     "ratio": {
         **_INT_OR_STRING,
         "x-kubernetes-validations": [
-            _form(_TEXT, RATIO, 'a number from 0 to 1, in quotes, as in "0.001"')
+            _rule_of_form(_TEXT, RATIO, 'a number from 0 to 1, in quotes, as in "0.001"')
         ],
     },
     "duration": {
@@ -74,10 +74,10 @@ _WRITTEN: Mapping[str, Schema] = {
         ],
     },
 }
-"""The schema of values that are written as text or number, by the models' ``format``."""
+"""The schema of values that users write as text or number, by the models' ``format``."""
 _BOUNDS = (("ge", ">=", "least"), ("le", "<=", "most"))
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
-_KEPT = (
+_COPIED_KEYWORDS = (
     "type",
     "enum",
     "minimum",
@@ -102,22 +102,22 @@ def structural(schema: Mapping[str, Any]) -> Schema:
 
 def without_defaults(schema: Schema) -> Schema:
     """A structural schema without defaults: only the operator writes the status, and completely."""
-    made = {key: value for key, value in schema.items() if key != "default"}
-    if "properties" in made:
-        made["properties"] = {
-            name: without_defaults(value) for name, value in made["properties"].items()
+    result = {key: value for key, value in schema.items() if key != "default"}
+    if "properties" in result:
+        result["properties"] = {
+            name: without_defaults(value) for name, value in result["properties"].items()
         }
-    if "items" in made:
-        made["items"] = without_defaults(made["items"])
-    return made
+    if "items" in result:
+        result["items"] = without_defaults(result["items"])
+    return result
 
 
 def with_constraints(node: Schema) -> Schema:
     """A structural schema whose descriptions include rules, bounds and defaults."""
-    made = {key: _with_constraints_below(key, value) for key, value in node.items()}
+    result = {key: _with_constraints_below(key, value) for key, value in node.items()}
     own = [node["description"]] if "description" in node else []
     description = " ".join([*own, *_constraints(node)])
-    return {**made, "description": description} if description else made
+    return {**result, "description": description} if description else result
 
 
 def _with_constraints_below(key: str, value: Any) -> Any:
@@ -176,11 +176,12 @@ def duration_text(value: timedelta) -> str:
 
 def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     schema = _resolved(schema, defs)
-    made = {**_described(schema), **_shaped(schema, defs)}
-    nothing = schema.get("default") in (None, []) or (
-        made.get("type") == "object" and not _fills(made)
+    result = {**_description(schema), **_shape(schema, defs)}
+    # An empty default means the same as an absent field, so it would only clutter the objects.
+    no_default = schema.get("default") in (None, []) or (
+        result.get("type") == "object" and not _fills(result)
     )
-    return made if nothing else {**made, "default": _default(schema, made)}
+    return result if no_default else {**result, "default": _default(schema, result)}
 
 
 def _fills(node: Schema) -> bool:
@@ -192,6 +193,7 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     """The schema with its reference inlined, and without the ``null`` of an optional value."""
     if "$ref" in schema:
         target = defs[schema["$ref"].rpartition("/")[2]]
+        # Keywords beside the reference win: the field's own description, not that of its type.
         return _resolved(
             {**target, **{key: value for key, value in schema.items() if key != "$ref"}}, defs
         )
@@ -203,18 +205,18 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     return schema
 
 
-def _described(schema: Mapping[str, Any]) -> Schema:
+def _description(schema: Mapping[str, Any]) -> Schema:
     if "description" not in schema:
         return {}
     return {"description": " ".join(schema["description"].replace("``", "`").split())}
 
 
-def _shaped(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
-    written: str = schema.get("format", "")
-    if written in _WRITTEN:
-        return _bounded(written, schema)
-    if written == "quantity":
-        return {**_INT_OR_STRING, "x-kubernetes-validations": [_formed(schema, _TEXT)]}
+def _shape(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
+    value_format: str = schema.get("format", "")
+    if value_format in _BY_FORMAT:
+        return _bounded(value_format, schema)
+    if value_format == "quantity":
+        return {**_INT_OR_STRING, "x-kubernetes-validations": [_form_rule(schema, _TEXT)]}
     if "oneOf" in schema:
         return _words_or_mappings([_node(kind, defs) for kind in schema["oneOf"]])
     return {**ANYTHING, "nullable": True} if "anyOf" in schema else _typed(schema, defs)
@@ -228,39 +230,45 @@ def _typed(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
             return {**_plain(schema), "items": _node(schema["items"], defs)}
         case "string" | "integer" | "number" | "boolean":
             return _plain(schema)
-    raise ValueError(f"no structural form of {schema}")
+    raise ValueError(f"no structural form for {schema}")
 
 
 def _plain(schema: Mapping[str, Any]) -> Schema:
-    made = {key: schema[key] for key in _KEPT if key in schema}
+    result = {key: schema[key] for key in _COPIED_KEYWORDS if key in schema}
     if schema.get("format") == "date-time":
-        made["format"] = "date-time"
+        result["format"] = "date-time"
     if schema["type"] == "integer":
-        made["format"] = "int64"
+        result["format"] = "int64"
     if "pattern" not in schema:
-        return made
-    return {"maxLength": LONGEST, **made, "x-kubernetes-validations": [_formed(schema, "self")]}
+        return result
+    return {
+        "maxLength": MAX_TEXT_LENGTH,
+        **result,
+        "x-kubernetes-validations": [_form_rule(schema, "self")],
+    }
 
 
-def _formed(schema: Mapping[str, Any], value: str) -> Schema:
-    return _form(value, schema["pattern"], schema["described"])
+def _form_rule(schema: Mapping[str, Any], value: str) -> Schema:
+    return _rule_of_form(value, schema["pattern"], schema["described"])
 
 
-def _bounded(written: str, schema: Mapping[str, Any]) -> Schema:
+def _bounded(value_format: str, schema: Mapping[str, Any]) -> Schema:
     """The schema of a number of bytes, a ratio or a duration.
 
     The API server evaluates all rules of a field, so the rule of a bound must accept text that has
     no valid form: the rule of the form rejects it.
     """
-    made: Schema = dict(_WRITTEN[written])
+    result: Schema = dict(_BY_FORMAT[value_format])
     bounds = [
-        _bound(written, sign, word, schema[key]) for key, sign, word in _BOUNDS if key in schema
+        _bound(value_format, sign, word, schema[key])
+        for key, sign, word in _BOUNDS
+        if key in schema
     ]
-    return {**made, "x-kubernetes-validations": made["x-kubernetes-validations"] + bounds}
+    return {**result, "x-kubernetes-validations": result["x-kubernetes-validations"] + bounds}
 
 
-def _bound(written: str, sign: str, word: str, value: Any) -> Schema:
-    if written == "bytes":
+def _bound(value_format: str, sign: str, word: str, value: Any) -> Schema:
+    if value_format == "bytes":
         text = quantity_text(value)
         cel = f"!isQuantity({_TEXT}) || quantity({_TEXT}).compareTo(quantity('{text}')) {sign} 0"
     else:  # CEL's duration() does not know the unit "d".
@@ -288,28 +296,30 @@ def _words_or_mappings(kinds: list[Schema]) -> Schema:
 
 
 def _mapping(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
-    made: Schema = {"type": "object"}
+    result: Schema = {"type": "object"}
     if schema.get("required"):
-        made["required"] = list(schema["required"])
+        result["required"] = list(schema["required"])
     if "properties" in schema:
-        made["properties"] = {
+        result["properties"] = {
             name: _node(value, defs) for name, value in schema["properties"].items()
         }
     match schema:
         case {"additionalProperties": True} | {
             "additionalProperties": {"$ref": "#/$defs/JsonValue"}
         }:
-            made.update(ANYTHING)
+            result.update(ANYTHING)
         case {"additionalProperties": dict(values)}:
-            made["additionalProperties"] = _node(values, defs)
-            if "x-kubernetes-validations" in made["additionalProperties"]:
-                made["maxProperties"] = MOST
+            result["additionalProperties"] = _node(values, defs)
+            # A CEL rule of the values runs once per entry, so the number of entries needs a bound.
+            if "x-kubernetes-validations" in result["additionalProperties"]:
+                result["maxProperties"] = MAX_PROPERTIES
+        # A structural schema has no patternProperties; the model itself checks the keys.
         case {"patternProperties": dict(patterns)}:
-            made["additionalProperties"] = _node(next(iter(patterns.values())), defs)
-    return made
+            result["additionalProperties"] = _node(next(iter(patterns.values())), defs)
+    return result
 
 
-def _default(schema: Mapping[str, Any], made: Schema) -> object:
+def _default(schema: Mapping[str, Any], result: Schema) -> object:
     """The default as users write it; empty for a mapping, whose fields have their own defaults."""
     default = schema["default"]
     match schema.get("format"):
@@ -319,4 +329,4 @@ def _default(schema: Mapping[str, Any], made: Schema) -> object:
             return str(default)
         case "duration":
             return duration_text(TypeAdapter(timedelta).validate_python(default))
-    return {} if made.get("type") == "object" else default
+    return {} if result.get("type") == "object" else default

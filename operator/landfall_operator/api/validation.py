@@ -10,9 +10,9 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
-from landfall_operator.api.crd import LONGEST_NAME, NAME_FORM
+from landfall_operator.api.crd import MAX_NAME_LENGTH, NAME_FORM
 
-_NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{LONGEST_NAME - 2}}}[a-z0-9])?")
+_NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{MAX_NAME_LENGTH - 2}}}[a-z0-9])?")
 
 
 def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
@@ -22,7 +22,7 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     except Stalled as error:
         return None, str(error)
     if not _NAME.fullmatch(group.metadata.name):
-        return None, (f"metadata.name: {NAME_FORM}, got {group.metadata.name!r}")
+        return None, f"metadata.name: {NAME_FORM}, got {group.metadata.name!r}"
     return group, ""
 
 
@@ -36,7 +36,7 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     for other in others:
         if _id(other) != _id(group) and _root(other) == _root(group):
             return f"spec.output.url: {group.spec.output.url} is also the output of {_id(other)}"
-        if _id(other) != _id(group) and _mirror(other) == _mirror(group):
+        if _id(other) != _id(group) and _kafka_group(other) == _kafka_group(group):
             return (
                 f"spec.source.kafka.groupId: {group.kafka_group_id} "
                 f"is also the Kafka group of {_id(other)}"
@@ -52,5 +52,5 @@ def _root(group: ConsumerGroup) -> tuple[str, str | None]:
     return group.spec.output.url.rstrip("/"), group.spec.output.s3.endpoint
 
 
-def _mirror(group: ConsumerGroup) -> tuple[str, str]:
+def _kafka_group(group: ConsumerGroup) -> tuple[str, str]:
     return group.kafka_group_id, group.spec.source.kafka.bootstrap_servers
