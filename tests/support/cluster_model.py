@@ -27,7 +27,7 @@ from landfall_operator.core import actions as act
 from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import DesiredState, desired_state
-from landfall_operator.core.parsing import group_file_of
+from landfall_operator.core.parsing import driver_spec_of
 from landfall_operator.core.snapshot import (
     Driver,
     GroupObservation,
@@ -220,7 +220,7 @@ class World:
                 ]
                 if manifest["kind"] == "ConfigMap":
                     self.driver_specs[manifest["metadata"]["labels"][REVISION_LABEL]] = (
-                        group_file_of(manifest)
+                        driver_spec_of(manifest)
                     )
             case act.ScaleDriver(name, replicas):
                 self._named(name).replicas = replicas

@@ -16,7 +16,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
-from landfall_operator.core.parsing import group_file_of, record_of, status_of
+from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.objects.overlay import Json
 
@@ -291,7 +291,7 @@ def _value(kind: str, body: Mapping[str, Any]) -> Any:
             case "ControllerRevision":
                 return record_of(body)
             case "ConfigMap":
-                return group_file_of(body)
+                return driver_spec_of(body)
     except (Stalled, KeyError, ValueError):
         return None  # written by another release, or not by Landfall
     return bool(body["metadata"].get("deletionTimestamp"))

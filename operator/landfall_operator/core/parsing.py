@@ -122,11 +122,11 @@ def record_of(revision: Json) -> RecordedSpec:
         number=revision["revision"],
         group=parse_group(revision["data"]["group"]),
         image=revision["data"]["image"],
-        made=datetime.fromisoformat(revision["metadata"]["creationTimestamp"]),
+        created=datetime.fromisoformat(revision["metadata"]["creationTimestamp"]),
     )
 
 
-def group_file_of(config_map: Json) -> ConsumerGroup:
+def driver_spec_of(config_map: Json) -> ConsumerGroup:
     """The spec in the ConfigMap of a revision, which its driver reads.
 
     Raises:

@@ -120,13 +120,13 @@ class RecordedSpec:
         number: counts up over the group's life.
         group: the resource, with this spec.
         image: the image it ran with, also where the spec names none.
-        made: creation time of the ControllerRevision.
+        created: creation time of the ControllerRevision.
     """
 
     number: int
     group: ConsumerGroup
     image: str
-    made: datetime
+    created: datetime
 
     @property
     def revision(self) -> str:

@@ -100,7 +100,10 @@ def config_map(
 def deployment(
     owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext
 ) -> Json:
-    """A revision's driver. ``Recreate`` ensures that it never has more than one pod."""
+    """A revision's driver. ``Recreate`` ensures that it never has more than one pod.
+
+    It has no hash: ``decide`` compares the digest of its spec instead.
+    """
     revision = revision_of(group)
     base = _object(
         owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision
@@ -182,7 +185,7 @@ def _role_binding(owner: Owner, account: str) -> Json:
 
 
 def _service(owner: Owner) -> Json:
-    """A headless Service that resolves to the driver's pods, ready or not."""
+    """A headless Service for metrics and the operator: it resolves to all driver pods, ready or not."""
     return {
         **_object(owner, "v1", "Service", names.driver_name(owner.name)),
         "spec": {
@@ -210,6 +213,7 @@ def _network_policy(owner: Owner, context: OperatorContext) -> Json:
             "podSelector": {"matchLabels": names.selector(owner.name, "driver")},
             "policyTypes": ["Ingress"],
             "ingress": [
+                # Metrics are scraped from any namespace; status and metrics hold no secrets.
                 {"ports": [_tcp(HTTP_PORT)]},
                 {"ports": [_tcp(CONTROL_PORT)], "from": [operator]},
                 {"ports": [_tcp(DRIVER_PORT), _tcp(BLOCK_PORT)], "from": [executors]},

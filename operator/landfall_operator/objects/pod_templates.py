@@ -109,6 +109,7 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
         "metadata": {},
         "spec": {
             **_common(group, context),
+            # Executors never call the API server.
             "automountServiceAccountToken": False,
             "containers": [{"name": "executor", **_container(group)}],
         },
@@ -153,6 +154,7 @@ def spark_defaults(
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+        # The operator decides the executor count, and the driver follows its command.
         "spark.dynamicAllocation.enabled": "false",
         "spark.executor.instances": str(executors),
         "spark.executor.cores": str(spec.cores),
@@ -220,9 +222,12 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
             {"name": "blocks", "containerPort": BLOCK_PORT},
         ],
         "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "1536Mi"}},
+        # A driver has five minutes to start its JVM and its HTTP server.
         "startupProbe": {**health, "periodSeconds": 5, "failureThreshold": 60},
         "livenessProbe": {**health, "periodSeconds": 20, "failureThreshold": 3},
         "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 2},
+        # A driver that dies without a termination message leaves the end of its log instead;
+        # landfall_operator.core.parsing reads both.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **own,
         "volumeMounts": [*mounts, *own["volumeMounts"]],
@@ -257,6 +262,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
 def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
     """The parts of a pod spec that drivers and executors share."""
     pod: Json = {
+        # The kubelet would add environment variables for every Service of the namespace.
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,

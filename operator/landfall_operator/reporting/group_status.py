@@ -208,7 +208,7 @@ def _history(observed: GroupObservation, rollout: RolloutStatus) -> tuple[Outcom
                 "revision": record.revision,
                 "generation": record.group.spec.generation,
                 "image": record.image,
-                "since": record.made,
+                "since": record.created,
                 "outcome": _outcome(observed, rollout, record),
             }
         )

@@ -6,7 +6,6 @@ where the previous one stopped.
 """
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -32,8 +31,6 @@ from landfall_operator.runtime.action_executor import ActionExecutor, Target, di
 from landfall_operator.runtime.driver_client import Drivers
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import GroupSnapshot, Metrics
-
-log = logging.getLogger(__name__)
 
 SAMPLES_KEPT = timedelta(minutes=30)
 """How long samples are kept."""

@@ -130,7 +130,7 @@ def test_a_recorded_spec_is_read_back() -> None:
 
     record = record_of(revision)
 
-    assert (record.number, record.group, record.image, record.made) == (
+    assert (record.number, record.group, record.image, record.created) == (
         7,
         group(replicas=3),
         "good",
