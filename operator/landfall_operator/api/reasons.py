@@ -1,7 +1,7 @@
 """The vocabulary of a group's status: phases, condition types and reasons. Pure.
 
-``docs/operations.md`` has a section for every reason that reports a problem; a test compares the
-two.
+The troubleshooting guide in ``docs/`` has a section for every reason that reports a problem; a test
+compares the two.
 """
 
 from enum import StrEnum
@@ -103,4 +103,4 @@ class Reason(StrEnum):
 
 
 GOOD_NEWS = frozenset(list(Reason)[: list(Reason).index(Reason.IMAGE_PULL)])
-"""Reasons that report no problem, so they need no section in docs/operations.md."""
+"""Reasons that report no problem, so they need no section in the troubleshooting guide."""

@@ -66,7 +66,7 @@ class LagStatus(Model):
     worst: tuple[Worst, ...] = ()
     """The topic partitions with the greatest lag."""
     blocked: Count = 0
-    """Number of topic partitions that are blocked and need operator action."""
+    """Number of blocked topic partitions; they stay blocked until a user acts."""
 
 
 class FailureStatus(Model):
@@ -213,7 +213,7 @@ class Condition(Model):
     status: Literal["True", "False", "Unknown"]
     """Whether the condition holds."""
     reason: Reason
-    """Reason for the status, in one word; docs/operations.md explains each."""
+    """Reason for the status, in one word; the troubleshooting guide explains each."""
     message: str = ""
     """Explanation of the status."""
     observed_generation: Count

@@ -2,7 +2,7 @@
 
 ``Ready`` is not the sum of the others. It says that the active generation lands, as far as is known
 now, and stays True while the next generation warms up. ``Stalled`` says that a user must act; its
-reason names the section of docs/operations.md to read.
+reason names the section of the troubleshooting guide to read.
 """
 
 from collections.abc import Callable, Mapping
