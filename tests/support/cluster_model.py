@@ -6,7 +6,6 @@ ready, ``bad`` stops at bad records, ``deaf`` ignores commands and SIGTERM, ``fa
 its commits; any other works.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -377,8 +376,3 @@ class World:
     def images(self) -> list[str]:
         """Images of all drivers."""
         return sorted(d.image for d in self.drivers.values())
-
-
-def kinds(actions: Iterable[Action]) -> list[str]:
-    """The names of the actions' classes, for short assertions."""
-    return [type(action).__name__ for action in actions]

@@ -89,16 +89,16 @@ def driver_failure(
         return None
     status = driver.fresh_status(observed.now)
     works = driver.lands(observed.now) or driver.phase(observed.now) is Phase.STANDBY
+    # The pod's own failure says more than the number of its restarts.
     reason = driver.pod_failure.reason if driver.pod_failure else None
     message = driver.pod_failure.message if driver.pod_failure else _restarts_text(driver.restarts)
     if status and status.phase is Phase.STALLED:
         return DriverFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
     if not works and driver.restarts >= CRASH_LOOP_RESTARTS:
         return DriverFailure(reason or Reason.CRASH_LOOP, message)
-    timed_out = stage_duration(observed, rollout) > READY_TIMEOUT
-    if not works and rollout.stage in STARTING and timed_out:
-        return DriverFailure(reason or Reason.NOT_READY_IN_TIME, message)
     duration = stage_duration(observed, rollout)
+    if not works and rollout.stage in STARTING and duration > READY_TIMEOUT:
+        return DriverFailure(reason or Reason.NOT_READY_IN_TIME, message)
     return _landing_failure(status, duration, group) if status else None
 
 
@@ -120,6 +120,7 @@ def _landing_failure(
             f"{plural(failures, 'consecutive commit failure')}; the last one: "
             f"{last.message if last else 'unknown'}",
         )
+    # Another generation may decode these records, so a rollback can help.
     bad_records = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
     if bad_records:
         return DriverFailure(Reason.BAD_RECORDS, bad_records[0])

@@ -18,8 +18,8 @@ from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 from landfall_operator.humanize import plural
 
-TOLERATED_FAILURES = 2
-"""Consecutive commit failures from which on a condition reports them: one alone may be a hiccup."""
+FAILURE_THRESHOLD = 2
+"""Consecutive commit failures that a condition reports: a single one may be transient."""
 DEFAULT_LAG_TARGET = timedelta(minutes=2)
 """How long records may be overdue in a group without ``autoscaling.targetLag``."""
 NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
@@ -117,7 +117,7 @@ def _commits_healthy(view: View) -> Finding:
     if view.status is None:
         return Finding("Unknown", Reason.UNKNOWN)
     commits = view.status.commits
-    if commits.consecutive_failures < TOLERATED_FAILURES:
+    if commits.consecutive_failures < FAILURE_THRESHOLD:
         return Finding("True", Reason.AS_EXPECTED)
     last = commits.last_failure
     store = last is not None and last.reason.startswith("Store")
@@ -148,7 +148,7 @@ def _source_reachable(view: View) -> Finding:
     if view.status is None:
         return Finding("Unknown", Reason.UNKNOWN)
     commits, last = view.status.commits, view.status.commits.last_failure
-    failing = commits.consecutive_failures >= TOLERATED_FAILURES
+    failing = commits.consecutive_failures >= FAILURE_THRESHOLD
     if last and failing and last.reason.startswith("Source"):
         return Finding("False", Reason.SOURCE_UNAVAILABLE, last.message)
     return Finding("True", Reason.AS_EXPECTED)

@@ -30,6 +30,13 @@ def test_a_new_group_starts_and_lands() -> None:
     assert world.stages == [Stage.OPENING, Stage.WATCHING, Stage.SETTLED]
 
 
+def test_a_pass_saves_its_intent_before_it_creates_anything() -> None:
+    actions = [type(action).__name__ for action in World(group("good")).reconcile()]
+
+    assert actions[:4] == ["SaveRollout", "EmitEvent", "AddFinalizer", "EnsureToken"]
+    assert actions[-3:] == ["CreateRevision", "Apply", "Apply"]
+
+
 def test_an_unused_config_map_is_deleted_even_if_its_driver_is_gone(world: World) -> None:
     world.hashes["ConfigMap/clicks-g0-left"] = "left by an operator that died"
     world.driver_specs["g0-left"] = group("good")
