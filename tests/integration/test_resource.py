@@ -151,7 +151,7 @@ def test_kubectl_prints_the_documented_error(groups: Groups) -> None:
     assert str(refused.value) == printed("kubectl apply -f clicks.yaml")
 
 
-# -------------------------------------------------------------------------- all YAML in the documentation
+# ------------------------------------------------------------------- all YAML in the documentation
 
 FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
 

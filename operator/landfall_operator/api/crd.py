@@ -76,8 +76,8 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
             "exactly one of topics and topicPattern is needed",
         ),
-        # A rule with oldSelf applies to updates only. It stands at the mapping, because a rule at an
-        # optional field does not see that the field is added or removed.
+        # A rule with oldSelf applies to updates only. It belongs to the mapping, because a rule of
+        # an optional field does not see that the field is added or removed.
         (
             (
                 "has(self.groupId) == has(oldSelf.groupId)"
@@ -102,7 +102,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "spec.output": (
         (
             "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
-            "url must be s3://BUCKET/PREFIX or file:///FOLDER, unless store is set",
+            "unless store is set, url must be s3://BUCKET/PREFIX or file:///FOLDER",
         ),
     ),
     "spec.output.url": (

@@ -185,7 +185,7 @@ def _role_binding(owner: Owner, account: str) -> Json:
 
 
 def _service(owner: Owner) -> Json:
-    """A headless Service for metrics and the operator: it resolves to all driver pods, ready or not."""
+    """A headless Service for metrics and the operator; it resolves to unready drivers, too."""
     return {
         **_object(owner, "v1", "Service", names.driver_name(owner.name)),
         "spec": {
