@@ -1,4 +1,4 @@
-"""The auditor on a real S3 server: what is damaged in eight ways is named, and what is not is not."""
+"""The auditor on a real S3 server: it names each of eight kinds of damage, and nothing else."""
 
 import gzip
 import io
@@ -29,8 +29,8 @@ SPEC: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Sound:
-    """Landed in this format, and every object of it as it should be."""
+class SoundGroup:
+    """A group that landed in this format, with all its objects intact."""
 
     format: str
     scene: Scene
@@ -39,8 +39,8 @@ class Sound:
 
 
 @pytest.fixture(scope="module", params=["Json", "Parquet"])
-def sound(request: pytest.FixtureRequest, kafka: Broker, s3: S3Server) -> Iterator[Sound]:
-    """Two Kafka partitions, several COMMITs, dead letters, an aborted transaction."""
+def sound(request: pytest.FixtureRequest, kafka: Broker, s3: S3Server) -> Iterator[SoundGroup]:
+    """Two Kafka partitions, several COMMITs, dead letters and an aborted transaction."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in s3.env.items():
             patch.setenv(name, value)
@@ -58,7 +58,7 @@ def sound(request: pytest.FixtureRequest, kafka: Broker, s3: S3Server) -> Iterat
         kafka.produce_transaction(topic, events(range(900)), commit=False)
         kafka.produce(topic, events(range(1000, 1200), 0))
         assert land(scene.group(output={"format": request.param}, **SPEC), None).code is ExitCode.OK
-        yield Sound(
+        yield SoundGroup(
             request.param,
             scene,
             topic,
@@ -67,17 +67,17 @@ def sound(request: pytest.FixtureRequest, kafka: Broker, s3: S3Server) -> Iterat
 
 
 @dataclass
-class Copy:
-    """A copy of what landed, to damage."""
+class DamagedCopy:
+    """A copy of a sound group's bucket, which a test damages."""
 
-    sound: Sound
+    sound: SoundGroup
     bucket: Bucket
     folder: Path
     lost: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
-        """Of an object with rows enough, and others of its date before it."""
+        """The key of an object with several rows and with other objects of its date before it."""
         mine = [key for key in data_keys(self.bucket) if "/1_0_" in key and "dt=2026-01-02" in key]
         assert len(mine) > 2, mine
         return mine[1]
@@ -102,39 +102,40 @@ class Copy:
 
     @property
     def rows(self) -> int:
-        """In the object that is damaged."""
+        """The number of rows of the object that is damaged."""
         slots = (
             json.loads(self.bucket.read(key)) for key in self.bucket.keys("_landfall/scene/0/")
         )
-        pieces = [piece for slot in slots if slot["type"] == "COMMIT" for piece in slot["slices"]]
+        slices = [s for slot in slots if slot["type"] == "COMMIT" for s in slot["slices"]]
         return next(
-            o["rows"]
-            for piece in pieces
-            for o in piece["objects"]
-            if o["upload"]["key"] == self.key
+            o["rows"] for s in slices for o in s["objects"] if o["upload"]["key"] == self.key
         )
 
 
 @pytest.fixture
-def copy(sound: Sound, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
+def copy(
+    sound: SoundGroup, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> DamagedCopy:
     for name, value in s3.env.items():
         monkeypatch.setenv(name, value)
     bucket = s3.create_bucket()
     for key, body in sound.objects.items():
         bucket.write(key, body)
-    return Copy(sound, bucket, tmp_path)
+    return DamagedCopy(sound, bucket, tmp_path)
 
 
 NAMES = ("missing", "duplicate", "misplaced", "corrupted", "disordered", "foreign")
 
 
 def wrong(report: dict[str, Any]) -> dict[str, int]:
-    """What is not as it should be."""
+    """Everything that the report finds wrong."""
     records = {name: report[name] for name in NAMES if report[name]}
     return records | Counter(fault["kind"] for fault in report["faults"])
 
 
-def test_what_is_sound_is_found_sound(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_group_has_no_findings(
+    copy: DamagedCopy, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, report = copy.audit(capsys)
 
     assert (code, wrong(report), report["expected"], report["found"]) == (
@@ -150,12 +151,12 @@ def test_what_is_sound_is_found_sound(copy: Copy, capsys: pytest.CaptureFixture[
     )
 
 
-def data_and_letters(copy: Copy) -> list[str]:
+def data_and_letters(copy: DamagedCopy) -> list[str]:
     return data_keys(copy.bucket) + copy.bucket.keys("_landfall/scene/dead-letters/")
 
 
-def test_a_dropped_object_is_named_with_its_offsets(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
+def test_a_deleted_object_is_named_with_its_offsets(
+    copy: DamagedCopy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key, rows = copy.key, copy.rows
     copy.bucket.server.client.delete_object(Bucket=copy.bucket.name, Key=key)
@@ -168,13 +169,13 @@ def test_a_dropped_object_is_named_with_its_offsets(
     assert sum(end - start for start, end in ranges) == rows
 
 
-def test_a_duplicate_row_is_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_duplicate_row_is_named(copy: DamagedCopy, capsys: pytest.CaptureFixture[str]) -> None:
     copy.edit(lambda rows: [*rows[:4], rows[2], *rows[4:]])
 
     assert wrong(copy.audit(capsys)[1]) == {"duplicate": 1}
 
 
-def test_a_truncated_object_is_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_object_is_named(copy: DamagedCopy, capsys: pytest.CaptureFixture[str]) -> None:
     body = copy.bucket.read(copy.key)
     copy.bucket.write(copy.key, body[: len(body) // 2])
 
@@ -185,14 +186,14 @@ def test_a_truncated_object_is_named(copy: Copy, capsys: pytest.CaptureFixture[s
     assert found.keys() == {"damaged object", "missing"}
 
 
-def test_two_swapped_rows_are_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_swapped_rows_are_named(copy: DamagedCopy, capsys: pytest.CaptureFixture[str]) -> None:
     copy.edit(lambda rows: [*rows[:3], rows[4], rows[3], *rows[5:]])
 
     assert wrong(copy.audit(capsys)[1]) == {"disordered": 1}
 
 
 def test_an_object_under_a_wrong_date_is_named(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
+    copy: DamagedCopy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key, rows = copy.key, copy.rows
     copy.bucket.write(key.replace("dt=2026-01-02", "dt=2026-01-03-"), copy.bucket.read(key))
@@ -204,8 +205,8 @@ def test_an_object_under_a_wrong_date_is_named(
     assert report["faults"][0]["what"] == key
 
 
-def test_an_extra_object_of_a_dead_attempt_is_named(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
+def test_an_extra_object_of_an_abandoned_attempt_is_named(
+    copy: DamagedCopy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     extra = copy.key.replace("1_0_", "1_1_")
     copy.bucket.write(extra, copy.bucket.read(copy.key))
@@ -216,7 +217,7 @@ def test_an_extra_object_of_a_dead_attempt_is_named(
     assert report["faults"][0]["what"] == extra
 
 
-def test_an_edited_payload_is_named(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edited_payload_is_named(copy: DamagedCopy, capsys: pytest.CaptureFixture[str]) -> None:
     def edited(row: Any) -> Any:
         return row.replace(b'"id"', b'"ID"') if isinstance(row, bytes) else {**row, "value": b"{}"}
 
@@ -226,16 +227,16 @@ def test_an_edited_payload_is_named(copy: Copy, capsys: pytest.CaptureFixture[st
 
 
 def test_a_forged_slot_is_named_by_fsck_and_by_audit(
-    copy: Copy, capsys: pytest.CaptureFixture[str]
+    copy: DamagedCopy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A COMMIT that says one record more was invisible, and forgets an object."""
+    """A COMMIT that leaves out an object and declares its records invisible."""
     slots = copy.bucket.keys("_landfall/scene/0/")
     forged = next(key for key in slots if json.loads(copy.bucket.read(key))["type"] == "COMMIT")
     record = json.loads(copy.bucket.read(forged))
-    piece = record["slices"][0]
-    gone = piece["objects"].pop()
-    piece["landed"] -= gone["rows"]
-    piece["invisible"] += gone["rows"]
+    landed = record["slices"][0]
+    gone = landed["objects"].pop()
+    landed["landed"] -= gone["rows"]
+    landed["invisible"] += gone["rows"]
     copy.bucket.write(forged, json.dumps(record).encode())
 
     code, report = copy.audit(capsys)
@@ -247,7 +248,7 @@ def test_a_forged_slot_is_named_by_fsck_and_by_audit(
     assert f"slot {number}: expected hash" in capsys.readouterr().out
 
 
-def test_what_kafka_has_forgotten_is_unchecked_and_not_passed_off_as_good(scene: Scene) -> None:
+def test_what_kafka_no_longer_holds_is_unchecked_and_not_counted_as_good(scene: Scene) -> None:
     topic = scene.topic()
     scene.kafka.produce(topic, events(range(500)))
     assert land(scene.group(), None).code is ExitCode.OK
@@ -255,6 +256,6 @@ def test_what_kafka_has_forgotten_is_unchecked_and_not_passed_off_as_good(scene:
 
     findings = scene.audited()
 
-    (account,) = findings.accounts.values()
+    (result,) = findings.results.values()
     assert findings.is_whole
-    assert (account.expected, account.unchecked) == (0, {Unchecked.GONE: 500})
+    assert (result.expected, result.unchecked) == (0, {Unchecked.GONE: 500})

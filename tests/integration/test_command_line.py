@@ -1,4 +1,4 @@
-"""The commands as a user types them, on real Kafka, real S3 and local Spark."""
+"""The commands as a user runs them, with real Kafka, real S3 and local Spark."""
 
 import json
 import re
@@ -22,8 +22,8 @@ LANDFALL = str(Path(sys.executable).parent / "landfall")
 
 
 @dataclass(frozen=True)
-class Typed:
-    """Types commands on one group file."""
+class CommandLine:
+    """Runs commands on one group file."""
 
     file: str
     capsys: pytest.CaptureFixture[str]
@@ -41,7 +41,7 @@ class Typed:
         return str(self.json("locate", topic, "0", str(offset))[1]["fate"])
 
 
-def test_a_group_is_landed_looked_at_and_found_damaged(
+def test_a_group_is_landed_checked_and_its_damage_found(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = scene.topic()
@@ -49,7 +49,7 @@ def test_a_group_is_landed_looked_at_and_found_damaged(
     scene.kafka.produce_transaction(topic, events(range(900, 950)), commit=False)
     scene.kafka.produce(topic, events(range(500, 600)))
     group = scene.file(tmp_path, output={"format": "SequenceFile"}, badRecords={"maxRatio": 0.01})
-    landfall = Typed(str(group), capsys)
+    landfall = CommandLine(str(group), capsys)
 
     ran = subprocess.run(
         [LANDFALL, "run", landfall.file, "--until-caught-up", "--master", "local[2]"],
@@ -60,19 +60,19 @@ def test_a_group_is_landed_looked_at_and_found_damaged(
 
     assert ran.returncode == ExitCode.OK, ran.stderr
     assert "600 records landed, 0 to go" in ran.stderr
-    _all_is_well(landfall)
+    _assert_everything_is_sound(landfall)
     assert {offset: landfall.fate(topic, offset) for offset in (499, 500, 501, 600, 652)} == {
         499: "landed",
         500: "dead-lettered",
-        501: "no-record",  # of the aborted transaction
+        501: "no-record",  # a record of the aborted transaction
         600: "landed",
         652: "not-landed",
     }
-    _a_record_is_where_it_is_said_to_be(landfall, topic, 499)
-    _damage_is_found(landfall, scene)
+    _assert_record_is_located(landfall, topic, 499)
+    _assert_damage_is_found(landfall, scene)
 
 
-def _all_is_well(landfall: Typed) -> None:
+def _assert_everything_is_sound(landfall: CommandLine) -> None:
     code, status = landfall.json("status")
     assert (code, status["lag_records"], status["unapplied_commits"]) == (ExitCode.OK, 0, 0)
     assert (status["totals"]["landed"], status["totals"]["dead_lettered"]) == (600, 1)
@@ -81,14 +81,14 @@ def _all_is_well(landfall: Typed) -> None:
     assert landfall("fsck", "--deep")[0] == ExitCode.OK
 
 
-def _a_record_is_where_it_is_said_to_be(landfall: Typed, topic: str, offset: int) -> None:
+def _assert_record_is_located(landfall: CommandLine, topic: str, offset: int) -> None:
     (found,) = landfall.json("locate", topic, "0", str(offset))[1]["objects"]
     row = landfall("cat", found["url"])[1].splitlines()[found["row"] - 1]
     assert row.startswith(f"{offset}\t")
     assert json.loads(row.split("\t")[1])["id"] == offset
 
 
-def _damage_is_found(landfall: Typed, scene: Scene) -> None:
+def _assert_damage_is_found(landfall: CommandLine, scene: Scene) -> None:
     first, second, *_ = data_keys(scene.bucket)
     scene.bucket.server.client.delete_object(Bucket=scene.bucket.name, Key=first)
     scene.bucket.write(second, b"other bytes")

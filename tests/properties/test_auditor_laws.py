@@ -1,6 +1,4 @@
-"""Writer and auditor, which share no code, agree: on where a record belongs, and on what an object
-holds.
-"""
+"""Writer and auditor share no code and agree on output partitions and on the rows of objects."""
 
 import io
 import json
@@ -28,7 +26,7 @@ def spec(**fields: Any) -> GroupSpec:
     return GroupSpec.model_validate({"source": source, "output": output, **fields})
 
 
-# ------------------------------------------------------------------------------------------ objects
+# --------------------------------------------------------------------------------- objects
 
 PAYLOADS = st.one_of(
     st.none(), st.binary(max_size=300), st.text("a|\r\n\t", max_size=6).map(str.encode)
@@ -74,7 +72,7 @@ OUTPUTS = st.one_of(
 
 
 @given(output=OUTPUTS, messages=MESSAGES, cut=st.integers(1, 20))
-def test_what_was_written_is_read_as_what_kafka_held(
+def test_the_auditor_reads_what_the_writer_wrote(
     output: Any, messages: list[Message], cut: int
 ) -> None:
     group = spec(output=output)
@@ -83,20 +81,20 @@ def test_what_was_written_is_read_as_what_kafka_held(
     refused = set(format_.refuse(of_messages(CLICKS, messages)).rows.tolist())
     messages = [m for i, m in enumerate(messages) if i not in refused]
     encoder = format_.encoder()
-    pieces = [of_messages(CLICKS, messages[i : i + cut]) for i in range(0, len(messages), cut)]
-    body = b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
+    batches = [of_messages(CLICKS, messages[i : i + cut]) for i in range(0, len(messages), cut)]
+    body = b"".join((*(encoder.encode(Block(batch)) for batch in batches), encoder.finish()))
 
-    way = rows.rows_of(group)
-    found = rows.read(way, io.BufferedReader(io.BytesIO(body)))  # type: ignore[arg-type]  # bytes are read from it
+    reader = rows.rows_of(group)
+    found = rows.read(reader, io.BufferedReader(io.BytesIO(body)))  # type: ignore[arg-type]  # bytes are read from it
 
-    assert way.hash_of is not None
+    assert reader.hash_of is not None
     assert found.damage == ""
-    assert found.hashes.tolist() == [way.hash_of(m) for m in messages]
+    assert found.hashes.tolist() == [reader.hash_of(m) for m in messages]
     if found.offsets is not None:
         assert found.offsets.tolist() == [m.at for m in messages]
 
 
-# ------------------------------------------------------------------------------------------- places
+# ----------------------------------------------------------------------- output partitions
 
 ZONES = ["UTC", "America/St_Johns", "Europe/Berlin", "Pacific/Apia", "Australia/Lord_Howe"]
 ISO = st.builds(
@@ -160,7 +158,7 @@ DOCUMENTS = st.lists(
     unit=st.sampled_from([None, *(unit for unit in TimeUnit if unit is not TimeUnit.CUSTOM)]),
     missing=st.sampled_from(MissingTimestamp),
 )
-def test_a_record_belongs_where_it_is_put(
+def test_the_auditor_routes_records_as_the_writer_does(
     documents: list[dict[str, Any]],
     stamps: list[int],
     pattern: str,
@@ -180,20 +178,20 @@ def test_a_record_belongs_where_it_is_put(
         Message(i, json.dumps(document).encode(), stamp=stamp)
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
     ]
-    put: dict[int, str | None] = {m.at: None for m in messages}
+    written: dict[int, str | None] = {m.at: None for m in messages}
     for partition, landed in Sorter.of(group).sort(of_messages(CLICKS, messages)).outputs:
-        put |= dict.fromkeys(landed["offset"].to_pylist(), partition)
+        written |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
-    places = RouteEvaluator.of(group)
-    told = {m.at: places.of_record("clicks", m.held, m.stamp) for m in messages}
+    route = RouteEvaluator.of(group)
+    computed = {m.at: route.output_partition("clicks", m.held, m.stamp) for m in messages}
 
-    # of a record that the writer refused there is nothing to compare
-    assert {at: place for at, place in told.items() if put[at]} == {
-        at: place for at, place in put.items() if place
+    # A record that the writer refused has no output partition to compare.
+    assert {at: path for at, path in computed.items() if written[at]} == {
+        at: path for at, path in written.items() if path
     }
 
 
-def test_dates_by_a_layout_are_read_the_same() -> None:
+def test_the_auditor_parses_custom_timestamps() -> None:
     timestamp = {
         "field": "t",
         "unit": "Custom",
@@ -204,6 +202,6 @@ def test_dates_by_a_layout_are_read_the_same() -> None:
         decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"}
     )
 
-    told = RouteEvaluator.of(group).of_record("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
+    path = RouteEvaluator.of(group).output_partition("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
 
-    assert told == "dt=2025-12-31/hr=23"
+    assert path == "dt=2025-12-31/hr=23"

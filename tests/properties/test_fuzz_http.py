@@ -1,6 +1,4 @@
-"""Whatever is sent to a driver's two ports, both go on answering, and nobody without the token is
-heard.
-"""
+"""A driver's two ports keep answering whatever is sent to them, and the token is required."""
 
 import socket
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.server import StatusBoard, serve
 
-NEVER_MIND = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"
 PATHS = st.one_of(
     st.sampled_from(
@@ -77,17 +75,17 @@ def requests(draw: st.DrawFn) -> bytes:
 
 
 def sent(server: ThreadingHTTPServer, request: bytes) -> bytes:
-    """The answer, after we have said that nothing more will come."""
+    """The answer to a request, after the sending side of the connection is shut down."""
     answer = b""
     with (
         socket.create_connection(("127.0.0.1", server.server_port), 30) as connection,
         suppress(OSError),
     ):
-        # it may hang up on us at any time, with or without an answer
+        # The server may close the connection at any time, with or without an answer.
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
-        while piece := connection.recv(65536):
-            answer += piece
+        while chunk := connection.recv(65536):
+            answer += chunk
     return answer
 
 
@@ -99,28 +97,28 @@ def status() -> Iterator[ThreadingHTTPServer]:
 
 
 @pytest.fixture(scope="module")
-def heard() -> list[object]:
+def commands() -> list[object]:
     return []
 
 
 @pytest.fixture(scope="module")
 def control(
-    heard: list[object], tmp_path_factory: pytest.TempPathFactory
+    commands: list[object], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ThreadingHTTPServer]:
     token: Path = tmp_path_factory.mktemp("token") / "token"
     token.write_text(TOKEN)
     server = serve_control(
         Control(token, "127.0.0.1", 0),
-        ControlHandler(heard.append, heard.append, lambda: heard.append("open")),
+        ControlHandler(commands.append, commands.append, lambda: commands.append("open")),
     )
     yield server
     server.shutdown()
 
 
-@settings(max_examples=150, suppress_health_check=NEVER_MIND)
+@settings(max_examples=150, suppress_health_check=SUPPRESSED)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 @example(b"GET /status HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n")
-def test_the_status_port_goes_on_answering(
+def test_the_status_port_keeps_answering(
     status: ThreadingHTTPServer, capfd: pytest.CaptureFixture[str], request: bytes
 ) -> None:
     answer = sent(status, request)
@@ -130,38 +128,42 @@ def test_the_status_port_goes_on_answering(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=150, suppress_health_check=NEVER_MIND)
+@settings(max_examples=150, suppress_health_check=SUPPRESSED)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
-def test_the_control_port_hears_nobody_without_the_token(
+def test_the_control_port_accepts_nothing_without_the_token(
     control: ThreadingHTTPServer,
-    heard: list[object],
+    commands: list[object],
     capfd: pytest.CaptureFixture[str],
     request: bytes,
 ) -> None:
     answer = sent(control, request)
 
-    assert heard == []
+    assert commands == []
     assert b" 202 " not in answer.partition(b"\r\n")[0]
     assert b" 500 " not in answer.partition(b"\r\n")[0]
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=100, suppress_health_check=NEVER_MIND)
+@settings(max_examples=100, suppress_health_check=SUPPRESSED)
 @given(path=st.sampled_from([EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]), body=BODIES)
-def test_the_control_port_hears_nothing_but_its_words(
+def test_the_control_port_accepts_only_valid_commands(
     control: ThreadingHTTPServer,
-    heard: list[object],
+    commands: list[object],
     capfd: pytest.CaptureFixture[str],
     path: str,
     body: bytes,
 ) -> None:
-    heard.clear()
-    head = f"POST {path} HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n"
+    commands.clear()
+    authorization = f"Authorization: Bearer {TOKEN}"
+    head = f"POST {path} HTTP/1.1\r\n{authorization}\r\nContent-Length: {len(body)}\r\n\r\n"
 
     code = sent(control, head.encode() + body).split(b" ")[1]
 
     assert code in {b"202", b"400"}
-    assert len(heard) == (code == b"202")
-    assert all(isinstance(word, str) or (isinstance(word, int) and word >= 0) for word in heard)
+    assert len(commands) == (code == b"202")
+    assert all(
+        isinstance(command, str) or (isinstance(command, int) and command >= 0)
+        for command in commands
+    )
     assert "Traceback" not in capfd.readouterr().err
-    heard.clear()
+    commands.clear()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit import PartitionResult, rows
-from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
+from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -351,11 +351,11 @@ def _audited(
         if is_letter and read.offsets is not None:
             letters |= set(read.offsets.tolist())
         place = (
-            LETTERS
+            DEAD_LETTERS
             if is_letter
             else codes.setdefault(o.upload.key.partition("/")[2].rpartition("/")[0], len(codes))
         )
-        objects.append(Landed(place, read.offsets, read.hashes))
+        objects.append(ObjectRows(place, read.offsets, read.hashes))
     logged = _logged(made, tp, list(found), letters, codes)
     account = PartitionResult()
     judge(logged, objects, Rules(way.hash_of is not None, landed.filtered), account)
@@ -372,7 +372,7 @@ def _logged(
     found: Sequence[Message],
     letters: set[int],
     codes: dict[str, int],
-) -> Logged:
+) -> KafkaRecords:
     way = rows.rows_of(made.spec)
     try:
         places: RouteEvaluator | None = RouteEvaluator.of(made.spec)
@@ -381,13 +381,15 @@ def _logged(
     hashes, at = [], []
     for m in found:
         place = (
-            places.of_record(tp.topic, m.held, m.stamp) if places and m.at not in letters else None
+            places.output_partition(tp.topic, m.held, m.stamp)
+            if places and m.at not in letters
+            else None
         )
         at.append(UNKNOWN if place is None else codes.setdefault(place, len(codes)))
         hashes.append(
             rows.whole_hash(m) if m.at in letters else way.hash_of(m) if way.hash_of else 0
         )
-    return Logged(
+    return KafkaRecords(
         np.array([m.at for m in found], np.int64),
         np.array(hashes, np.int64),
         np.array(at, np.int64),

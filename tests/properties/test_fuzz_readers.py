@@ -201,7 +201,7 @@ def test_a_slot_is_folded_or_refused_in_words(
 
     refused = refusal(Lane(store, GROUP, LANE).read, Stalled)
     checked = Chain(GROUP)
-    *_, found = [checked.take(each) for each in (*CHAIN[:slot], body)]
+    *_, found = [checked.append(each) for each in (*CHAIN[:slot], body)]
 
     assert getattr(refused, "reason", Reason.LEDGER_BROKEN) is Reason.LEDGER_BROKEN
     if refused:

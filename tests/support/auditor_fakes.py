@@ -1,6 +1,4 @@
-"""What the auditor reads, without a broker: messages, and a log of as many as one likes that holds
-none of them.
-"""
+"""What the auditor reads, without a broker: messages, and a log of any length that stores none."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +12,7 @@ from landfall.pipeline.records import HEADERS, Records, of_columns
 
 @dataclass(frozen=True)
 class Message:
-    """A record as Kafka's client hands it out."""
+    """A record with the methods of ``confluent_kafka.Message``."""
 
     at: int
     held: bytes | None
@@ -39,7 +37,7 @@ class Message:
 
 
 def of_messages(tp: TopicPartition, messages: Sequence[Message]) -> Records:
-    """The same as the writer's columns."""
+    """The same messages as columns, which is how the writer handles them."""
     return of_columns(
         tp,
         np.array([m.at for m in messages], np.int64),
@@ -51,11 +49,11 @@ def of_messages(tp: TopicPartition, messages: Sequence[Message]) -> Records:
 
 
 @dataclass(frozen=True)
-class MadeLog:
-    """A log whose records are made when they are asked for; one topic partition is like another."""
+class GeneratedLog:
+    """A log that generates records on demand; all topic partitions are alike."""
 
     end: int
-    made: Callable[[int], Message]
+    message: Callable[[int], Message]
     start: int = 0
     topic: str = "id"
     compacted: bool = False
@@ -70,4 +68,4 @@ class MadeLog:
         return self.compacted
 
     def records(self, topic: str, partition: int, start: int) -> Iterator[Message]:  # noqa: ARG002
-        return map(self.made, range(start, self.end))
+        return map(self.message, range(start, self.end))

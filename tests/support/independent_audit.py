@@ -1,8 +1,8 @@
-"""What landed, held against what Kafka holds, by strangers: confluent-kafka, boto3, gzip and json.
-Nothing here is Landfall's.
+"""Compares what landed with what Kafka holds, without any of Landfall's code.
 
-Every record carries its own identity, ``{"id": 7, "p": 2, "ts": 1767225600000}``: a number unique
-in its topic, its Kafka partition, and the time that says which date it belongs to.
+It uses confluent-kafka, boto3, gzip and json. Every record carries its own identity,
+``{"id": 7, "p": 2, "ts": 1767225600000}``: a number that is unique in its topic, its Kafka
+partition, and the time that determines its date.
 """
 
 import gzip
@@ -24,16 +24,15 @@ from tests.support.s3 import Bucket
 
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
-PASSING = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE"})
-"""Errors that the client tells of and gets over by itself, as when a broker is too busy to answer.
-"""
+TRANSIENT = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE"})
+"""Errors that the client reports and recovers from by itself, for example from a busy broker."""
 
 Identity: TypeAlias = tuple[str, int, int]
 """Topic, Kafka partition, id."""
 
 
 def events(ids: Iterable[int], partition: int = 0, days: int = 3) -> Iterator[Produced]:
-    """Records whose times jump to and fro over so many dates."""
+    """Records whose times alternate between so many dates."""
     for n in ids:
         when = FIRST_DAY + timedelta(days=n * 7919 % days, seconds=n % 86_400)
         event = {"id": n, "p": partition, "ts": int(when.timestamp() * 1000)}
@@ -41,7 +40,7 @@ def events(ids: Iterable[int], partition: int = 0, days: int = 3) -> Iterator[Pr
 
 
 def kafka_messages(broker: Broker, *topics: str) -> Iterator[Message]:
-    """Every record a reader of committed records sees, from the start of each log to its end."""
+    """Every record that a ``read_committed`` consumer sees, from log start to end offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": str(broker),
@@ -54,22 +53,22 @@ def kafka_messages(broker: Broker, *topics: str) -> Iterator[Message]:
     )
     try:
         known = consumer.list_topics(timeout=SECONDS).topics
-        todo = {(topic, partition) for topic in topics for partition in known[topic].partitions}
+        unread = {(topic, partition) for topic in topics for partition in known[topic].partitions}
         consumer.assign(
             [
                 TopicPartition(t, p, consumer.get_watermark_offsets(TopicPartition(t, p))[0])
-                for t, p in todo
+                for t, p in unread
             ]
         )
-        while todo:
+        while unread:
             (message,) = consumer.consume(1, SECONDS)
             error = message.error()
             if error is None:
                 yield message
             else:
-                assert error.name() in {"_PARTITION_EOF", *PASSING}, error
+                assert error.name() in {"_PARTITION_EOF", *TRANSIENT}, error
                 if error.name() == "_PARTITION_EOF":
-                    todo.discard((message.topic(), message.partition()))
+                    unread.discard((message.topic(), message.partition()))
     finally:
         consumer.close()
 
@@ -82,30 +81,30 @@ def in_kafka(broker: Broker, *topics: str) -> Counter[Identity]:
 
 
 def landed_lines(bucket: Bucket) -> Iterator[tuple[str, bytes]]:
-    """Every line of every visible JSON object with the object's key."""
+    """Every line of every visible JSON object, with the object's key."""
     for key in data_keys(bucket):
         yield from ((key, line) for line in gzip.decompress(bucket.read(key)).splitlines())
 
 
 def data_keys(bucket: Bucket) -> list[str]:
-    """Keys of everything visible that is not Landfall's own book-keeping."""
+    """Keys of all visible data objects: everything outside ``_landfall/``."""
     visible = bucket.keys()
     return [key for key in visible if not key.startswith("_landfall/")]
 
 
 def in_bucket(bucket: Bucket) -> Counter[Identity]:
-    """The identities of all events in visible objects; each must lie under its own date."""
+    """The identities of all events in visible objects; each must be under its own date."""
     found: Counter[Identity] = Counter()
     for key, line in landed_lines(bucket):
         topic, date, _ = key.split("/")
         day = datetime.fromtimestamp(json.loads(line)["ts"] / 1000, UTC).date()
-        assert date == f"dt={day}", f"{line!r} lies in {key}"
+        assert date == f"dt={day}", f"{line!r} is in {key}"
         found[_identity(topic, line)] += 1
     return found
 
 
 def parquet_rows(bucket: Bucket, keys: Iterable[str], columns: str) -> list[tuple[Any, ...]]:
-    """These columns of every row of these objects, by DuckDB."""
+    """Some columns of every row of these objects, read by DuckDB."""
     rows: list[tuple[Any, ...]] = []
     with TemporaryDirectory() as folder:
         for key in keys:
@@ -124,17 +123,17 @@ def _identity(topic: str, value: bytes) -> Identity:
 
 @dataclass(frozen=True)
 class Audit:
-    """How what landed differs from what should have."""
+    """How the landed events differ from the expected ones."""
 
     missing: Mapping[Identity, int] = field(default_factory=dict)
     too_many: Mapping[Identity, int] = field(default_factory=dict)
 
 
 EXACT = Audit()
-"""Nothing is missing, nothing is there twice, nothing is there that should not be."""
+"""Nothing is missing, nothing is duplicate, nothing is foreign."""
 
 
 def audit(expected: Counter[Identity], landed: Counter[Identity]) -> Audit:
-    """Compare two multisets, and prove that there is something to compare."""
+    """Compare two multisets; the expected one must not be empty."""
     assert expected, "there is nothing to audit"
     return Audit(dict(expected - landed), dict(landed - expected))

@@ -1,28 +1,30 @@
-"""The auditor: what landed, held against Kafka by somebody who does not believe the writer.
+"""The auditor: compares what landed with Kafka, without trusting the writer.
 
-``landfall fsck`` and ``verify`` use the writer's own ledger, layout and formats, so a fault in
-those may hide from them. Nothing here imports any of it (``make check`` holds that): the ledger is
-read as plain JSON, objects by ``gzip``, ``zlib``, ``zstandard``, ``pyarrow`` and a small
-SequenceFile reader, Kafka by a plain consumer, and the output partition of a record is worked out
-anew. Shared are only the group file and the way to log in: addresses, credentials, patience.
+``landfall fsck`` and ``landfall verify`` use the writer's own ledger, layout and formats, so a bug
+in those may hide from them. Nothing in this package imports any of that (``make check`` enforces
+it): the ledger is read as plain JSON, objects with ``gzip``, ``zlib``, ``zstandard``, ``pyarrow``
+and a small SequenceFile reader, Kafka with a plain consumer, and the output partition of each
+record is computed again. Shared are only the group file and how to log in: addresses, credentials,
+timeouts.
 
-``book`` writes down what is visible and what the ledger names, on disk. ``inspection`` then goes
-through one committed range after the other: ``log`` reads it from Kafka, ``rows`` reads its
-objects, ``places`` says where each record belongs, and ``judge`` (pure) compares. In memory is one
-range at a time, some 200 bytes a record, and never a payload that was looked at.
+``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
+works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
+``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
+(pure) compares. Memory holds one range at a time, about 200 bytes per record, and no payload
+beyond the one being hashed.
 
-What cannot be compared is counted as unchecked, with the reason, and never passed off as good.
+What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 RANGES_KEPT = 100
-"""Missing ranges kept of a topic partition; the others are only counted."""
+"""How many missing ranges of a topic partition are kept; the others are only counted."""
 
 
 class Kind(StrEnum):
-    """What is wrong with an object or the ledger; the value is how it is told to a person."""
+    """What is wrong with an object or the ledger; the value is printed, also in JSON."""
 
     LOST = "lost object"
     MOVED = "moved object"
@@ -32,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Unchecked(StrEnum):
-    """Why something could not be compared; the value is how it is told to a person."""
+    """Why something could not be compared; the value is a key of the JSON output."""
 
     GONE = "records are not in Kafka any more"
     PAYLOAD = "payloads are not landed as they are"
@@ -45,7 +47,7 @@ class Unchecked(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong that is not a single record."""
+    """Something wrong with an object or the ledger, as opposed to a single record."""
 
     kind: Kind
     what: str
@@ -58,20 +60,22 @@ class Fault:
 
 @dataclass
 class PartitionResult:
-    """One topic partition.
+    """What was found in one topic partition. The attributes are fields of ``audit --json``.
 
     Attributes:
-        expected: records that Kafka holds of the committed ranges, less those a transform left out.
-        found: of these, in an object or a dead letter.
-        missing: of these, in none.
-        duplicate: rows more than one of a record.
+        expected: records that Kafka holds in the committed ranges, without those that a transform
+            filtered.
+        found: of these, records in an object or a dead letter.
+        missing: of these, records in no object.
+        duplicate: rows beyond the first of a record.
         misplaced: records in another output partition than their own.
-        corrupted: records whose row is not what Kafka holds.
-        disordered: rows out of the order of their offsets, at least.
-        foreign: rows that are no record of their range.
-        ranges: offsets ``start <= o < end`` in which every record is missing, the first ones.
+        corrupted: records whose row differs from what Kafka holds.
+        disordered: the least number of rows that are out of offset order.
+        foreign: rows that match no record of their range.
+        ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
+            ``RANGES_KEPT`` of them.
         ranges_more: how many missing ranges are not kept.
-        unchecked: what could not be compared, by reason.
+        unchecked: how many records could not be compared, by reason.
     """
 
     expected: int = 0
@@ -88,7 +92,7 @@ class PartitionResult:
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is wrong in what could be checked."""
+        """Whether nothing is wrong in what could be checked."""
         return not any(
             (
                 self.missing,
@@ -100,13 +104,13 @@ class PartitionResult:
             )
         )
 
-    def leave(self, records: int, reason: Unchecked) -> None:
-        """Note records that something about could not be checked."""
+    def add_unchecked(self, records: int, reason: Unchecked) -> None:
+        """Count records that could not be checked."""
         if records > 0:
             self.unchecked[reason] = self.unchecked.get(reason, 0) + records
 
-    def lacks(self, start: int, end: int) -> None:
-        """Note a range in which every record is missing; ranges come in order."""
+    def add_missing_range(self, start: int, end: int) -> None:
+        """Add a range in which every record is missing; ranges are added in offset order."""
         if self.ranges and self.ranges[-1][1] == start and not self.ranges_more:
             self.ranges[-1] = (self.ranges[-1][0], end)
         elif len(self.ranges) < RANGES_KEPT:

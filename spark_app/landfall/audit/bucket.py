@@ -1,4 +1,7 @@
-"""What is in the output root: a listing and plain reads, by boto3 or from a folder. Nothing is ever written."""
+"""Reading an output root: a listing and plain reads, with boto3 or from a folder.
+
+Nothing is ever written.
+"""
 
 import io
 from collections import Counter
@@ -20,18 +23,18 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 _STAGING = ".landfall-staging"
-"""Of a file store: what is not visible."""
+"""The folder in which a file store keeps what is not visible yet."""
 
 
 class Bucket(Protocol):
-    """An output root."""
+    """An output root that can be listed and read."""
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """Keys below a prefix, in their order, with sizes in bytes."""
+        """Keys below a prefix, sorted, with their sizes in bytes."""
         ...
 
     def open(self, key: str) -> BinaryIO:
-        """Read an object; FileNotFoundError if it is not there."""
+        """A stream of an object's bytes; FileNotFoundError if it does not exist."""
         ...
 
 
@@ -39,12 +42,13 @@ def open_bucket(output: Output) -> Bucket:
     """The output root of a group.
 
     Raises:
-        Stalled: SPEC_INVALID, the store is somebody's own; STORE_DENIED, credentials are missing.
+        Stalled: SPEC_INVALID, the store is loaded from a Python module; STORE_DENIED, credentials
+            are missing.
     """
     if output.store:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"output.store: audit reads s3:// and file:// itself, and not {output.store}",
+            f"output.store: audit reads s3:// and file:// itself and cannot use {output.store}",
         )
     url = urlsplit(output.url)
     if url.scheme == "file":
@@ -57,14 +61,14 @@ def open_bucket(output: Output) -> Bucket:
 
 @dataclass(frozen=True)
 class S3:
-    """A prefix of an S3 bucket."""
+    """A prefix of an S3 bucket. Errors are translated to Landfall's, as in ``store.s3errors``."""
 
     client: "S3Client"
     name: str
     root: str
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """By listings of a thousand."""
+        """Keys and sizes, one request per thousand."""
         pages = iter(
             self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.name, Prefix=self.root + prefix
@@ -81,7 +85,7 @@ class S3:
             )
 
     def open(self, key: str) -> BinaryIO:
-        """By one request."""
+        """A stream over one GET request."""
         with told("read", f"s3://{self.name}/{self.root}{key}"):
             body = self._body(key)
         if body is None:
@@ -104,7 +108,7 @@ class Folder:
     root: Path
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """By walking through it."""
+        """Paths relative to the folder and file sizes, without the staging folder."""
         found = (path for path in self.root.rglob("*") if path.is_file())
         keys = sorted(path.relative_to(self.root).as_posix() for path in found)
         for key in keys:
@@ -112,5 +116,5 @@ class Folder:
                 yield key, (self.root / key).stat().st_size
 
     def open(self, key: str) -> BinaryIO:
-        """As a file."""
+        """The file, opened for reading."""
         return (self.root / key).open("rb")

@@ -1,8 +1,8 @@
-"""The audit itself: every committed range, one after the other, against Kafka; then everything visible against the ledger.
+"""The audit: compares every committed range with Kafka, then all visible objects with the ledger.
 
-A range that Kafka does not hold any more, wholly or in part, is counted as unchecked: its objects
-must still be there. A COMMIT whose objects are not all visible yet and that no later record calls
-applied is left to the next audit.
+A range that Kafka no longer holds, even in part, counts as unchecked, but its objects must still
+exist. A COMMIT is left to the next audit while some of its objects are not visible and no later
+record says that it is applied: a driver may be completing it right now.
 """
 
 from array import array
@@ -18,7 +18,7 @@ from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.bucket import Bucket
 from landfall.audit.inventory import Inventory, PartitionLifetime, Range
-from landfall.audit.judge import LETTERS, UNKNOWN, Landed, Logged, Rules, judge
+from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
@@ -26,55 +26,55 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import told
 
 FAULTS_KEPT = 1000
-"""Faults told one by one; the others are only counted."""
+"""How many faults are kept one by one; the others are only counted."""
 _THREADS = 8
-"""Objects of a range read at once."""
+"""How many objects of a range are read concurrently."""
 
 
 @dataclass
 class Findings:
-    """What an audit says.
+    """The result of an audit.
 
     Attributes:
-        accounts: by topic and Kafka partition.
-        faults: what is wrong with objects and the ledger, the first ones.
-        faults_more: how many are not kept.
-        objects: read.
-        waiting: COMMITs whose objects are not visible yet, as may be while a driver is at work.
-        strangers: objects that are none of Landfall's.
+        results: by topic and Kafka partition.
+        faults: what is wrong with objects and the ledger; the first ``FAULTS_KEPT``.
+        faults_more: how many faults are not kept.
+        objects: how many objects were read.
+        waiting: COMMITs whose objects are not visible yet, as is normal while a driver runs.
+        others: visible objects that do not belong to Landfall.
     """
 
-    accounts: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
+    results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     faults_more: int = 0
     objects: int = 0
     waiting: int = 0
-    strangers: int = 0
+    others: int = 0
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is wrong in what could be checked."""
-        return not self.faults and all(account.is_whole for account in self.accounts.values())
+        """Whether nothing is wrong in what could be checked."""
+        return not self.faults and all(result.is_whole for result in self.results.values())
 
-    def fault(self, found: Fault) -> None:
-        """Note something that is wrong."""
+    def add_fault(self, fault: Fault) -> None:
+        """Keep a fault, or only count it if there are many."""
         if len(self.faults) < FAULTS_KEPT:
-            self.faults.append(found)
+            self.faults.append(fault)
         else:
             self.faults_more += 1
 
 
-class Told(Protocol):
-    """Is told of progress: topic, Kafka partition, next offset."""
+class ShowProgress(Protocol):
+    """Called after each range with topic, Kafka partition and the next offset."""
 
     def __call__(self, topic: str, partition: int, offset: int) -> None:
-        """After each range."""
+        """Show how far the audit is."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What to audit: these topics, or all; what one generation landed, or all."""
+    """What to audit: some topics, or all if empty; what one generation landed, or all."""
 
     topics: frozenset[str] = frozenset()
     generation: int | None = None
@@ -84,43 +84,45 @@ class Scope:
         return not self.topics or topic in self.topics
 
     def has_objects(self, keys: Iterable[str]) -> bool:
-        """Whether objects are of the generation."""
+        """Whether objects are of the generation, which is the first number in their file names."""
         return self.generation is None or all(
             key.rpartition("/")[2].partition("_")[0] == str(self.generation) for key in keys
         )
 
 
-_ALL = Scope()
+_EVERYTHING = Scope()
 
 
 def inspect(
     group: ConsumerGroup,
     bucket: Bucket,
     log: Log,
-    scope: Scope = _ALL,
-    told: Told = lambda *_: None,
+    scope: Scope = _EVERYTHING,
+    show_progress: ShowProgress = lambda *_: None,
 ) -> Findings:
     """Audit what a group landed.
 
     Raises:
-        LandfallError: the store or Kafka does not answer, or refuses us.
+        LandfallError: the store or Kafka does not answer, or denies access.
     """
-    book = Inventory(bucket, group.metadata.name)
+    inventory = Inventory(bucket, group.metadata.name)
     try:
-        return _Inspection(_Ways.of(group.spec), bucket, log, book, told).all(scope)
+        return _Inspection(_Readers.of(group.spec), bucket, log, inventory).run(
+            scope, show_progress
+        )
     finally:
-        book.close()
+        inventory.close()
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """How this group's objects are read and its records placed, as far as that can be done."""
+class _Readers:
+    """How the group's objects are read and its records routed; None where not supported."""
 
     rows: Rows | None
-    places: RouteEvaluator | None
+    route: RouteEvaluator | None
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "_Ways":
+    def of(cls, spec: GroupSpec) -> "_Readers":
         try:
             found = rows.rows_of(spec)
         except FormatNotSupported:
@@ -132,133 +134,154 @@ class _Ways:
 
 
 class _Inspection:
-    def __init__(self, ways: _Ways, bucket: Bucket, log: Log, book: Inventory, told: Told) -> None:
-        self._ways, self._bucket, self._log, self._book, self._told = ways, bucket, log, book, told
-        self._found = Findings(strangers=book.strangers)
+    def __init__(self, readers: _Readers, bucket: Bucket, log: Log, inventory: Inventory) -> None:
+        self._readers, self._bucket, self._log = readers, bucket, log
+        self._inventory = inventory
+        self._findings = Findings(others=inventory.others)
         self._moved: set[str] = set()
         self._waiting: set[int] = set()
 
-    def all(self, scope: Scope) -> Findings:
-        for fault in self._book.faults:
-            self._found.fault(fault)
+    def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
+        for fault in self._inventory.faults:
+            self._findings.add_fault(fault)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for life in self._book.partitions():
-                if scope.has_topic(life.topic):
-                    self._life(life, scope, pool)
-        for key, size in self._book.unnamed():
-            if key not in self._moved and scope.has_topic(_topic(key)):
-                self._found.fault(Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names"))
-        self._found.waiting = len(self._waiting)
-        return self._found
+            for lifetime in self._inventory.partitions():
+                if scope.has_topic(lifetime.topic):
+                    self._check_partition(lifetime, scope, pool, show_progress)
+        # Only after all ranges are checked is it known which unnamed objects are moved ones.
+        for key, size in self._inventory.unnamed():
+            if key not in self._moved and scope.has_topic(_topic_of(key)):
+                self._findings.add_fault(
+                    Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names")
+                )
+        self._findings.waiting = len(self._waiting)
+        return self._findings
 
-    # ---------------------------------------------------------------------------- a topic partition
+    # ------------------------------------------------------------------------ a topic partition
 
-    def _life(self, life: PartitionLifetime, scope: Scope, pool: ThreadPoolExecutor) -> None:
-        account = self._found.accounts.setdefault((life.topic, life.partition), PartitionResult())
-        held = self._held(life)
-        compacted = held is not None and self._log.is_compacted(life.topic)
-        audited = _Audited(
-            life.topic, account, Cursor(self._log, life.topic, life.partition), held, compacted
+    def _check_partition(
+        self,
+        lifetime: PartitionLifetime,
+        scope: Scope,
+        pool: ThreadPoolExecutor,
+        show_progress: ShowProgress,
+    ) -> None:
+        topic, partition = lifetime.topic, lifetime.partition
+        result = self._findings.results.setdefault((topic, partition), PartitionResult())
+        held = self._held(lifetime)
+        compacted = held is not None and self._log.is_compacted(topic)
+        audited = _AuditedPartition(
+            topic, result, Cursor(self._log, topic, partition), held, compacted
         )
-        at = life.start
-        for piece in self._book.ranges(life):
-            if not self._is_applied(piece):
+        next_offset = lifetime.start
+        for range_ in self._inventory.ranges(lifetime):
+            if not self._is_applied(range_):
                 continue
-            if piece.start > at:
-                _gap(audited, at, piece.start)
-            at = max(at, piece.end)
-            if piece.objects is not None and scope.has_objects(piece.objects):
-                self._piece(audited, piece, pool)
+            if range_.start > next_offset:
+                _add_gap(audited, next_offset, range_.start)
+            next_offset = max(next_offset, range_.end)
+            if range_.objects is not None and scope.has_objects(range_.objects):
+                self._check_range(audited, range_, pool)
             else:
-                account.leave(piece.counted, Unchecked.GENERATION)
-            self._told(life.topic, life.partition, at)
+                result.add_unchecked(range_.counted, Unchecked.GENERATION)
+            show_progress(topic, partition, next_offset)
 
-    def _held(self, life: PartitionLifetime) -> tuple[int, int] | None:
-        """The offsets that Kafka still holds of this very topic."""
-        topic_id = self._log.topic_id(life.topic) if life.is_last else ""
-        if topic_id is not None and topic_id != life.topic_id:
+    def _held(self, lifetime: PartitionLifetime) -> tuple[int, int] | None:
+        """The offsets that Kafka still holds of this topic; None if it was deleted or recreated."""
+        topic_id = self._log.topic_id(lifetime.topic) if lifetime.is_last else ""
+        if topic_id is not None and topic_id != lifetime.topic_id:
             return None
-        return self._log.bounds(life.topic, life.partition)
+        return self._log.bounds(lifetime.topic, lifetime.partition)
 
-    def _is_applied(self, piece: Range) -> bool:
-        if piece.slot <= self._book.applied_through or all(
-            map(self._book.is_visible, piece.objects or ())
+    def _is_applied(self, range_: Range) -> bool:
+        if range_.slot <= self._inventory.applied_through or all(
+            map(self._inventory.is_visible, range_.objects or ())
         ):
             return True
-        self._waiting.add(piece.slot)
+        self._waiting.add(range_.slot)
         return False
 
-    # -------------------------------------------------------------------------------------- a range
+    # ---------------------------------------------------------------------------------- a range
 
-    def _piece(self, audited: "_Audited", piece: Range, pool: ThreadPoolExecutor) -> None:
-        keys = [key for key in map(self._standing, piece.objects or ()) if key]
-        way = self._ways.rows
-        if way is None or not audited.holds(piece.start, piece.end):
-            audited.account.leave(
-                piece.counted, Unchecked.UNREADABLE if way is None else Unchecked.GONE
+    def _check_range(
+        self, audited: "_AuditedPartition", range_: Range, pool: ThreadPoolExecutor
+    ) -> None:
+        # The objects are looked up first: they must exist even if they cannot be compared.
+        keys = [key for key in map(self._existing_key, range_.objects or ()) if key]
+        reader = self._readers.rows
+        if reader is None or not audited.holds(range_.start, range_.end):
+            audited.result.add_unchecked(
+                range_.counted, Unchecked.UNREADABLE if reader is None else Unchecked.GONE
             )
             return
         data = [key for key in keys if not key.startswith("_landfall/")]
-        reads = [pool.submit(self._read, key, way) for key in data]
+        reads = [pool.submit(self._read, key, reader) for key in data]
         letters = [
-            self._noted(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
+            self._count(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
         ]
-        lettered = [Landed(LETTERS, read.offsets, read.hashes) for read in letters]
+        lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
         codes: dict[str, int] = {}
         try:
-            logged = self._logged(audited, piece, lettered, codes)
-        except Stalled as gone:
-            if gone.reason is not Reason.DATA_LOSS:
+            # Kafka is read while the pool reads the data objects.
+            records = self._kafka_records(audited, range_, lettered, codes)
+        except Stalled as stalled:
+            if stalled.reason is not Reason.DATA_LOSS:
                 raise
-            audited.account.leave(piece.counted, Unchecked.GONE)
+            audited.result.add_unchecked(range_.counted, Unchecked.GONE)
             return
         landed = [
-            _landed(key, self._noted(key, read.result()), codes)
+            _object_rows(key, self._count(key, read.result()), codes)
             for key, read in zip(data, reads, strict=True)
         ]
-        rules = Rules(way.hash_of is not None, piece.filtered, audited.compacted)
-        judge(logged, [*lettered, *landed], rules, audited.account)
+        rules = Rules(reader.hash_of is not None, range_.filtered, audited.compacted)
+        judge(records, [*lettered, *landed], rules, audited.result)
 
-    def _standing(self, key: str) -> str | None:
-        """The key, or that of an object of its name elsewhere, or None."""
-        if self._book.is_visible(key) or self._came(key):
+    def _existing_key(self, key: str) -> str | None:
+        """The key, or that of a moved object of the same name, or None if the object is lost."""
+        if self._inventory.is_visible(key) or self._has_appeared(key):
             return key
-        moved = self._book.find_moved(key)
+        moved = self._inventory.find_moved(key)
         if moved is None:
-            self._found.fault(Fault(Kind.LOST, key))
+            self._findings.add_fault(Fault(Kind.LOST, key))
             return None
         self._moved.add(moved)
-        self._found.fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
+        self._findings.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
         return moved
 
-    def _came(self, key: str) -> bool:
-        """Whether it became visible since the listing."""
+    def _has_appeared(self, key: str) -> bool:
+        """Whether an object became visible after the listing."""
         try:
             self._bucket.open(key).close()
         except FileNotFoundError:
             return False
         return True
 
-    def _read(self, key: str, way: Rows) -> Read:
+    def _read(self, key: str, reader: Rows) -> Read:
         @stamina.retry(on=Retry, attempts=5)
         def read() -> Read:
             with self._bucket.open(key) as stream, told("read", key):
-                return rows.read(way, stream)
+                return rows.read(reader, stream)
 
         try:
             return read()
-        except FileNotFoundError:  # it was there when the audit began
+        except FileNotFoundError:  # it was visible when the audit began
             return Read(np.empty(0, np.int64), np.empty(0, np.int64), "is gone")
 
-    def _noted(self, key: str, read: Read) -> Read:
-        self._found.objects += 1
+    def _count(self, key: str, read: Read) -> Read:
+        """Count an object that was read, and report it if it is damaged."""
+        self._findings.objects += 1
         if read.damage:
-            self._found.fault(Fault(Kind.DAMAGED, key, read.damage))
+            self._findings.add_fault(Fault(Kind.DAMAGED, key, read.damage))
         return read
 
-    def _logged(
-        self, audited: "_Audited", piece: Range, lettered: list[Landed], codes: dict[str, int]
-    ) -> Logged:
+    def _kafka_records(
+        self,
+        audited: "_AuditedPartition",
+        range_: Range,
+        lettered: list[ObjectRows],
+        codes: dict[str, int],
+    ) -> KafkaRecords:
+        """The records of a range; ``codes`` gets a number for each output partition."""
         letters = {
             offset
             for read in lettered
@@ -266,55 +289,58 @@ class _Inspection:
             for offset in read.offsets.tolist()
         }
         flat = array("q")
-        for message in audited.cursor.take(piece.start, piece.end):
-            flat.extend(self._expected(audited.topic, message, letters, codes))
+        for message in audited.cursor.take(range_.start, range_.end):
+            flat.extend(self._expected_row(audited.topic, message, letters, codes))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
-        return Logged(columns[:, 0], columns[:, 1], columns[:, 2])
+        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2])
 
-    def _expected(
+    def _expected_row(
         self, topic: str, message: Record, letters: set[int], codes: dict[str, int]
     ) -> tuple[int, int, int]:
-        """Offset, hash and place that a record must have."""
+        """The offset, hash and output partition that the row of a record must have."""
         offset = message.offset()
         if offset in letters:
             return offset, rows.whole_hash(message), UNKNOWN
-        hash_of = self._ways.rows.hash_of if self._ways.rows else None
-        place = None
-        if self._ways.places is not None:
-            place = self._ways.places.of_record(topic, message.value(), message.timestamp()[1])
-        code = UNKNOWN if place is None else codes.setdefault(place, len(codes))
+        hash_of = self._readers.rows.hash_of if self._readers.rows else None
+        path = None
+        if self._readers.route is not None:
+            path = self._readers.route.output_partition(
+                topic, message.value(), message.timestamp()[1]
+            )
+        code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
         return offset, hash_of(message) if hash_of else 0, code
 
 
 @dataclass(frozen=True)
-class _Audited:
-    """A topic partition under audit; ``held`` are the offsets that Kafka has of it."""
+class _AuditedPartition:
+    """A topic partition under audit; ``held`` are the offsets that Kafka holds of it."""
 
     topic: str
-    account: PartitionResult
+    result: PartitionResult
     cursor: Cursor
     held: tuple[int, int] | None
     compacted: bool
 
     def holds(self, start: int, end: int) -> bool:
-        """Whether Kafka still has a range."""
+        """Whether Kafka still holds a whole range."""
         return self.held is not None and self.held[0] <= start and end <= self.held[1]
 
 
-def _gap(audited: _Audited, start: int, end: int) -> None:
-    """Offsets that the ledger steps over."""
+def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
+    """Count offsets that no COMMIT and no HOLE covers as missing."""
     if audited.holds(start, end):
         records = sum(1 for _ in audited.cursor.take(start, end))
-        audited.account.expected += records
-        audited.account.missing += records
-    audited.account.lacks(start, end)
+        audited.result.expected += records
+        audited.result.missing += records
+    audited.result.add_missing_range(start, end)
 
 
-def _landed(key: str, read: Read, codes: dict[str, int]) -> Landed:
-    place = key.partition("/")[2].rpartition("/")[0]
-    return Landed(codes.setdefault(place, len(codes)), read.offsets, read.hashes)
+def _object_rows(key: str, read: Read, codes: dict[str, int]) -> ObjectRows:
+    path = key.partition("/")[2].rpartition("/")[0]
+    return ObjectRows(codes.setdefault(path, len(codes)), read.offsets, read.hashes)
 
 
-def _topic(key: str) -> str:
-    pieces = key.split("/")
-    return pieces[3] if pieces[0] == "_landfall" else pieces[0]
+def _topic_of(key: str) -> str:
+    """The topic in a key: the first directory, or the fourth for dead letters."""
+    parts = key.split("/")
+    return parts[3] if parts[0] == "_landfall" else parts[0]

@@ -1,9 +1,11 @@
-"""What is visible, and what the ledger names, noted in a temporary database: on disk, as either may be larger than memory.
+"""What is visible in the output root and what the ledger names, in a temporary database on disk.
 
-The listing comes first and the ledger after it: whatever is visible was committed before it became
-so, and is therefore named in what is read later. The ledger is plain JSON here; of its rules only
-the chain is checked (numbers and hashes), and behind a slot that breaks it nothing is believed.
-``landfall fsck`` judges the rest.
+Either may be larger than memory. The listing is read first and the ledger after it. The order
+matters: an object becomes visible only after its COMMIT, so every object in the listing is named
+in the ledger that is read later.
+
+The ledger is plain JSON here. Of its rules only the chain is checked (slot numbers and hashes), and
+nothing after a slot that breaks it is used. ``landfall fsck`` checks the other rules.
 """
 
 import hashlib
@@ -23,20 +25,24 @@ _SCHEMA = """
 CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
 CREATE TABLE named (key TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE lives (topic TEXT, partition INTEGER, life INTEGER, topic_id TEXT, start INTEGER,
-                    PRIMARY KEY (topic, partition, life)) WITHOUT ROWID;
-CREATE TABLE ranges (topic TEXT, partition INTEGER, life INTEGER, start INTEGER, until INTEGER, slot INTEGER,
-                     filtered INTEGER, counted INTEGER, objects TEXT);
+CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
+                        start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
+CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
+                     slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT);
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLifetime:
-    """A topic partition from its entering to its leaving; a recreated topic has another id, and offsets from 0 again."""
+    """A topic partition from its ADD to its DROP.
+
+    A recreated topic has another topic id and counts its offsets from 0 again, so one topic
+    partition may have several lifetimes.
+    """
 
     topic: str
     partition: int
-    life: int
+    lifetime: int
     topic_id: str
     start: int
     is_last: bool
@@ -44,12 +50,12 @@ class PartitionLifetime:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets ``start <= o < end`` that COMMIT ``slot`` landed, or that a HOLE skipped (``objects`` is then None).
+    """Offsets ``start <= o < end`` that COMMIT ``slot`` landed, or that a HOLE skipped.
 
     Attributes:
-        filtered: records left out on purpose.
+        filtered: records that a transform left out.
         counted: records in objects, dead letters included.
-        objects: keys of data objects and dead letters, in order of names.
+        objects: keys of data objects and dead letters, sorted; None for a HOLE.
     """
 
     slot: int
@@ -61,73 +67,82 @@ class Range:
 
 
 class Inventory:
-    """One look at a group's output root. Used from one thread."""
+    """The state of a group's output root at one time. Used from one thread only.
+
+    Attributes:
+        faults: where the ledger's chain is broken.
+        applied_through: the highest slot up to which every COMMIT is applied, or -1.
+        slots: how many slots of the ledger were read.
+        visible: how many visible objects belong to Landfall.
+        others: how many visible objects do not.
+    """
 
     def __init__(self, bucket: Bucket, group: str) -> None:
-        """Note what is visible, then what the ledger names."""
+        """List what is visible, then read the ledger."""
         self._bucket, self._group = bucket, group
-        self._rows = sqlite3.connect("")  # a nameless database is a temporary file
+        self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
         self._rows.executescript(_SCHEMA)
         self.faults: list[Fault] = []
         self.applied_through = -1
-        self.slots = self.visible = self.strangers = 0
-        self._list()
-        self._read()
+        self.slots = self.visible = self.others = 0
+        self._list_objects()
+        self._read_ledger()
 
     def close(self) -> None:
-        """Forget everything."""
+        """Delete the database."""
         self._rows.close()
 
     def partitions(self) -> Iterator[PartitionLifetime]:
-        """All topic partitions that ever entered, by topic and partition."""
+        """Every topic partition that was ever added, by topic and partition."""
         found = self._rows.execute(
-            "SELECT topic, partition, life, topic_id, start FROM lives ORDER BY 1, 2, 3"
+            "SELECT topic, partition, lifetime, topic_id, start FROM lifetimes ORDER BY 1, 2, 3"
         ).fetchall()
-        last = {(topic, partition): life for topic, partition, life, _, _ in found}
+        last = {(topic, partition): lifetime for topic, partition, lifetime, _, _ in found}
         return (
             PartitionLifetime(
-                topic, partition, life, topic_id, start, last[topic, partition] == life
+                topic, partition, lifetime, topic_id, start, last[topic, partition] == lifetime
             )
-            for topic, partition, life, topic_id, start in found
+            for topic, partition, lifetime, topic_id, start in found
         )
 
-    def ranges(self, life: PartitionLifetime) -> Iterator[Range]:
-        """What the ledger says was landed or skipped of it, by offset; not what still waits for its objects."""
-        asked = "SELECT slot, start, until, filtered, counted, objects FROM ranges WHERE (topic, partition, life) = (?, ?, ?)"
-        for slot, start, end, filtered, counted, objects in self._rows.execute(
-            f"{asked} ORDER BY start, slot", (life.topic, life.partition, life.life)
-        ):
+    def ranges(self, lifetime: PartitionLifetime) -> Iterator[Range]:
+        """What the ledger says was landed or skipped of a topic partition, in offset order."""
+        query = (
+            "SELECT slot, start, until, filtered, counted, objects FROM ranges "
+            "WHERE (topic, partition, lifetime) = (?, ?, ?) ORDER BY start, slot"
+        )
+        identity = (lifetime.topic, lifetime.partition, lifetime.lifetime)
+        for slot, start, end, filtered, counted, objects in self._rows.execute(query, identity):
             keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
             yield Range(slot, start, end, filtered, counted, keys)
 
     def find_moved(self, key: str) -> str | None:
-        """A visible object that nobody named, with the topic and the file name of a named one."""
+        """A visible object without a name that has the topic and the file name of this key."""
         topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
-        asked = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"
+        query = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"
         return next(
             (
                 found
-                for (found,) in self._rows.execute(asked, (basename,))
+                for (found,) in self._rows.execute(query, (basename,))
                 if found.split("/")[0] == topic
             ),
             None,
         )
 
     def is_visible(self, key: str) -> bool:
-        """Whether it was, when the look began."""
-        return (
-            self._rows.execute("SELECT 1 FROM visible WHERE key = ?", (key,)).fetchone() is not None
-        )
+        """Whether an object was visible when the listing was made."""
+        query = "SELECT 1 FROM visible WHERE key = ?"
+        return self._rows.execute(query, (key,)).fetchone() is not None
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
-        """Visible objects that look landed and that nothing names, with sizes."""
+        """Keys and sizes of visible objects that are named like landed ones, but by no COMMIT."""
         yield from self._rows.execute(
             "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named)"
         )
 
-    # ------------------------------------------------------------------------------------ noting it
+    # ------------------------------------------------------------------------------- collecting
 
-    def _list(self) -> None:
+    def _list_objects(self) -> None:
         letters = re.compile(
             f"_landfall/{re.escape(self._group)}/dead-letters/{_DATA.pattern.replace('/.+/', '/')}"
         )
@@ -137,62 +152,64 @@ class Inventory:
                 row = (key, size, key.rpartition("/")[2])
                 self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
             elif not key.startswith("_landfall/"):
-                self.strangers += 1
+                self.others += 1
 
-    def _read(self) -> None:
-        before, prefix = "", f"_landfall/{self._group}/0/"
+    def _read_ledger(self) -> None:
+        previous_hash, prefix = "", f"_landfall/{self._group}/0/"
         for key, _ in self._bucket.visible(prefix):
             with self._bucket.open(key) as stream:
                 body = stream.read()
             try:
-                self._take(key.removeprefix(prefix), body, before)
+                self._add_record(key.removeprefix(prefix), body, previous_hash)
             except (ValueError, KeyError, TypeError) as error:
                 self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
                 return
             self.slots += 1
-            before = hashlib.sha256(body).hexdigest()
+            previous_hash = hashlib.sha256(body).hexdigest()
 
-    def _take(self, name: str, body: bytes, before: str) -> None:
+    def _add_record(self, name: str, body: bytes, previous_hash: str) -> None:
         record = msgspec.json.decode(body)
         header = record["header"]
         if name != f"{self.slots:020d}.json" or header["seq"] != self.slots:
             raise ValueError(f"found {name}, which says it is slot {header['seq']}")
-        if header["prev"] != before:
-            raise ValueError(f"follows {header['prev'][:12]}, but the slot before is {before[:12]}")
+        if header["prev"] != previous_hash:
+            raise ValueError(
+                f"follows a slot of hash {header['prev'][:12]}, "
+                f"but the slot before has {previous_hash[:12]}"
+            )
         self.applied_through = max(self.applied_through, header["applied_through"])
         match record["type"]:
             case "ADD":
                 for entry in record["entries"]:
-                    self._enter(entry)
+                    self._add_lifetime(entry)
             case "COMMIT":
                 for landed in record["slices"]:
-                    self._land(header["seq"], landed)
+                    self._add_landed(header["seq"], landed)
             case "HOLE":
-                self._range(header["seq"], record["piece"], (0, 0, None))
+                self._add_range(header["seq"], record["piece"], (0, 0, None))
             case _:
                 pass
 
-    def _enter(self, entry: Any) -> None:
+    def _add_lifetime(self, entry: Any) -> None:
         tp = entry["topic_partition"]
-        asked = "SELECT count(*) FROM lives WHERE (topic, partition) = (?, ?)"
-        life = self._rows.execute(asked, (tp["topic"], tp["partition"])).fetchone()[0]
-        row = (tp["topic"], tp["partition"], life, entry["topic_id"], entry["start"])
-        self._rows.execute("INSERT INTO lives VALUES (?, ?, ?, ?, ?)", row)
+        query = "SELECT count(*) FROM lifetimes WHERE (topic, partition) = (?, ?)"
+        lifetime = self._rows.execute(query, (tp["topic"], tp["partition"])).fetchone()[0]
+        row = (tp["topic"], tp["partition"], lifetime, entry["topic_id"], entry["start"])
+        self._rows.execute("INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?)", row)
 
-    def _land(self, slot: int, landed: Any) -> None:
+    def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])
         self._rows.executemany("INSERT OR IGNORE INTO named VALUES (?)", [(key,) for key in keys])
         counted = sum(o["rows"] for o in landed["objects"])
-        self._range(
-            slot, landed["piece"], (landed["filtered"], counted, msgspec.json.encode(keys).decode())
-        )
+        objects = msgspec.json.encode(keys).decode()
+        self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects))
 
-    def _range(self, slot: int, piece: Any, rest: Sequence[object]) -> None:
-        tp, offsets = piece["topic_partition"], piece["offsets"]
-        place = (tp["topic"], tp["partition"])
-        asked = "SELECT max(life) FROM lives WHERE (topic, partition) = (?, ?)"
-        life = self._rows.execute(asked, place).fetchone()[0]
-        if life is None:
-            raise ValueError(f"lands {place[0]}/{place[1]}, which never entered")
-        row = (*place, life, offsets["start"], offsets["end"], slot, *rest)
+    def _add_range(self, slot: int, slice_: Any, columns: Sequence[object]) -> None:
+        tp, offsets = slice_["topic_partition"], slice_["offsets"]
+        identity = (tp["topic"], tp["partition"])
+        query = "SELECT max(lifetime) FROM lifetimes WHERE (topic, partition) = (?, ?)"
+        lifetime = self._rows.execute(query, identity).fetchone()[0]
+        if lifetime is None:
+            raise ValueError(f"lands {identity[0]}/{identity[1]}, which no ADD has added")
+        row = (*identity, lifetime, offsets["start"], offsets["end"], slot, *columns)
         self._rows.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -1,12 +1,20 @@
-"""Holding the rows of a range's objects against the records that Kafka holds of it. Pure: arrays in, numbers out.
+"""Compares the rows of a range's objects with the records that Kafka holds of it.
 
-Formats that store offsets are compared offset by offset. For the others every row is first given
-the offset of the record it must be: the rows of an output partition, in order, are the records that
-belong there, in order. Only where that does not hold row by row, it is asked which record a row may
-be: one of the same payload that belongs here, then one that belongs elsewhere, then one that was
-seen already; a row that is none of these stands for a record that is missing here.
+Pure: arrays in, counts out.
 
-Payloads are compared by ``hash``: 64 bits, keyed anew in every process.
+Formats that store offsets are compared offset by offset. For the others, each row is first matched
+to the offset of the record that it must be: the rows of an output partition, in order, are the
+records that belong there, in order. Only where that does not hold row by row, each row is matched
+to the first of these that exists:
+
+1. a record with the same payload that belongs in this output partition,
+2. a record with the same payload that belongs in another one (the row is misplaced),
+3. a record with the same payload that another row matched already (the row is a duplicate),
+4. a record of this output partition that no row matched (the row is a corrupted copy of it),
+5. a record of unknown output partition that no row matched.
+
+A row that matches none is foreign. Payloads are compared by ``hash``: 64 bits, with another key in
+every process.
 """
 
 from array import array
@@ -21,19 +29,25 @@ import numpy.typing as npt
 from landfall.audit import PartitionResult, Unchecked
 
 Int64s = npt.NDArray[np.int64]
-_Name = Callable[[int], Hashable]
+_NameOfRecord = Callable[[int], Hashable]
 
 UNKNOWN = -1
-"""The place of a record nobody could work out."""
-LETTERS = -2
-"""The place of dead letters."""
-NOBODY = -1
-"""The offset of a row that is no record."""
+"""The output partition of a record for which it cannot be computed."""
+DEAD_LETTERS = -2
+"""Stands for an output partition where objects hold dead letters."""
+NO_RECORD = -1
+"""The offset of a row that matches no record."""
 
 
 @dataclass(frozen=True)
-class Logged:
-    """Visible records of a range as Kafka holds them, in order: offset, what the row's hash must be, output partition."""
+class KafkaRecords:
+    """Visible records of a range as Kafka holds them, in order; three arrays of one length.
+
+    Attributes:
+        offsets: of the records.
+        hashes: what the hash of each record's row must be.
+        places: the number of each record's output partition, or ``UNKNOWN``.
+    """
 
     offsets: Int64s
     hashes: Int64s
@@ -41,25 +55,31 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Landed:
-    """The rows of one object, in order; ``offsets`` are None where the format stores none."""
+class ObjectRows:
+    """The rows of one object, in order.
+
+    Attributes:
+        place: the number of the object's output partition, or ``DEAD_LETTERS``.
+        offsets: of the rows; None if the format stores none.
+        hashes: of the rows.
+    """
 
     place: int
     offsets: Int64s | None
     hashes: Int64s
 
 
-_Wanted = Callable[[Landed, int], Hashable]
+_NameOfRow = Callable[[ObjectRows, int], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may be asked of a range.
+    """What can be expected of a range.
 
     Attributes:
         payloads: whether rows hold the payloads that Kafka holds.
-        filtered: records a transform left out on purpose.
-        compacted: whether Kafka may have dropped single records since.
+        filtered: how many records a transform left out.
+        compacted: whether Kafka may have removed single records since they were landed.
     """
 
     payloads: bool = True
@@ -69,33 +89,36 @@ class Rules:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of all objects one after the other."""
+    """The rows of all objects, one object after the other."""
 
     offsets: Int64s
     hashes: Int64s
     places: Int64s
 
     @classmethod
-    def of(cls, objects: Sequence[Landed], offsets: Sequence[Int64s]) -> "_Rows":
+    def of(cls, objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> "_Rows":
         places = [np.full(len(o.hashes), o.place, np.int64) for o in objects]
         return cls(_joined(offsets), _joined([o.hashes for o in objects]), _joined(places))
 
 
 def judge(
-    logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult
+    records: KafkaRecords, objects: Sequence[ObjectRows], rules: Rules, result: PartitionResult
 ) -> None:
-    """Add what is found of one range to its topic partition's account."""
-    data = [o for o in objects if o.place != LETTERS]
-    lettered = _joined([o.offsets for o in objects if o.place == LETTERS and o.offsets is not None])
+    """Compare one range and add what is found to the result of its topic partition."""
+    data = [o for o in objects if o.place != DEAD_LETTERS]
+    lettered = _joined(
+        [o.offsets for o in objects if o.place == DEAD_LETTERS and o.offsets is not None]
+    )
     if any(o.offsets is None for o in data):
         if not rules.payloads:
-            _count(logged, objects, rules, account)
+            _compare_counts(records, objects, rules, result)
             return
-        offsets = iter(_aligned(logged, data, lettered))
+        data_offsets = iter(_matched(records, data, lettered))
     else:
-        offsets = (o.offsets for o in data if o.offsets is not None)
-    told = [next(offsets) if o.place != LETTERS else o.offsets for o in objects]
-    _by_offset(logged, objects, [_none if t is None else t for t in told], rules, account)
+        data_offsets = (o.offsets for o in data if o.offsets is not None)
+    offsets = [next(data_offsets) if o.place != DEAD_LETTERS else o.offsets for o in objects]
+    known = [_none if o is None else o for o in offsets]
+    _compare_offsets(records, objects, known, rules, result)
 
 
 _none: Int64s = np.empty(0, np.int64)
@@ -105,79 +128,86 @@ def _joined(arrays: Sequence[Int64s]) -> Int64s:
     return np.concatenate([_none, *arrays])
 
 
-def _count(
-    logged: Logged, objects: Sequence[Landed], rules: Rules, account: PartitionResult
+def _compare_counts(
+    records: KafkaRecords, objects: Sequence[ObjectRows], rules: Rules, result: PartitionResult
 ) -> None:
-    expected, rows = len(logged.offsets) - rules.filtered, sum(len(o.hashes) for o in objects)
-    account.expected += expected
-    account.found += min(expected, rows)
-    account.leave(expected, Unchecked.COUNTED)
+    """Compare only the number of rows: neither offsets nor payloads identify them."""
+    expected, rows = len(records.offsets) - rules.filtered, sum(len(o.hashes) for o in objects)
+    result.expected += expected
+    result.found += min(expected, rows)
+    result.add_unchecked(expected, Unchecked.COUNTED)
     if rows < expected:
-        account.missing += expected - rows
-        account.lacks(int(logged.offsets[0]), int(logged.offsets[-1]) + 1)
+        result.missing += expected - rows
+        result.add_missing_range(int(records.offsets[0]), int(records.offsets[-1]) + 1)
     elif rules.compacted:
-        account.leave(rows - expected, Unchecked.COMPACTED)
+        result.add_unchecked(rows - expected, Unchecked.COMPACTED)
     else:
-        account.duplicate += rows - expected
+        result.duplicate += rows - expected
 
 
-def _by_offset(
-    logged: Logged,
-    objects: Sequence[Landed],
+def _compare_offsets(
+    records: KafkaRecords,
+    objects: Sequence[ObjectRows],
     offsets: Sequence[Int64s],
     rules: Rules,
-    account: PartitionResult,
+    result: PartitionResult,
 ) -> None:
+    """Compare row by row; ``offsets`` has one array per object."""
     rows = _Rows.of(objects, offsets)
-    at = np.searchsorted(logged.offsets, rows.offsets)
-    known = at < len(logged.offsets)
-    known[known] = logged.offsets[at[known]] == rows.offsets[known]
-    strangers = int((~known).sum())
+    at = np.searchsorted(records.offsets, rows.offsets)
+    is_record = at < len(records.offsets)
+    is_record[is_record] = records.offsets[at[is_record]] == rows.offsets[is_record]
+    foreign = int((~is_record).sum())
     if rules.compacted:
-        account.leave(strangers, Unchecked.COMPACTED)
+        result.add_unchecked(foreign, Unchecked.COMPACTED)
     else:
-        account.foreign += strangers
-    at, hashes, places = at[known], rows.hashes[known], rows.places[known]
-    seen = np.zeros(len(logged.offsets), np.int64)
+        result.foreign += foreign
+    at, hashes, places = at[is_record], rows.hashes[is_record], rows.places[is_record]
+    seen = np.zeros(len(records.offsets), np.int64)
     np.add.at(seen, at, 1)
-    account.duplicate += int((seen - 1).clip(min=0).sum())
-    account.found += int((seen > 0).sum())
-    _lack(logged, seen == 0, rules, account)
+    result.duplicate += int((seen - 1).clip(min=0).sum())
+    result.found += int((seen > 0).sum())
+    _add_missing(records, seen == 0, rules, result)
     if rules.payloads:
-        account.corrupted += len(np.unique(at[logged.hashes[at] != hashes]))
+        result.corrupted += len(np.unique(at[records.hashes[at] != hashes]))
     else:
-        account.leave(int((seen > 0).sum()), Unchecked.PAYLOAD)
-    routed = places != LETTERS
-    placed = routed & (logged.places[at] != UNKNOWN)
-    account.leave(int((routed & ~placed).sum()), Unchecked.PLACE)
-    account.misplaced += len(np.unique(at[placed & (logged.places[at] != places)]))
-    account.disordered += sum(_to_move(run) for run in _runs(objects, offsets))
+        result.add_unchecked(int((seen > 0).sum()), Unchecked.PAYLOAD)
+    # Dead letters have no output partition of their own, and an unknown one cannot be compared.
+    routed = places != DEAD_LETTERS
+    placed = routed & (records.places[at] != UNKNOWN)
+    result.add_unchecked(int((routed & ~placed).sum()), Unchecked.PLACE)
+    result.misplaced += len(np.unique(at[placed & (records.places[at] != places)]))
+    result.disordered += sum(_out_of_order(run) for run in _runs(objects, offsets))
 
 
-def _lack(
-    logged: Logged, absent: npt.NDArray[np.bool_], rules: Rules, account: PartitionResult
+def _add_missing(
+    records: KafkaRecords, absent: npt.NDArray[np.bool_], rules: Rules, result: PartitionResult
 ) -> None:
     missing = max(int(absent.sum()) - rules.filtered, 0)
-    account.expected += len(logged.offsets) - min(rules.filtered, int(absent.sum()))
-    account.missing += missing
+    result.expected += len(records.offsets) - min(rules.filtered, int(absent.sum()))
+    result.missing += missing
     if not missing:
         return
-    # with a filter nobody knows which of the absent ones should be there: all of them are told
+    # If a transform filters, nothing says which of the absent records should be there: the ranges
+    # then name all absent ones.
     edges = np.flatnonzero(np.diff(np.concatenate([[0], absent.view(np.int8), [0]])))
     for first, after in edges.reshape(-1, 2).tolist():
-        account.lacks(int(logged.offsets[first]), int(logged.offsets[after - 1]) + 1)
+        result.add_missing_range(int(records.offsets[first]), int(records.offsets[after - 1]) + 1)
 
 
-def _runs(objects: Sequence[Landed], offsets: Sequence[Int64s]) -> Iterator[Int64s]:
-    """Rows that must be in the order of their offsets: the objects of an output partition, in the order of their names."""
+def _runs(objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> Iterator[Int64s]:
+    """The rows that must be in offset order: all objects of an output partition, by name."""
     by_place: defaultdict[int, list[Int64s]] = defaultdict(list)
     for o, found in zip(objects, offsets, strict=True):
-        by_place[o.place].append(found[found != NOBODY])
+        by_place[o.place].append(found[found != NO_RECORD])
     return (_joined(runs) for runs in by_place.values())
 
 
-def _to_move(offsets: Int64s) -> int:
-    """How many rows would have to move for the others to be in order: all but a longest run that is. Repeats are let be."""
+def _out_of_order(offsets: Int64s) -> int:
+    """The least number of rows that must move for the others to be in order.
+
+    That is all but the longest increasing subsequence. Duplicates count as in order.
+    """
     if not (np.diff(offsets) < 0).any():
         return 0
     offsets = offsets[np.sort(np.unique(offsets, return_index=True)[1])]
@@ -188,85 +218,98 @@ def _to_move(offsets: Int64s) -> int:
     return len(offsets) - len(ends)
 
 
-# ----------------------------------------------------------------------- rows without their offsets
+# ----------------------------------------------------------------------- rows without offsets
 
 
-def _aligned(logged: Logged, data: Sequence[Landed], lettered: Int64s) -> list[Int64s]:
-    """For each object, the offset of the record that each of its rows is; ``NOBODY`` where it is none."""
-    open_ = ~np.isin(logged.offsets, lettered)
-    told: list[Int64s | None] = [None] * len(data)
+def _matched(records: KafkaRecords, data: Sequence[ObjectRows], lettered: Int64s) -> list[Int64s]:
+    """For each object, the offset of the record that each of its rows is, or ``NO_RECORD``."""
+    is_open = ~np.isin(records.offsets, lettered)
+    matched: list[Int64s | None] = [None] * len(data)
     for place in {o.place for o in data}:
         here = [i for i, o in enumerate(data) if o.place == place]
-        at = np.flatnonzero(open_ & (logged.places == place))
+        at = np.flatnonzero(is_open & (records.places == place))
         rows = _joined([data[i].hashes for i in here])
-        if len(at) == len(rows) and (logged.hashes[at] == rows).all():
+        if len(at) == len(rows) and (records.hashes[at] == rows).all():
             ends = np.cumsum([len(data[i].hashes) for i in here])[:-1]
-            for i, part in zip(here, np.split(logged.offsets[at], ends), strict=True):
-                told[i] = part
-            open_[at] = False
-    left = [i for i, offsets in enumerate(told) if offsets is None]
-    if left:
-        matches = _Matching(logged, np.flatnonzero(open_), [data[i] for i in left]).result()
-        for i, offsets in zip(left, matches, strict=True):
-            told[i] = offsets
-    return [offsets for offsets in told if offsets is not None]
+            for i, part in zip(here, np.split(records.offsets[at], ends), strict=True):
+                matched[i] = part
+            is_open[at] = False
+    rest = [i for i, offsets in enumerate(matched) if offsets is None]
+    if rest:
+        matching = _Matching(records, np.flatnonzero(is_open), [data[i] for i in rest])
+        for i, offsets in zip(rest, matching.result(), strict=True):
+            matched[i] = offsets
+    return [offsets for offsets in matched if offsets is not None]
 
 
 @dataclass
 class _Matching:
-    """Which record each row is, where rows and records do not agree one by one."""
+    """Matches rows to records where they do not agree one by one.
 
-    logged: Logged
+    Attributes:
+        records: of the range.
+        open_: positions of the records that no row has matched yet.
+        objects: whose rows are matched.
+        positions: for each object, the position of each row's record, or ``NO_RECORD``.
+        taken: positions that a row has matched.
+    """
+
+    records: KafkaRecords
     open_: Int64s
-    objects: Sequence[Landed]
-    told: "list[array[int]]" = field(init=False)
+    objects: Sequence[ObjectRows]
+    positions: "list[array[int]]" = field(init=False)
     taken: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.told = [array("q", [NOBODY]) * len(o.hashes) for o in self.objects]
-        self.places, self.hashes = self.logged.places.tolist(), self.logged.hashes.tolist()
+        self.positions = [array("q", [NO_RECORD]) * len(o.hashes) for o in self.objects]
+        self.places, self.hashes = self.records.places.tolist(), self.records.hashes.tolist()
 
     def result(self) -> list[Int64s]:
-        at = self.open_.tolist()
-        self._match(
-            at,
-            lambda position: (self.places[position], self.hashes[position]),
-            lambda o, h: (o.place, h),
-        )
-        self._match(at, lambda position: self.hashes[position], lambda _, h: h)
-        self._repeats()
-        self._match(at, lambda position: self.places[position], lambda o, _: o.place)
-        self._match(at, lambda position: self.places[position], lambda _, __: UNKNOWN)
-        offsets = np.append(self.logged.offsets, NOBODY)
-        return [offsets[np.frombuffer(told, np.int64)] if told else _none for told in self.told]
+        """The offset of each row's record, or ``NO_RECORD``; the order of the steps matters.
 
-    def _rows(self) -> Iterator[tuple[int, int, int]]:
-        """Object, row and hash of every row that is nobody yet."""
+        They go from the surest match to the weakest, because a record is matched only once.
+        """
+        at = self.open_.tolist()
+        self._match(at, lambda i: (self.places[i], self.hashes[i]), lambda o, h: (o.place, h))
+        self._match(at, lambda i: self.hashes[i], lambda _, h: h)
+        self._match_duplicates()
+        self._match(at, lambda i: self.places[i], lambda o, _: o.place)
+        self._match(at, lambda i: self.places[i], lambda _, __: UNKNOWN)
+        # NO_RECORD is -1: as an index it selects the appended element.
+        offsets = np.append(self.records.offsets, NO_RECORD)
+        return [offsets[np.frombuffer(row, np.int64)] if row else _none for row in self.positions]
+
+    def _unmatched(self) -> Iterator[tuple[int, int, int]]:
+        """Object number, row number and hash of every row without a record."""
         for number, o in enumerate(self.objects):
-            told = self.told[number]
+            positions = self.positions[number]
             yield from (
-                (number, row, h) for row, h in enumerate(o.hashes.tolist()) if told[row] == NOBODY
+                (number, row, h)
+                for row, h in enumerate(o.hashes.tolist())
+                if positions[row] == NO_RECORD
             )
 
-    def _match(self, at: Sequence[int], name: _Name, wanted: _Wanted) -> None:
-        """Give each row the first open record of the name it wants."""
+    def _match(
+        self, at: Sequence[int], name_of_record: _NameOfRecord, name_of_row: _NameOfRow
+    ) -> None:
+        """Match each row to the first open record of the same name."""
         waiting: defaultdict[object, deque[int]] = defaultdict(deque)
         for position in at:
             if position not in self.taken:
-                waiting[name(position)].append(position)
-        for number, row, h in self._rows():
-            queue = waiting.get(wanted(self.objects[number], h))
+                waiting[name_of_record(position)].append(position)
+        for number, row, h in self._unmatched():
+            queue = waiting.get(name_of_row(self.objects[number], h))
             if queue:
-                self.told[number][row] = position = queue.popleft()
+                self.positions[number][row] = position = queue.popleft()
                 self.taken.add(position)
 
-    def _repeats(self) -> None:
-        """A row of a payload that the range has, and whose records are all taken, is one of them again."""
+    def _match_duplicates(self) -> None:
+        """Match each row whose payload only matched records have to the first such record."""
         first: dict[object, int] = {}
         for position, h in enumerate(self.hashes):
             first.setdefault((self.places[position], h), position)
             first.setdefault(h, position)
-        for number, row, h in self._rows():
-            again = first.get((self.objects[number].place, h), first.get(h))
-            if again is not None:
-                self.told[number][row] = again
+        for number, row, h in self._unmatched():
+            seen_at = first.get((self.objects[number].place, h), first.get(h))
+            if seen_at is not None:
+                self.positions[number][row] = seen_at

@@ -1,4 +1,4 @@
-"""Reading Kafka as any reader of committed records does: one topic partition at a time, from an offset on, in order."""
+"""Reading Kafka with a plain consumer: committed records of a topic partition, in order."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from landfall.audit.rows import Record
 from landfall.errors import Reason, Retry, Stalled
 from landfall.source.properties import kafka_properties
 
-_READING: Mapping[str, object] = {
+_CONSUMER_PROPERTIES: Mapping[str, object] = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
     "enable.auto.commit": False,
@@ -23,20 +23,21 @@ _READING: Mapping[str, object] = {
     "receive.message.max.bytes": 256 * 2**20,
     "log_level": 2,
 }
-_AT_ONCE = 5000
-_PASSING = {
+_MAX_MESSAGES = 5000
+"""How many messages are taken from the client at once."""
+_TRANSIENT = {
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
     "_TIMED_OUT",
     "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION",
 }
-"""Errors after which the client goes on by itself; how long is bounded by ``readTimeout``."""
+"""Errors after which the client recovers by itself; ``readTimeout`` limits how long it may take."""
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Turn the client's errors into one of ours."""
+def _translate_errors(what: str) -> Iterator[None]:
+    """Raise the client's errors as Retry."""
     try:
         yield
     except KafkaException as error:
@@ -47,43 +48,43 @@ class Log(Protocol):
     """An ordered log of records per topic partition."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """The oldest offset it keeps and the next it gives out; None if there is no such topic partition."""
+        """The log start offset and the end offset; None if there is no such topic partition."""
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """What tells a recreated topic from its namesake; None if that is not known."""
+        """The id that distinguishes a recreated topic from its predecessor; None if unknown."""
         ...
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether single records may go."""
+        """Whether the topic's cleanup policy removes single records."""
         ...
 
     def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
-        """Every committed record from an offset on, to the end."""
+        """Every committed record from an offset to the end of the log."""
         ...
 
 
 class KafkaLog:
-    """A group's Kafka."""
+    """The Kafka cluster of a group."""
 
     def __init__(self, group: ConsumerGroup) -> None:
-        """Nothing is asked of it yet."""
+        """Create the clients; nothing is requested yet."""
         self._seconds = group.spec.tuning.read_timeout.total_seconds()
         properties = kafka_properties(group)
         self._admin = AdminClient({**properties, "log_level": 2})
-        self._consumer = Consumer({**properties, **_READING})
+        self._consumer = Consumer({**properties, **_CONSUMER_PROPERTIES})
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the consumer."""
         self._consumer.close()
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """The oldest offset it keeps and the next it gives out; None if there is no such topic partition.
+        """The log start offset and the end offset; None if there is no such topic partition.
 
         Raises:
-            Retry: no answer.
+            Retry: the brokers do not answer.
         """
-        with _told(f"{topic}/{partition}"):
+        with _translate_errors(f"{topic}/{partition}"):
             found = self._consumer.list_topics(topic, self._seconds).topics[topic]
             if found.error is not None or partition not in found.partitions:
                 return None
@@ -93,14 +94,14 @@ class KafkaLog:
             return low, high
 
     def topic_id(self, topic: str) -> str | None:
-        """What tells a recreated topic from its namesake; None if the broker does not tell."""
-        described: Any = self._asked(lambda: self._described(topic))
+        """The topic's id; None if the brokers do not reveal it."""
+        described: Any = self._or_none(lambda: self._described(topic))
         return str(described.topic_id) if described else None
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether single records may go; no, if the broker does not tell."""
+        """Whether the cleanup policy includes compaction; False if the brokers do not reveal it."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        policy = self._asked(
+        policy = self._or_none(
             lambda: (
                 self._admin.describe_configs([resource], request_timeout=self._seconds)[resource]
                 .result()["cleanup.policy"]
@@ -115,28 +116,28 @@ class KafkaLog:
         ].result()
 
     @staticmethod
-    def _asked(ask: Callable[[], Any]) -> Any:
+    def _or_none(request: Callable[[], Any]) -> Any:
         try:
-            return ask()
-        except KafkaException:  # not allowed to ask, or the topic is gone: then it is not known
+            return request()
+        except KafkaException:  # the topic is gone, or the user lacks the DESCRIBE permission
             return None
 
     def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
-        """Every committed record from an offset on, to the end of the log.
+        """Every committed record from an offset to the end of the log.
 
         Raises:
-            Retry: no progress within the group's ``readTimeout``.
-            Stalled: DATA_LOSS, the offset is not there any more.
+            Retry: no record arrives within the group's ``readTimeout``.
+            Stalled: DATA_LOSS, Kafka no longer has the offset.
         """
         name = f"{topic}/{partition}"
-        with _told(name):
+        with _translate_errors(name):
             self._consumer.assign([TopicPartition(topic, partition, start)])
         while True:
-            with _told(name):
-                # waits until it has as many as were asked for: so one, and then whatever else is
-                # there
+            with _translate_errors(name):
+                # consume() waits until it has as many messages as it was asked for. So wait for a
+                # single one, then take what else has arrived without waiting.
                 batch = self._consumer.consume(1, self._seconds)
-                batch += self._consumer.consume(_AT_ONCE, 0)
+                batch += self._consumer.consume(_MAX_MESSAGES, 0)
             if not batch:
                 raise Retry(f"{name}: no answer from Kafka within {self._seconds:g} s")
             for message in batch:
@@ -147,30 +148,32 @@ class KafkaLog:
                     return
                 elif error.name() in {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}:
                     raise Stalled(Reason.DATA_LOSS, f"{name}: {error.str()}")
-                elif error.name() not in _PASSING:
+                elif error.name() not in _TRANSIENT:
                     raise Retry(f"{name}: {error.str()}")
 
 
 class Cursor:
-    """One topic partition's records, range after range, without asking for any twice."""
+    """Reads one topic partition range by range; contiguous ranges share one consumer position."""
 
     def __init__(self, log: Log, topic: str, partition: int) -> None:
-        """Nothing is read yet."""
+        """Create a cursor; nothing is read yet."""
         self._log, self._topic, self._partition = log, topic, partition
-        self._left: Iterator[Record] = iter(())
-        self._ahead: Record | None = None
-        self._at: int | None = None
+        self._records: Iterator[Record] = iter(())
+        self._lookahead: Record | None = None
+        self._position: int | None = None
 
     def take(self, start: int, end: int) -> Iterator[Record]:
-        """Every record with ``start <= offset < end``; must be gone through to its end."""
-        if self._at != start:
-            self._left, self._ahead = self._log.records(self._topic, self._partition, start), None
-        self._at = end
+        """Every record with ``start <= offset < end``; the caller must exhaust the iterator."""
+        if self._position != start:
+            self._records = self._log.records(self._topic, self._partition, start)
+            self._lookahead = None
+        self._position = end
         while True:
-            # a message without a payload is false
-            message = self._ahead if self._ahead is not None else next(self._left, None)
-            self._ahead = message
+            # `is not None` and not truth: a message with an empty payload is falsy.
+            pending = self._lookahead
+            message = pending if pending is not None else next(self._records, None)
+            self._lookahead = message
             if message is None or message.offset() >= end:
                 return
-            self._ahead = None
+            self._lookahead = None
             yield message

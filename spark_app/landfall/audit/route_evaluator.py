@@ -1,12 +1,12 @@
-"""Which output partition a record belongs to, worked out anew: from the pattern as ``docs/decoding.md`` describes it.
+"""Computes the output partition of a record from the pattern, as ``docs/decoding.md`` describes it.
 
-One record at a time, by ``json``, ``datetime``, ``zoneinfo`` and ``fractions``; the writer does the
-same in columns, with other libraries. ``tests/properties/test_auditor_laws.py`` holds the two
-against each other.
+It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and ``fractions``. The
+writer computes the same in columns, with other libraries; ``tests/properties/test_auditor_laws.py``
+compares the two.
 
-Not worked out (``RouteNotSupported``): anything after transforms, and fields of payloads that are
-not JSON. A record of which this cannot tell has no place: the writer should have made it a dead
-letter.
+Not supported (``RouteNotSupported``) are groups with transforms, and routes that use fields of
+payloads that are not JSON. A record whose output partition cannot be computed has none: the writer
+should have made it a dead letter.
 """
 
 import json
@@ -23,8 +23,8 @@ from zoneinfo import ZoneInfo
 
 from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 
-Piece: TypeAlias = Callable[[str, datetime, Mapping[tuple[str, ...], str]], str]
-"""Topic, wall time and texts of fields in, a part of the path out."""
+Part: TypeAlias = Callable[[str, datetime, Mapping[tuple[str, ...], str]], str]
+"""Maps topic, wall time and the texts of fields to one part of the path."""
 Payload: TypeAlias = bytes | None
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,22 +36,30 @@ _PER_SECOND = {
 }
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_LONGEST_DIRECTORY, _LONGEST_PATH = 240, 512
+_MAX_DIRECTORY_BYTES, _MAX_PATH_BYTES = 240, 512
 
 
-class RouteNotSupported(Exception):  # noqa: N818  # says what is the case
-    """This group's output partitions are beyond this module."""
+class RouteNotSupported(Exception):  # noqa: N818  # states a fact, like StopIteration
+    """This module cannot compute the output partitions of this group."""
 
 
-class _Nowhere(Exception):  # noqa: N818  # stays in this module
-    """This record has no output partition."""
+class _NoOutputPartition(Exception):  # noqa: N818  # never leaves this module
+    """The record has no output partition."""
 
 
 @dataclass(frozen=True)
 class RouteEvaluator:
-    """Tells the output partition of each record of a group."""
+    """Computes the output partition of each record of a group.
 
-    pieces: tuple[Piece, ...]
+    Attributes:
+        parts: of the path; joined, they are the output partition.
+        fields: paths of the fields that the pattern contains.
+        timed: whether the pattern contains a time.
+        timestamp: where the event time is in the payload; None for the timestamp of Kafka.
+        zone: of the times in the path.
+    """
+
+    parts: tuple[Part, ...]
     fields: tuple[tuple[str, ...], ...]
     timed: bool
     timestamp: Timestamp | None
@@ -59,33 +67,33 @@ class RouteEvaluator:
 
     @classmethod
     def of(cls, spec: GroupSpec) -> "RouteEvaluator":
-        """Read the pattern.
+        """Parse the pattern of a group.
 
         Raises:
-            Cannot: the group does something that this module does not do again.
+            RouteNotSupported: the group has transforms, or its route uses payloads other than JSON.
         """
-        pieces, fields, timed = _parsed(spec.route.pattern)
+        parts, fields, timed = _parsed(spec.route.pattern)
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:
             raise RouteNotSupported("transforms")
         if reads_payloads and spec.decode.format != "Json":
             raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
-        return cls(pieces, fields, timed, spec.decode.timestamp, ZoneInfo(spec.route.timezone))
+        return cls(parts, fields, timed, spec.decode.timestamp, ZoneInfo(spec.route.timezone))
 
-    def of_record(self, topic: str, value: Payload, kafka_millis: int) -> str | None:
-        """The output partition of a record, or None: it has none."""
+    def output_partition(self, topic: str, value: Payload, kafka_millis: int) -> str | None:
+        """The output partition of a record; None if the record must be a dead letter."""
         try:
             document = _document(value) if self.fields or (self.timed and self.timestamp) else {}
             moment = self._moment(document, kafka_millis) if self.timed else _EPOCH
             path = self._rendered(
                 topic, moment, {field: _text(_found(document, field)) for field in self.fields}
             )
-        except (_Nowhere, ValueError, OverflowError, RecursionError):
+        except (_NoOutputPartition, ValueError, OverflowError, RecursionError):
             return None
         return path if _fits(path) else None
 
     def _rendered(self, topic: str, moment: datetime, texts: Mapping[tuple[str, ...], str]) -> str:
-        return "".join(piece(topic, moment, texts) for piece in self.pieces)
+        return "".join(part(topic, moment, texts) for part in self.parts)
 
     def _moment(self, document: Mapping[str, object], kafka_millis: int) -> datetime:
         if self.timestamp is None:
@@ -99,16 +107,16 @@ class RouteEvaluator:
             case MissingTimestamp.KAFKA_TIMESTAMP:
                 return _local(self.zone, _kafka_seconds(kafka_millis))
             case MissingTimestamp.DEAD_LETTER:
-                raise _Nowhere
+                raise _NoOutputPartition
 
 
 def _document(value: Payload) -> Mapping[str, object]:
-    """The payload's object; a tombstone has no field."""
+    """The payload's JSON object; a tombstone counts as an object without fields."""
     if value is None:
         return {}
     found = json.loads(value.decode())
     if not isinstance(found, dict):
-        raise _Nowhere
+        raise _NoOutputPartition
     return found
 
 
@@ -124,18 +132,22 @@ def _text(value: object) -> str:
     if value is None or value == "":
         return "__HIVE_DEFAULT_PARTITION__"
     if isinstance(value, dict | list):
-        raise _Nowhere
+        raise _NoOutputPartition
     return _safe(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 @lru_cache(1 << 14)
 def _safe(text: str) -> str:
-    """As Hive escapes: letters, digits, ``_ - .`` and printable characters beyond ASCII stay, unless all are dots."""
-    dots = set(text) == {"."}
+    """The text with unsafe characters escaped as Hive does, as ``%XX`` for each byte.
 
-    def one(char: str) -> str:
+    Letters, digits, ``_``, ``-``, ``.`` and printable characters beyond ASCII stay, unless the text
+    is only dots: then it would name this directory or its parent.
+    """
+    is_dots = set(text) == {"."}
+
+    def escaped(char: str) -> str:
         stays = (
-            (char.isalnum() or char in "_-" or (char == "." and not dots))
+            (char.isalnum() or char in "_-" or (char == "." and not is_dots))
             if char.isascii()
             else char.isprintable()
         )
@@ -145,12 +157,12 @@ def _safe(text: str) -> str:
             else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
         )
 
-    return "".join(map(one, text))
+    return "".join(map(escaped, text))
 
 
 def _fits(path: str) -> bool:
     sizes = [len(directory.encode()) for directory in path.split("/")]
-    return max(sizes) <= _LONGEST_DIRECTORY and sum(sizes) + len(sizes) - 1 <= _LONGEST_PATH
+    return max(sizes) <= _MAX_DIRECTORY_BYTES and sum(sizes) + len(sizes) - 1 <= _MAX_PATH_BYTES
 
 
 # --------------------------------------------------------------------------------------------- time
@@ -158,28 +170,28 @@ def _fits(path: str) -> bool:
 
 def _kafka_seconds(millis: int) -> int:
     if millis < 0:
-        raise _Nowhere
+        raise _NoOutputPartition
     return millis // 1000
 
 
 @lru_cache(1 << 16)
 def _local(zone: ZoneInfo, seconds: int) -> datetime:
-    """Wall time; OverflowError outside the calendar."""
+    """The wall time in a zone; OverflowError if it is outside the calendar."""
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
 
 
 def _seconds(value: object, timestamp: Timestamp) -> int:
-    """Whole seconds since 1970 of what a field holds: no label tells less than a second."""
+    """The time that a field holds, in whole seconds since 1970: no directive shows fractions."""
     unit = timestamp.unit
     if isinstance(value, str):
         return _seconds_of_text(value, timestamp)
     if isinstance(value, bool) or not isinstance(value, int | float) or unit is TimeUnit.ISO8601:
-        raise _Nowhere
+        raise _NoOutputPartition
     if unit is TimeUnit.CUSTOM:
         if isinstance(value, float):
-            raise _Nowhere
+            raise _NoOutputPartition
         return _seconds_of_text(str(value), timestamp)
-    return _scaled(Fraction(value), unit)  # ValueError and OverflowError for what is no number
+    return _scaled(Fraction(value), unit)  # raises ValueError or OverflowError for NaN and infinity
 
 
 def _scaled(number: Fraction, unit: TimeUnit) -> int:
@@ -196,7 +208,7 @@ def _scaled(number: Fraction, unit: TimeUnit) -> int:
 
 def _seconds_of_text(text: str, timestamp: Timestamp) -> int:
     if timestamp.unit is TimeUnit.CUSTOM:
-        assert timestamp.format is not None, "spec: Custom has a format"
+        assert timestamp.format is not None, "the spec refuses Custom without a format"
         found = datetime.strptime(text, timestamp.format)  # noqa: DTZ007  # the zone comes next
     elif timestamp.unit is not TimeUnit.ISO8601 and _DECIMAL.fullmatch(text):
         return _scaled(Fraction(Decimal(text)), timestamp.unit)
@@ -209,24 +221,24 @@ def _seconds_of_text(text: str, timestamp: Timestamp) -> int:
 # ------------------------------------------------------------------------------------------ pattern
 
 
-def _parsed(pattern: str) -> tuple[tuple[Piece, ...], tuple[tuple[str, ...], ...], bool]:
-    """The pieces, the fields they read, and whether any tells the time."""
-    pieces: list[Piece] = []
+def _parsed(pattern: str) -> tuple[tuple[Part, ...], tuple[tuple[str, ...], ...], bool]:
+    """The parts, the fields they use, and whether any of them shows a time."""
+    parts: list[Part] = []
     fields: list[tuple[str, ...]] = []
     timed = False
     for braced, directive, literal in re.findall(r"\{([^}]*)\}|(%.)|([^{%]+)", pattern, re.DOTALL):
         if braced == "topic":
-            pieces.append(lambda topic, _, __: topic)
+            parts.append(lambda topic, _, __: topic)
         elif braced.startswith("field:"):
             fields.append(tuple(braced.removeprefix("field:").split(".")))
-            pieces.append(partial(_field, fields[-1]))
+            parts.append(partial(_field, fields[-1]))
         elif literal:
-            pieces.append(partial(_literal, literal))
+            parts.append(partial(_literal, literal))
         else:
             layout = directive or _SHORT.get(braced) or braced.removeprefix("time:")
             timed = timed or "%" in layout
-            pieces.append(partial(_labelled, layout))
-    return tuple(pieces), tuple(fields), timed
+            parts.append(partial(_time, layout))
+    return tuple(parts), tuple(fields), timed
 
 
 def _field(
@@ -239,12 +251,12 @@ def _literal(text: str, *_: object) -> str:
     return text
 
 
-def _labelled(layout: str, _: str, moment: datetime, __: object) -> str:
-    return _label(layout, moment.replace(tzinfo=None))
+def _time(layout: str, _: str, moment: datetime, __: object) -> str:
+    return _formatted(layout, moment.replace(tzinfo=None))
 
 
 @lru_cache(1 << 14)
-def _label(layout: str, wall: datetime) -> str:
-    # the C library does not pad years before 1000
+def _formatted(layout: str, wall: datetime) -> str:
+    # The C library does not pad years before 1000 to four digits.
     padded = layout.replace("%F", "%Y-%m-%d").replace("%Y", f"{wall.year:04}")
     return wall.strftime(padded.replace("%G", f"{wall.isocalendar().year:04}"))

@@ -1,8 +1,7 @@
-"""Reading landed objects with other people's libraries: a stream in, a hash per row out.
+"""Reading landed objects with libraries that the writer does not use: a stream in, hashes out.
 
-What is hashed is what the format keeps of a record; ``Rows.hash_of`` is the same hash of a record
-as Kafka holds it. So a row is right if both are equal. Of what a payload held nothing stays in
-memory.
+The hash of a row covers what the format keeps of a record; ``Rows.hash_of`` computes the same hash
+from a record as Kafka holds it. A row is right if both are equal. No payload stays in memory.
 """
 
 import codecs
@@ -26,15 +25,15 @@ from landfall.audit import sequence_file
 from landfall.audit.judge import Int64s
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
-"""What the libraries raise for bytes that are not what they should be."""
-_PIECE_BYTES = 1 << 20
+"""What the libraries raise for damaged bytes."""
+_READ_BYTES = 1 << 20
 
 Row: TypeAlias = tuple[int | None, object]
-"""Offset, where the format stores it, and what is hashed."""
+"""The offset, or None if the format stores none, and what is hashed of the row."""
 
 
 class Record(Protocol):
-    """What is asked of one of Kafka's messages; the client's own do."""
+    """The methods that are used of a Kafka message; ``confluent_kafka.Message`` has them."""
 
     def offset(self) -> int: ...  # noqa: D102
     def value(self) -> bytes | None: ...  # noqa: D102
@@ -43,8 +42,8 @@ class Record(Protocol):
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...  # noqa: D102
 
 
-class FormatNotSupported(Exception):  # noqa: N818  # says what is the case
-    """Objects of this group cannot be parted into rows."""
+class FormatNotSupported(Exception):  # noqa: N818  # states a fact, like StopIteration
+    """The auditor cannot read the rows of this group's objects."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class Rows:
     """How to read a format.
 
     Attributes:
-        rows: of an object.
-        hash_of: of a record as Kafka holds it, equal to the hash of its row; None if rows hold
-            something else.
+        rows: yields the rows of an object's stream.
+        hash_of: computes the hash that the row of a record must have; None if rows hold something
+            else than what Kafka holds.
     """
 
     rows: Callable[[BinaryIO], Iterator[Row]]
@@ -63,7 +62,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Read:
-    """An object that was read, as far as it could be."""
+    """What could be read of an object.
+
+    Attributes:
+        offsets: of the rows; None if the format stores none.
+        hashes: of the rows.
+        damage: why reading ended early, or empty.
+    """
 
     offsets: Int64s | None
     hashes: Int64s
@@ -71,36 +76,37 @@ class Read:
 
 
 def read(rows: Rows, stream: BinaryIO) -> Read:
-    """Read an object to its end, or up to where it is damaged."""
+    """Read an object to its end, or to the first damaged byte."""
     offsets, hashes = array("q"), array("q")
-    damage, blind = "", False
+    damage, has_offsets = "", True
     try:
         for offset, content in rows.rows(stream):
             hashes.append(hash(content))
             if offset is None:
-                blind = True
+                has_offsets = False
             else:
                 offsets.append(offset)
     except DAMAGED as error:
         damage = f"{type(error).__name__}: {error}"
-    return Read(None if blind else np.array(offsets, np.int64), np.array(hashes, np.int64), damage)
+    stored = np.array(offsets, np.int64) if has_offsets else None
+    return Read(stored, np.array(hashes, np.int64), damage)
 
 
 def rows_of(spec: GroupSpec) -> Rows:
     """How to read the data objects of a group.
 
     Raises:
-        Unreadable: nobody but the writer could.
+        FormatNotSupported: only the writer's own format can read them.
     """
-    made = _FORMATS.get(spec.output.format)
-    if made is None:
+    reader = _FORMATS.get(spec.output.format)
+    if reader is None:
         raise FormatNotSupported(f"format {spec.output.format}")
-    found = made(spec)
-    rewritten = spec.output.format == "Json" and spec.decode.format != "Json"
-    return Rows(found.rows, None) if spec.transforms or rewritten else found
+    found = reader(spec)
+    is_rewritten = spec.output.format == "Json" and spec.decode.format != "Json"
+    return Rows(found.rows, None) if spec.transforms or is_rewritten else found
 
 
-# ------------------------------------------------------------------------------- lines and the like
+# ----------------------------------------------------------------------- rows without offsets
 
 
 def _json(spec: GroupSpec) -> Rows:
@@ -114,7 +120,7 @@ def _json(spec: GroupSpec) -> Rows:
 def _text(spec: GroupSpec) -> Rows:
     delimiter = codecs.escape_decode(str(spec.output.options.get("delimiter", "\n")).encode())[0]
     if not delimiter or spec.output.options.get("delimiterInside") == "Keep":
-        raise FormatNotSupported("rows of Text without a delimiter of their own")
+        raise FormatNotSupported("Text without a delimiter that ends each row")
     split = _lines if delimiter == b"\n" else lambda stream: _split(stream, delimiter)
     return Rows(
         lambda stream: split(_plain(spec.output.codec, stream)),
@@ -125,10 +131,10 @@ def _text(spec: GroupSpec) -> Rows:
 def _plain(codec: Codec | None, stream: BinaryIO) -> BinaryIO:
     match codec:
         case None | Codec.GZIP:
-            return io.BufferedReader(gzip.GzipFile(fileobj=stream), _PIECE_BYTES)
+            return io.BufferedReader(gzip.GzipFile(fileobj=stream), _READ_BYTES)
         case Codec.ZSTD:
             reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
-            return io.BufferedReader(reader, _PIECE_BYTES)
+            return io.BufferedReader(reader, _READ_BYTES)
         case _:
             return stream
 
@@ -136,20 +142,20 @@ def _plain(codec: Codec | None, stream: BinaryIO) -> BinaryIO:
 def _lines(stream: BinaryIO) -> Iterator[Row]:
     for line in stream:
         if not line.endswith(b"\n"):
-            raise ValueError(f"ends inside a row, after {len(line)} bytes of it")
+            raise ValueError(f"the object ends inside a row, {len(line)} bytes into it")
         yield None, line[:-1]
 
 
 def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[Row]:
     rest = b""
-    while piece := stream.read(_PIECE_BYTES):
-        *whole, rest = (rest + piece).split(delimiter)
-        yield from ((None, row) for row in whole)
+    while chunk := stream.read(_READ_BYTES):
+        *complete, rest = (rest + chunk).split(delimiter)
+        yield from ((None, row) for row in complete)
     if rest:
-        raise ValueError(f"ends inside a row, after {len(rest)} bytes of it")
+        raise ValueError(f"the object ends inside a row, {len(rest)} bytes into it")
 
 
-# ------------------------------------------------------------------------------------- with offsets
+# -------------------------------------------------------------------------- rows with offsets
 
 
 def _sequence_file(spec: GroupSpec) -> Rows:
@@ -158,7 +164,7 @@ def _sequence_file(spec: GroupSpec) -> Rows:
     def hash_of(record: Record) -> int:
         value = record.value() or b""
         return hash(
-            (value, record.key() or None, _stamp(record)) if packed else (value, None, None)
+            (value, record.key() or None, _timestamp(record)) if packed else (value, None, None)
         )
 
     def rows(stream: BinaryIO) -> Iterator[Row]:
@@ -172,24 +178,28 @@ def _parquet(spec: GroupSpec) -> Rows:
     if not spec.decode.columns:
         return ENVELOPE
     name = "_offset" if spec.output.options.get("envelope", True) else None
-    return Rows(lambda stream: ((offset, None) for (offset,) in _columns(stream, [name])), None)  # type: ignore[misc]  # an integer
+    # Typed columns hold parsed values and not the payload, so there is no hash to compare.
+    return Rows(lambda stream: ((offset, None) for (offset,) in _columns(stream, [name])), None)  # type: ignore[misc]  # offsets are integers
 
 
-def _stamp(record: Record) -> int | None:
-    stamp = record.timestamp()[1]
-    return None if stamp == -1 else stamp
+def _timestamp(record: Record) -> int | None:
+    milliseconds = record.timestamp()[1]
+    return None if milliseconds == -1 else milliseconds
 
 
 def whole_hash(record: Record) -> int:
-    """Of all that Kafka knows of a record but its place."""
-    return hash((record.value(), record.key(), _stamp(record), _headers(record)))
+    """The hash of everything that Kafka holds of a record, except topic, partition and offset."""
+    return hash((record.value(), record.key(), _timestamp(record), _headers(record)))
 
 
 def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
-    """Of a record; none where a name is not UTF-8: the client's list is broken then, and dead letters leave it out."""
+    """The record's headers; empty if a name is not UTF-8.
+
+    The client then returns a broken list, and dead letters leave the headers out.
+    """
     try:
-        # by map: called by name, the interpreter may not notice in time that there is an error
-        # beside the list
+        # The client returns the list and sets an error at the same time. A plain call may not
+        # notice the error until later; map() checks for it right here.
         (found,) = map(type(record).headers, (record,))
     except SystemError:
         return ()
@@ -197,30 +207,35 @@ def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def _enveloped(stream: BinaryIO) -> Iterator[Row]:
-    for offset, value, key, stamp, headers in _columns(
+    for offset, value, key, timestamp, headers in _columns(
         stream, ["offset", "value", "key", "timestamp", "headers"]
     ):
-        told = tuple((header["key"], header["value"]) for header in headers)  # type: ignore[attr-defined]  # a list
-        yield offset, (value, key, stamp, told)  # type: ignore[misc]  # an integer
+        pairs = tuple((header["key"], header["value"]) for header in headers)  # type: ignore[attr-defined]  # a list
+        yield offset, (value, key, timestamp, pairs)  # type: ignore[misc]  # offsets are integers
 
 
 ENVELOPE = Rows(_enveloped, whole_hash)
-"""Parquet with all of a record; dead letters are such, too."""
+"""Parquet with the whole record in columns; dead letters have this format, too."""
 
 
 def _columns(stream: BinaryIO, names: Iterable[str | None]) -> Iterator[tuple[object, ...]]:
-    """Columns of a Parquet file, row by row; by way of a temporary file, because the footer comes last."""
+    """Columns of a Parquet file, row by row; a column without a name is all None.
+
+    The stream is copied to a temporary file first, because the footer of a Parquet file comes last.
+    """
     with tempfile.TemporaryFile() as file:
-        shutil.copyfileobj(stream, file, _PIECE_BYTES)
+        shutil.copyfileobj(stream, file, _READ_BYTES)
         for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(4096):
             columns = [
-                [None] * len(batch) if name is None else _listed(batch[name]) for name in names
+                [None] * len(batch) if name is None else _values(batch[name]) for name in names
             ]
             yield from zip(*columns, strict=True)
 
 
-def _listed(column: pa.Array) -> list[object]:
-    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()  # type: ignore[no-any-return]
+def _values(column: pa.Array) -> list[object]:
+    is_timestamp = pa.types.is_timestamp(column.type)
+    values: list[object] = (column.cast(pa.int64()) if is_timestamp else column).to_pylist()
+    return values
 
 
 _FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {

@@ -1,9 +1,10 @@
-"""Judging what stands in a store: records and objects in, findings out. Pure: no I/O, no clock, no logging.
+"""Judges the content of a store: records and objects in, findings out. Pure: no I/O, no clock.
 
-``chain`` follows a ledger slot by slot, ``objects`` compares what it names with what is visible,
-``coverage`` what was read back with what was committed, and ``place`` says what became of one
-offset. Deliberately not the code that writes: a fault in ``ledger.fold`` should show here, not be
-repeated. Who reads the store and prints is ``landfall.cli``.
+``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
+visible ones, ``coverage`` and ``payloads`` compare what was read back with what was committed and
+with Kafka, and ``locate`` finds what became of one offset. The invariants are checked here a second
+time on purpose, instead of by the code that writes: a bug in ``ledger.fold`` should show up, not be
+repeated. ``landfall.cli`` reads the store and prints.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from landfall.ledger.offsets import OffsetRange, TopicPartition
 
 
 class Invariant(StrEnum):
-    """What always holds; the value is how it is told to a person."""
+    """What always holds of a ledger and its objects; the value is printed."""
 
     I1 = "slots have no gap, are hash-chained and never deleted"
     I2 = "committed ranges are contiguous and disjoint"
@@ -27,7 +28,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken invariant, with its coordinates as far as they are known."""
+    """A violated invariant, with its coordinates as far as they are known."""
 
     invariant: Invariant
     expected: str
@@ -38,10 +39,11 @@ class Finding:
     key: str | None = None
 
     def __str__(self) -> str:
-        where = (
+        coordinates = (
             f"slot {self.slot}" if self.slot is not None else "",
             str(self.topic_partition or ""),
             f"offsets {self.offsets}" if self.offsets is not None else "",
             self.key or "",
         )
-        return f"{', '.join(part for part in where if part) or 'ledger'}: expected {self.expected}, got {self.got}"
+        where = ", ".join(text for text in coordinates if text) or "ledger"
+        return f"{where}: expected {self.expected}, got {self.got}"

@@ -1,7 +1,7 @@
-"""Following a ledger from its first slot: invariants I1, I2, I4 (within a COMMIT and by name), I7, I8. Pure.
+"""Checks a ledger from its first slot on: invariants I1, I2, I3, I4, I7 and I8. Pure.
 
-The first slot that breaks an invariant ends it: what comes after a broken slot follows from
-nothing.
+Of I3 and I4 it checks what one record shows: upload tokens and keys within a COMMIT. Checking ends
+at the first slot that violates an invariant, because later slots build on a broken state.
 """
 
 from collections import Counter
@@ -19,39 +19,44 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 
 class Chain:
-    """A ledger as far as it was followed without a fault.
+    """A ledger as far as it was checked without a finding.
 
     Attributes:
-        state: after the last good slot.
-        slots, commits, slices, snapshots: how many were looked at.
+        state: the state after the last good slot.
+        slots, commits, slices, snapshots: how many of each were checked.
     """
 
     def __init__(self, group: str) -> None:
-        """Begin before slot 0 of this group's ledger."""
+        """Start before slot 0 of this group's ledger."""
         self._group = group
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = 0
-        self._entered: dict[TopicPartition, int] = {}
+        self._start: dict[TopicPartition, int] = {}
         self._counted: Counter[TopicPartition] = Counter()
 
-    def take(self, body: bytes) -> Record | Finding:
-        """Go over the next slot, and return its record, or what is wrong with it; then the state stays as it was."""
-        judged = _judge(self._group, self.state, body)
-        if isinstance(judged, Finding):
-            return judged
+    def append(self, body: bytes) -> Record | Finding:
+        """Check the next slot and return its record, or what is wrong with it.
+
+        After a finding the state is unchanged.
+        """
+        checked = _check(self._group, self.state, body)
+        if isinstance(checked, Finding):
+            return checked
         try:
             after = ledger.fold(self.state, body)
         except Stalled as error:
-            return Finding(
-                Invariant.I1, "a record that follows", str(error), slot=self.state.seq + 1
-            )
+            # The checks above found nothing, so this is a rule that only the fold knows.
+            expected = "a record that may follow here"
+            return Finding(Invariant.I1, expected, str(error), slot=self.state.seq + 1)
         self.state = after
         self.slots += 1
-        self._count(judged)
-        return judged
+        self._count(checked)
+        return checked
 
-    def snapshot(self, before: State, record: Snapshot, stored: bytes | None) -> Finding | None:
-        """Compare what a SNAPSHOT points to with the state that was folded up to it."""
+    def check_snapshot(
+        self, before: State, record: Snapshot, stored: bytes | None
+    ) -> Finding | None:
+        """Compare the object that a SNAPSHOT points to with the state folded up to it."""
         self.snapshots += 1
         if stored is None or ledger.digest(stored) != record.sha256:
             got = "nothing" if stored is None else f"SHA-256 {ledger.digest(stored)[:12]}"
@@ -65,28 +70,29 @@ class Chain:
         if decode_state(stored) != before:
             return Finding(
                 Invariant.I8,
-                "the state folded from the start",
-                "another",
+                "the state folded from slot 0",
+                "another state",
                 slot=record.header.seq,
                 key=record.key,
             )
         return None
 
-    def end(self, hinted: int) -> Finding | None:
-        """Judge the whole: nothing was cut off before the slot that the head hints at, and the counters add up."""
-        if hinted > self.state.seq:
+    def check_end(self, head_slot: int) -> Finding | None:
+        """Check the whole ledger: it reaches the slot that the head names, and counters add up."""
+        if head_slot > self.state.seq:
             return Finding(
                 Invariant.I1,
-                f"slot {hinted}, which the head names",
+                f"slot {head_slot}, which the head names",
                 "no such slot",
                 slot=self.state.seq + 1,
             )
-        for tp, start in sorted(self._entered.items()):
-            if self.state.checkpoint[tp] != start + self._counted[tp]:
+        for tp, start in sorted(self._start.items()):
+            counted, checkpoint = self._counted[tp], self.state.checkpoint[tp]
+            if checkpoint != start + counted:
                 return Finding(
                     Invariant.I8,
-                    f"checkpoint {start + self._counted[tp]}, entered at {start} and counted {self._counted[tp]}",
-                    f"checkpoint {self.state.checkpoint[tp]}",
+                    f"checkpoint {start + counted}, from start {start} and {counted} counted",
+                    f"checkpoint {checkpoint}",
                     topic_partition=tp,
                 )
         return None
@@ -94,10 +100,10 @@ class Chain:
     def _count(self, record: Record) -> None:
         match record:
             case Add():
-                self._entered |= {e.topic_partition: e.start for e in record.entries}
+                self._start |= {e.topic_partition: e.start for e in record.entries}
             case Drop():
                 for tp in record.topic_partitions:
-                    del self._entered[tp]
+                    del self._start[tp]
                     del self._counted[tp]
             case Hole():
                 self._counted[record.piece.topic_partition] += len(record.piece.offsets)
@@ -111,17 +117,19 @@ class Chain:
                 pass
 
 
-class _Place(msgspec.Struct):
+class _Header(msgspec.Struct):
+    """The fields of a record's header that chain it to the slot before."""
+
     seq: int
     prev: str
 
 
-class _Slot(msgspec.Struct):
-    header: _Place
+class _Record(msgspec.Struct):
+    header: _Header
 
 
 class _Counters(msgspec.Struct):
-    """A ``LandedSlice`` that does not refuse counters that do not add up."""
+    """A ``LandedSlice`` that accepts counters that do not add up, so that they can be reported."""
 
     piece: Slice
     objects: tuple[LandedObject, ...]
@@ -131,48 +139,49 @@ class _Counters(msgspec.Struct):
     invisible: int
 
 
-class _Counted(msgspec.Struct):
+class _CommitCounters(msgspec.Struct):
     slices: tuple[_Counters, ...]
 
 
-def _judge(group: str, state: State, body: bytes) -> Record | Finding:
+def _check(group: str, state: State, body: bytes) -> Record | Finding:
     seq = state.seq + 1
     try:
-        place = msgspec.json.decode(body, type=_Slot).header
+        header = msgspec.json.decode(body, type=_Record).header
     except (msgspec.DecodeError, ValueError) as error:
         return Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
-    if place.seq != seq:
+    if header.seq != seq:
         return Finding(
-            Invariant.I1, f"slot {seq}", f"a record that says it is slot {place.seq}", slot=seq
+            Invariant.I1, f"slot {seq}", f"a record that says it is slot {header.seq}", slot=seq
         )
-    if place.prev != state.tip:
+    if header.prev != state.tip:
         return Finding(
-            Invariant.I1, f"hash {state.tip[:12]} of the slot before", place.prev[:12], slot=seq
+            Invariant.I1, f"hash {state.tip[:12]} of the slot before", header.prev[:12], slot=seq
         )
     try:
         record = ledger.decode(seq, body)
     except Stalled as error:
-        return _uncounted(seq, body) or Finding(
+        # Wrong counters make a record undecodable; they deserve a better finding than that.
+        return _check_raw_counters(seq, body) or Finding(
             Invariant.I1, "a ledger record", str(error), slot=seq
         )
     checks = (
-        _writer(state, record),
-        _ranges(state, record),
-        _names(group, state, record),
-        _sums(record),
+        _check_writer(state, record),
+        _check_ranges(state, record),
+        _check_names(group, state, record),
+        _check_sums(record),
     )
     return next((finding for finding in checks if finding), record)
 
 
-def _uncounted(seq: int, body: bytes) -> Finding | None:
+def _check_raw_counters(seq: int, body: bytes) -> Finding | None:
     try:
-        slices = msgspec.json.decode(body, type=_Counted).slices
+        slices = msgspec.json.decode(body, type=_CommitCounters).slices
     except (msgspec.DecodeError, ValueError):
         return None
-    return next((finding for s in slices if (finding := _counters(seq, s))), None)
+    return next((finding for s in slices if (finding := _check_counters(seq, s))), None)
 
 
-def _writer(state: State, record: Record) -> Finding | None:
+def _check_writer(state: State, record: Record) -> Finding | None:
     header = record.header
     if not isinstance(record, ledger.MAY_FOLLOW[state.holding]):
         expected = " or ".join(kind.__name__ for kind in ledger.MAY_FOLLOW[state.holding])
@@ -193,25 +202,26 @@ def _writer(state: State, record: Record) -> Finding | None:
     return None
 
 
-def _ranges(state: State, record: Record) -> Finding | None:
-    seq, moved = record.header.seq, dict[TopicPartition, int]()
-    for piece in sorted(_pieces(record)):
-        tp, offsets = piece.topic_partition, piece.offsets
+def _check_ranges(state: State, record: Record) -> Finding | None:
+    seq, advanced = record.header.seq, dict[TopicPartition, int]()
+    for slice_ in sorted(_slices(record)):
+        tp, offsets = slice_.topic_partition, slice_.offsets
         if tp not in state.checkpoint:
             return Finding(
-                Invariant.I2, "a topic partition that entered", str(tp), seq, tp, offsets
+                Invariant.I2, "a topic partition that an ADD added", str(tp), seq, tp, offsets
             )
-        expected = moved.get(tp, state.checkpoint[tp])
+        expected = advanced.get(tp, state.checkpoint[tp])
         if expected != offsets.start:
             kind = "an overlap" if offsets.start < expected else "a gap"
             return Finding(
                 Invariant.I2, f"start {expected}", f"{offsets.start}, {kind}", seq, tp, offsets
             )
-        moved[tp] = offsets.end
+        advanced[tp] = offsets.end
     return None
 
 
-def _pieces(record: Record) -> Iterator[Slice]:
+def _slices(record: Record) -> Iterator[Slice]:
+    """The slices that a record covers; ``piece`` is the ledger's name of the field."""
     match record:
         case Commit():
             yield from (s.piece for s in record.slices)
@@ -221,27 +231,31 @@ def _pieces(record: Record) -> Iterator[Slice]:
             return
 
 
-def _names(group: str, state: State, record: Record) -> Finding | None:
-    """A key that names its slice's range cannot be named by another COMMIT, because ranges are disjoint."""
+def _check_names(group: str, state: State, record: Record) -> Finding | None:
+    """Check upload tokens and keys.
+
+    A key contains the start of its slice's range. Ranges are disjoint, so no other COMMIT can name
+    the same key.
+    """
     if isinstance(record, Add):
-        return _reentry(state, record)
+        return _check_added_again(state, record)
     if not isinstance(record, Commit):
         return None
     seen: set[str] = set()
-    for piece, o in ((s.piece, o) for s in record.slices for o in s.objects):
-        key, tp, at = o.upload.key, piece.topic_partition, record.header.seq
+    for slice_, o in ((s.piece, o) for s in record.slices for o in s.objects):
+        key, tp, at = o.upload.key, slice_.topic_partition, record.header.seq
         if o.upload.token != record.token:
             return Finding(
                 Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key
             )
         if key in seen:
             return Finding(
-                Invariant.I4, "a key of its own", "one named twice in this COMMIT", at, tp, key=key
+                Invariant.I4, "a new key", "one that this COMMIT names twice", at, tp, key=key
             )
-        if not _is_named_after(group, o, piece, state.generation):
+        if not _is_named_after(group, o, slice_, state.generation):
             return Finding(
                 Invariant.I4,
-                f"a key of generation {state.generation} for {piece}",
+                f"a key of generation {state.generation} for {slice_}",
                 key,
                 at,
                 tp,
@@ -251,8 +265,11 @@ def _names(group: str, state: State, record: Record) -> Finding | None:
     return None
 
 
-def _reentry(state: State, record: Add) -> Finding | None:
-    """A recreated topic counts from 0 again, so its objects need a generation that never named any of it."""
+def _check_added_again(state: State, record: Add) -> Finding | None:
+    """Check that a recreated topic gets a new generation.
+
+    Its offsets start from 0 again, so under the old generation its keys would repeat.
+    """
     for tp in (entry.topic_partition for entry in record.entries):
         if state.generation <= state.retired.get(tp, -1):
             expected, got = (
@@ -263,31 +280,30 @@ def _reentry(state: State, record: Add) -> Finding | None:
     return None
 
 
-def _is_named_after(group: str, landed: LandedObject, piece: Slice, generation: int) -> bool:
-    tp, start = piece.topic_partition, piece.offsets.start
+def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation: int) -> bool:
+    tp, start = slice_.topic_partition, slice_.offsets.start
     try:
-        named = object_names.origin(group, landed.upload.key)
+        origin = object_names.origin(group, landed.upload.key)
     except ValueError:
         return False
-    return named == object_names.Origin(tp.topic, generation, tp.partition, start)
+    return origin == object_names.Origin(tp.topic, generation, tp.partition, start)
 
 
-def _sums(record: Record) -> Finding | None:
+def _check_sums(record: Record) -> Finding | None:
     slices = record.slices if isinstance(record, Commit) else ()
-    return next((finding for s in slices if (finding := _counters(record.header.seq, s))), None)
+    return next(
+        (finding for s in slices if (finding := _check_counters(record.header.seq, s))), None
+    )
 
 
-def _counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
+def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
     tp, offsets = s.piece.topic_partition, s.piece.offsets
     rows = dict.fromkeys(ObjectKind, 0)
     for o in s.objects:
         rows[o.kind] += o.rows
-        spread = o.last_offset - o.first_offset + 1
-        if (
-            o.first_offset not in offsets
-            or o.last_offset not in offsets
-            or not 0 < o.rows <= spread
-        ):
+        width = o.last_offset - o.first_offset + 1
+        is_inside = o.first_offset in offsets and o.last_offset in offsets
+        if not is_inside or not 0 < o.rows <= width:
             got = f"{o.rows} rows from {o.first_offset} to {o.last_offset}"
             return Finding(
                 Invariant.I8, "rows inside the range", got, seq, tp, offsets, o.upload.key

@@ -1,7 +1,7 @@
-"""Whether what was read back of a committed slice is every offset of it, once. Pure.
+"""Checks whether the objects of a committed slice hold every record of it exactly once. Pure.
 
-Some formats store offsets and give an exact answer. Of the others only the rows can be counted,
-object by object.
+Formats that store offsets give an exact answer. For the others only the rows of each object can be
+counted.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from landfall.pipeline.records import Int64s
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """One object as it was read: hashes of its rows' payloads, and their offsets where the format stores them."""
+    """One object as it was read: payload hashes and, if the format stores them, offsets."""
 
     landed: LandedObject
     hashes: Int64s
@@ -23,22 +23,22 @@ class ReadBack:
 
     @property
     def rows(self) -> int:
-        """How many there were."""
+        """How many rows the object has."""
         return len(self.hashes)
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Records of some slices.
+    """Counts over one or more slices. The attributes are fields of ``verify --json``.
 
     Attributes:
-        expected: committed, as landed or as dead letters.
-        found: read back, each counted once.
-        missing: expected and not found.
-        duplicate: found more than once; without offsets, rows more than recorded.
-        foreign: offsets that the slice does not have.
-        objects: read.
-        exact: whether every offset was seen, not only counted.
+        expected: records that were committed, as landed or as dead letters.
+        found: records that were read back, each counted once.
+        missing: records that were expected and not found.
+        duplicate: rows beyond the first of a record; without offsets, rows beyond those recorded.
+        foreign: rows whose offset the slice does not have.
+        objects: how many objects were read.
+        exact: whether offsets were compared; otherwise rows were only counted.
     """
 
     expected: int = 0
@@ -62,16 +62,16 @@ class Coverage:
 
     @property
     def is_whole(self) -> bool:
-        """Every record once, and nothing else."""
+        """Whether every record was found exactly once, and nothing else."""
         return not (self.missing or self.duplicate or self.foreign)
 
 
 def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
-    """Hold what was read of a slice's objects, dead letters included, against what was committed."""
+    """Compare what was read of a slice's objects and dead letters with what was committed."""
     expected = landed.landed + landed.dead_lettered
-    known = [r.offsets for r in read if r.offsets is not None]
-    if len(known) == len(read):
-        return _by_offsets(landed, expected, known)
+    offsets = [r.offsets for r in read if r.offsets is not None]
+    if len(offsets) == len(read):
+        return _by_offsets(landed, expected, offsets)
     surplus = [r.rows - r.landed.rows for r in read]
     missing = expected - sum(min(r.rows, r.landed.rows) for r in read)
     return Coverage(

@@ -1,4 +1,4 @@
-"""What became of one offset, as far as the ledger alone can tell. Pure."""
+"""Finds what became of one offset, as far as the ledger alone shows it. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,78 +10,86 @@ from landfall.ledger.task_results import LandedObject, LandedSlice
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The topic partition never entered."""
+    """No ADD ever added the topic partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeStart:
-    """Landing began behind it."""
+    """Landing began at a later offset, ``start``."""
 
     start: int
 
 
 @dataclass(frozen=True, slots=True)
-class NotYet:
-    """It is not landed yet; ``checkpoint`` is the next offset to land."""
+class NotLanded:
+    """The offset is not landed yet; ``checkpoint`` is the next offset to land."""
 
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """It was lost at the source, and skipped by HOLE ``slot``."""
+    """The offset was lost in Kafka and skipped by the HOLE in ``slot``."""
 
     slot: int
     hole: Hole
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """COMMIT ``slot`` read it: it is in one of the slice's objects, or left out, or invisible."""
+class Committed:
+    """The COMMIT in ``slot`` covers the offset.
+
+    Its record is in one of the slice's objects, or was filtered, or is invisible.
+    """
 
     slot: int
     landed: LandedSlice
 
     def candidates(self, offset: int) -> tuple[LandedObject, ...]:
-        """The objects, dead letters included, that may hold it."""
+        """The objects, dead letters included, that may hold the offset."""
         return tuple(o for o in self.landed.objects if o.first_offset <= offset <= o.last_offset)
 
 
-Place = Unknown | BeforeStart | NotYet | Skipped | Read
+OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
 
 
-def place_of(records: Iterable[Record], tp: TopicPartition, offset: int) -> Place:
-    """What became of an offset, given the whole ledger; of a topic that was recreated, the last one's."""
-    place: Place = Unknown()
+def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
+    """What became of an offset, given the whole ledger; of a recreated topic, in its last life."""
+    state: OffsetState = Unknown()
     for record in records:
         match record:
             case Add():
                 for start in (e.start for e in record.entries if e.topic_partition == tp):
-                    place = NotYet(start) if offset >= start else BeforeStart(start)
+                    state = NotLanded(start) if offset >= start else BeforeStart(start)
             case Hole() if record.piece.topic_partition == tp:
-                place = (
+                state = (
                     Skipped(record.header.seq, record)
                     if offset in record.piece.offsets
-                    else _moved(place, record.piece.offsets.end)
+                    else _advanced(state, record.piece.offsets.end)
                 )
             case Commit():
                 for s in (s for s in record.slices if s.piece.topic_partition == tp):
-                    place = (
-                        Read(record.header.seq, s)
+                    state = (
+                        Committed(record.header.seq, s)
                         if offset in s.piece.offsets
-                        else _moved(place, s.piece.offsets.end)
+                        else _advanced(state, s.piece.offsets.end)
                     )
             case _:
                 pass
-    return place
+    return state
 
 
-def _moved(place: Place, end: int) -> Place:
-    return NotYet(max(place.checkpoint, end)) if isinstance(place, NotYet) else place
+def _advanced(state: OffsetState, end: int) -> OffsetState:
+    if isinstance(state, NotLanded):
+        return NotLanded(max(state.checkpoint, end))
+    return state
 
 
 def row_of(landed: LandedObject, offset: int) -> int | None:
-    """The row, from 0, when the object holds every offset between its first and its last; else only reading it tells."""
+    """The row of an offset, counted from 0; None if only reading the object can tell.
+
+    The row follows from the offset if the object holds every offset from its first to its last.
+    """
     is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
     return (
         offset - landed.first_offset

@@ -1,8 +1,8 @@
-"""Comparing the objects a ledger names with the objects that are visible: invariants I3, I5, I6. Pure.
+"""Compares the objects that a ledger names with the visible ones: invariants I3, I5, I6. Pure.
 
-A listing tells size and ETag. Where the ETag is the MD5 of the parts' MD5s that is proof enough;
-where it is not (SSE-KMS, some stores), the object has to be asked for its token: ``is_proven`` says
-which.
+A listing reports size and ETag. If the ETag is the MD5 of the parts' MD5s, it proves that the
+object is the right upload. If it is something else (SSE-KMS, some stores), only the token in the
+object's metadata proves that: ``is_proven`` decides whether it must be requested.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,8 +15,14 @@ from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_eta
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An object as COMMIT (or a later REPAIR) ``slot`` names it; ``applied`` when it must be visible."""
+class NamedObject:
+    """An object as the ledger names it.
+
+    Attributes:
+        slot: of the COMMIT that names the object.
+        landed: the object as that COMMIT, or a later REPAIR, describes it.
+        applied: whether the object must be visible.
+    """
 
     slot: int
     landed: LandedObject
@@ -24,14 +30,18 @@ class Named:
 
     @property
     def key(self) -> str:
-        """Of the object."""
+        """The object's key."""
         return self.landed.upload.key
 
 
 def merge_by_key(
-    named: Iterable[Named], visible: Iterable[ObjectStat]
-) -> Iterator[tuple[Named | None, ObjectStat | None]]:
-    """Join both, each in order of its keys' UTF-8 bytes, as stores list them; memory holds one of each."""
+    named: Iterable[NamedObject], visible: Iterable[ObjectStat]
+) -> Iterator[tuple[NamedObject | None, ObjectStat | None]]:
+    """Pair named and visible objects by key; None where one of them is missing.
+
+    Both must be sorted by the UTF-8 bytes of their keys, as stores list them. Memory holds one of
+    each at a time.
+    """
     names, stats = iter(named), iter(visible)
     name, stat = next(names, None), next(stats, None)
     while name or stat:
@@ -47,12 +57,16 @@ def merge_by_key(
 
 
 def is_proven(upload: Upload, etag: str) -> bool:
-    """Whether this ETag alone proves that the object is the upload's."""
+    """Whether this ETag alone proves that the object was made by this upload."""
     return bool(expected := multipart_etag(upload.parts)) and etag.strip('"') == expected
 
 
-def judge(named: Named, found: ObjectStat | None) -> Finding | None:
-    """What is wrong with the object found under a name. An empty token was not asked for; one not applied may be missing."""
+def check_object(named: NamedObject, found: ObjectStat | None) -> Finding | None:
+    """What is wrong with the object that was found under a key, or None.
+
+    An empty token was not requested and is not compared. An object that is not applied yet may be
+    missing.
+    """
     upload, slot = named.landed.upload, named.slot
     if found is None:
         missing = Finding(
@@ -74,16 +88,16 @@ def judge(named: Named, found: ObjectStat | None) -> Finding | None:
     return None
 
 
-def judge_bytes(named: Named, crc32: int) -> Finding | None:
-    """What is wrong with an object's bytes, by their checksum."""
+def check_bytes(named: NamedObject, crc32: int) -> Finding | None:
+    """What is wrong with an object's bytes, given their checksum, or None."""
     expected = named.landed.crc32
     if crc32 == expected:
         return None
     return Finding(Invariant.I5, f"crc32 {expected:08x}", f"{crc32:08x}", named.slot, key=named.key)
 
 
-def is_ours(key: str, group: str) -> bool:
-    """Whether only a landing could have made a key: a data object's, or one of this group's dead letters."""
+def is_landfall_object(key: str, group: str) -> bool:
+    """Whether a key is that of a data object, or of dead letters of this group."""
     try:
         object_names.origin(group, key)
     except ValueError:
@@ -91,11 +105,11 @@ def is_ours(key: str, group: str) -> bool:
     return True
 
 
-def stray(found: ObjectStat) -> Finding:
-    """A visible object of ours that no record names."""
+def unnamed_object(found: ObjectStat) -> Finding:
+    """The finding for a visible data object or dead letters that no record names."""
     return Finding(
         Invariant.I3,
         "an object that a COMMIT or REPAIR names",
-        f"{found.size} bytes nobody named",
+        f"{found.size} bytes that no record names",
         key=found.key,
     )

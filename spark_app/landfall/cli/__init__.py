@@ -1,8 +1,9 @@
-"""The command line: parse, do one command, end with an ``ExitCode``. ``landfall --help`` is its documentation.
+"""The command line: parse, run one command, end with an ``ExitCode``.
 
-A module per command, with a function of the same name; ``arguments`` knows them all. Judging is in
-``landfall.checks``: here the store is read and people are told. Results go to standard output,
-everything about the run itself to standard error.
+Each command is a module with a function of the same name; ``arguments`` lists them all, and
+``landfall --help`` documents them. The rules that a check applies are in ``landfall.checks`` and
+``landfall.audit``; the modules here read the store and print. Results go to standard output,
+everything about the run itself (progress, logs, errors) to standard error.
 """
 
 import os
@@ -15,29 +16,32 @@ from landfall.cli import arguments, console
 from landfall.errors import Fenced, Reason, Retry, Stalled
 
 INTERRUPTED = 130
-"""What shells expect of a program that Ctrl-C ended; ``run`` drains instead."""
+"""The exit code that shells expect after Ctrl-C. ``run`` never returns it: it drains instead."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return how it ended; an error nobody foresaw shows its trace and is Python's own 1."""
+    """Run one command and return its exit code.
+
+    An unexpected error is not caught: Python prints its traceback and exits with 1.
+    """
     parsed = arguments.parser().parse_args(argv)
     try:
-        # Imported when asked for: no help text should wait for NumPy.
-        does = getattr(import_module(f"landfall.cli.{parsed.command}"), parsed.command)
-        return ExitCode(does(parsed))
+        # Each command's module is imported only when it runs: help texts must not wait for NumPy.
+        command = getattr(import_module(f"landfall.cli.{parsed.command}"), parsed.command)
+        return ExitCode(command(parsed))
     except Stalled as stalled:
-        console.complain(stalled.reason, str(stalled))
+        console.print_error(stalled.reason, str(stalled))
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
     except Fenced as fenced:
-        console.complain("Fenced", str(fenced))
+        console.print_error("Fenced", str(fenced))
         return ExitCode.FENCED
     except Retry as error:
-        console.complain("Unavailable", str(error))
+        console.print_error("Unavailable", str(error))
         return ExitCode.UNAVAILABLE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as head, has seen enough; Python must not complain about it once more
-        # when it ends.
+        # The reader, such as `head`, closed the pipe. Python flushes standard output once more
+        # when it exits; without a valid file descriptor there, it would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK

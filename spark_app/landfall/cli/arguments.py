@@ -1,4 +1,7 @@
-"""What can be typed, and the help that explains it."""
+"""The arguments of every command, and the help texts that explain them.
+
+This module imports nothing heavy: ``landfall --help`` must not wait for NumPy or Spark.
+"""
 
 import argparse
 from pathlib import Path
@@ -9,28 +12,29 @@ from landfall import __version__
 ABOUT = """\
 Land Kafka topics in S3 exactly once.
 
-GROUP.yaml describes a consumer group: which topics, how to read and route them, where to. It is the same document a
-Kubernetes cluster gets. ${NAME} and ${NAME:-default} in it stand for environment variables, $${ for a plain ${.
+GROUP.yaml describes a consumer group: the topics to read, how to decode and route their
+records, and where to write them. It is the document that `kubectl apply` takes. ${NAME} and
+${NAME:-default} in it are replaced with environment variables; $${ is a literal ${.
 """
 
 EXIT_CODES = """\
 exit codes:
-  0  done, caught up, or drained
-  1  an error nobody foresaw: please report it
-  2  the command line or the group file is wrong; the message names the field
-  3  fenced: another driver took over, this one wrote nothing more
-  4  stalled: a person is needed, the message says for what
-  5  the store, Kafka or Spark is not there; trying again may help
+  0  success: done, caught up, or drained
+  1  an unexpected error: please report it
+  2  the command line or the group file is invalid; the message names the field
+  3  fenced: another driver took over, and this one wrote nothing after that
+  4  stalled: landing cannot continue until someone acts; the message says on what
+  5  the store, Kafka or Spark is unavailable; trying again may succeed
   6  a check found a fault
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    """Everything ``landfall`` understands; ``command`` is what was asked for."""
+    """Everything ``landfall`` accepts; ``command`` of the parsed arguments names the command."""
     root = argparse.ArgumentParser(
         prog="landfall",
         description=ABOUT,
-        epilog=f"landfall COMMAND --help tells more about each.\n\n{EXIT_CODES}",
+        epilog=f"Run `landfall COMMAND --help` for the options of a command.\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"landfall {__version__}")
@@ -41,56 +45,77 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: Any, name: str, summary: str, about: str) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = commands.add_parser(
+    command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
         description=about,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.set_defaults(command=name)
-    return made
+    command.set_defaults(command=name)
+    return command
 
 
-def _group(command: argparse.ArgumentParser) -> None:
-    command.add_argument("group", type=Path, metavar="GROUP.yaml", help="the consumer group")
+def _add_group(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+    )
+
+
+def _add_topics(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "topics", nargs="*", metavar="TOPIC", help="check only these topics (default: all)"
+    )
+
+
+def _add_report_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--partitions",
+        action="store_true",
+        help="print a line per topic partition instead of one per topic",
+    )
+    command.add_argument(
+        "--json", action="store_true", help="print one JSON object, with every topic partition"
+    )
 
 
 def _run(commands: Any) -> None:
     command = _command(
         commands,
         "run",
-        "land the group's topics, here, on local Spark",
+        "land the group's topics on local Spark",
         """\
-Land the group's topics until stopped. SIGTERM or Ctrl-C drains: rounds under way are finished, then the group is handed
-over; a second one ends at once. Ending it in any way, at any moment, loses nothing and lands nothing twice.
+Land the group's topics until stopped. SIGTERM or Ctrl-C drains: the driver finishes the
+batches in flight, hands the group over and exits. A second signal ends it at once. However and
+whenever the driver ends, no record is lost and none is landed twice.
 
 examples:
   landfall run group.yaml
-  landfall run group.yaml --until-caught-up           # all that is there now, then stop
+  landfall run group.yaml --until-caught-up    # land what the topics hold now, then stop
   landfall run group.yaml --master 'local[4]' --http-port 8080 &
   curl localhost:8080/status
 """,
     )
-    _group(command)
+    _add_group(command)
     command.add_argument(
         "--until-caught-up",
         action="store_true",
-        help="stop when everything the topics held at the start is landed",
+        help="stop once every record that the topics held at the start is landed",
     )
     command.add_argument(
         "--master",
         default="local[*]",
-        help="Spark's master; local[N] uses N cores of this machine (default: %(default)s)",
+        help="the Spark master; local[N] uses N cores of this machine (default: %(default)s)",
     )
     command.add_argument(
         "--http-port",
         type=int,
         metavar="N",
-        help="serve status and metrics here; 0 takes any free port (default: the group's)",
+        help="the port of /status and /metrics; 0 takes any free port "
+        "(default: spec.tuning.httpPort)",
     )
     command.add_argument(
-        "--verbose", action="store_true", help="show every event, not only what needs attention"
+        "--verbose", action="store_true", help="log every event, not only warnings and errors"
     )
 
 
@@ -98,9 +123,10 @@ def _status(commands: Any) -> None:
     command = _command(
         commands,
         "status",
-        "how far the group is, from its ledger and Kafka",
+        "show checkpoints and lag, from the ledger and Kafka",
         """\
-Show how far the group is. Reads the ledger and asks Kafka, so it works whether or not a driver is running.
+Show the group's checkpoints, lag and totals. This command reads the ledger and asks Kafka for
+the end offsets, so it works whether or not a driver is running.
 
 examples:
   landfall status group.yaml
@@ -108,30 +134,29 @@ examples:
   landfall status group.yaml --json | jq .lag_records
 """,
     )
-    _group(command)
-    command.add_argument(
-        "--partitions", action="store_true", help="a line per topic partition, not per topic"
-    )
-    command.add_argument(
-        "--json", action="store_true", help="one JSON object, with every topic partition"
-    )
+    _add_group(command)
+    _add_report_options(command)
 
 
 def _fsck(commands: Any) -> None:
     command = _command(
         commands,
         "fsck",
-        "check every invariant of ledger and objects",
+        "check that ledger and objects keep every invariant",
         """\
-Follow the ledger from its first slot and compare what it names with what is there. A line per invariant says what was
-checked, and where it is first broken. Changes nothing; safe while a driver is running.
+Check the ledger from its first slot on, and compare the objects that it names with the objects
+in the store. One line per invariant says what was checked and where it is first violated.
+Nothing is changed, and a driver may be running.
+
+fsck reads no records. To read the landed records back, use verify; to compare them with Kafka,
+use audit.
 
 examples:
   landfall fsck group.yaml
-  landfall fsck group.yaml --deep                     # downloads everything and compares checksums
+  landfall fsck group.yaml --deep              # download every object, compare checksums
 """,
     )
-    _group(command)
+    _add_group(command)
     command.add_argument(
         "--deep", action="store_true", help="read every object and compare its checksum"
     )
@@ -141,52 +166,61 @@ def _locate(commands: Any) -> None:
     command = _command(
         commands,
         "locate",
-        "where a record is: from offset to object and row",
+        "find the object and row that hold a record",
         """\
-Say what became of one offset: in which object and row it is (rows count from 1), or that it was dead-lettered, left out,
-invisible, skipped, is not landed yet, or lies before the start.
+Find the object and row that hold the record of an offset, as data or as a dead letter; rows
+count from 1. If there is none, say why: the record was filtered or skipped, readers of
+committed records do not see it, it is not landed yet, or landing began at a later offset.
 
 examples:
   landfall locate group.yaml clicks 3 41877
   landfall locate group.yaml clicks 3 41877 --json
 """,
     )
-    _group(command)
-    command.add_argument("topic", metavar="TOPIC")
-    command.add_argument("partition", type=int, metavar="PARTITION", help="Kafka partition")
-    command.add_argument("offset", type=int, metavar="OFFSET")
-    command.add_argument("--json", action="store_true", help="one JSON object")
+    _add_group(command)
+    command.add_argument("topic", metavar="TOPIC", help="the topic")
+    command.add_argument("partition", type=int, metavar="PARTITION", help="its Kafka partition")
+    command.add_argument("offset", type=int, metavar="OFFSET", help="the offset to look up")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _cat(commands: Any) -> None:
     command = _command(
         commands,
         "cat",
-        "print a landed object, whatever its format",
+        "print the rows of a landed object",
         """\
-Print an object, a row each: the offset where the format stores it, then the payload. Dead letters are printed as JSON.
+Print an object, one row per line: the offset if the format stores offsets, then the payload.
+Dead letters are printed as JSON.
 
 examples:
   landfall cat group.yaml clicks/dt=2026-11-21/1_3_00000000000000041000.seq
-  landfall cat group.yaml s3://logs/backup/clicks/dt=2026-11-21/1_3_00000000000000041000.seq --limit 5
-  landfall cat s3://logs/parsed/clicks/dt=2026-11-21/1_3_00000000000000041000.json.gz --format Json
+  landfall cat --limit 5 group.yaml \\
+    s3://logs/backup/clicks/dt=2026-11-21/1_3_00000000000000041000.seq
+  landfall cat --format Json \\
+    s3://logs/parsed/clicks/dt=2026-11-21/1_3_00000000000000041000.json.gz
 """,
     )
     command.add_argument(
         "target",
         nargs="+",
         metavar="[GROUP.yaml] OBJECT",
-        help="the group and an object of it, or the URL of any object",
+        help="the group file and the key or URL of one of its objects, or the URL of any object",
     )
     command.add_argument(
         "--format",
-        help="without a group: Text, Json, SequenceFile, Parquet, or package.module:Name",
+        help="the object's format, if there is no group file: "
+        "Text, Json, SequenceFile, Parquet, or package.module:Name",
     )
     command.add_argument(
-        "--codec", help="without a group: the compression, if it is not the format's usual one"
+        "--codec",
+        help="the object's compression, if there is no group file and it is not the format's "
+        "default",
     )
     command.add_argument(
-        "--json", action="store_true", help="each row as JSON with offset, timestamp, key and value"
+        "--json",
+        action="store_true",
+        help="print each row as JSON with offset, timestamp, key and value",
     )
     command.add_argument("--limit", type=int, metavar="N", help="stop after N rows")
 
@@ -195,11 +229,17 @@ def _verify(commands: Any) -> None:
     command = _command(
         commands,
         "verify",
-        "read everything back: every record there, exactly once",
+        "read everything back: is every record there exactly once?",
         """\
-Read the landed objects back and hold them against the ledger: every committed record must be there once. Formats that store
-offsets (SequenceFile, Parquet) are checked offset by offset, the others row by row and object by object. With --kafka every
-payload is also compared with the one Kafka holds, as far as it still does.
+Read the landed objects back with the group's own format and compare them with the ledger:
+every committed record must be there exactly once. Formats that store offsets (SequenceFile,
+Parquet) are checked offset by offset; for the others, the rows of each object are counted.
+Nothing is changed, and a driver may be running.
+
+--kafka also compares every payload with the record in Kafka, as far as Kafka still holds it.
+Prefer `landfall audit` for that: it shares no code with the writer, and it checks the output
+partition of each record too. Use verify --kafka where audit cannot read the objects, because
+their format or store is loaded from a Python module.
 
 examples:
   landfall verify group.yaml
@@ -207,51 +247,52 @@ examples:
   landfall verify group.yaml clicks orders --partitions
 """,
     )
-    _group(command)
+    _add_group(command)
     command.add_argument(
         "--kafka",
         action="store_true",
-        help="read the same ranges from Kafka and compare the payloads",
+        help="also read the landed ranges from Kafka and compare the payloads",
     )
-    command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
-    command.add_argument(
-        "--partitions", action="store_true", help="a line per topic partition, not per topic"
-    )
-    command.add_argument(
-        "--json", action="store_true", help="one JSON object, with every topic partition"
-    )
+    _add_topics(command)
+    _add_report_options(command)
 
 
 def _audit(commands: Any) -> None:
     command = _command(
         commands,
         "audit",
-        "hold everything landed against Kafka, independently",
+        "compare everything landed with Kafka, independently",
         """\
-Read Kafka and the landed objects with libraries that the writer does not use, and say of each topic partition: records
-expected and found, missing, duplicate, in a wrong output partition (misplaced), with another payload (corrupted), out of
-order, of no record (foreign); and lost, moved, damaged and extra objects. Works through one committed range at a time, so
-size costs time and not memory. What cannot be compared (expired in Kafka, changed by a transform) counts as unchecked.
-Changes nothing; safe while a driver is running.
+Read Kafka and the landed objects with libraries that the writer does not use, and compare
+them. For each topic partition audit counts the records that are
 
-fsck asks whether ledger and objects keep their own rules, verify whether the landed objects can be read back whole, audit
-whether both tell the truth about Kafka.
+  expected     in Kafka, within the committed offset ranges
+  found        of these, in an object or a dead letter
+  missing      of these, in no object
+  duplicate    rows beyond the first of a record
+  misplaced    in another output partition than their own
+  corrupted    landed with another payload than Kafka holds
+  disordered   out of offset order
+  foreign      rows that match no record in Kafka
+  unchecked    not comparable: expired in Kafka, or changed by a transform, for example
+
+and it names lost, moved, damaged and extra objects. It works through one committed range at a
+time, so memory stays bounded however much was landed. Nothing is changed, and a driver may be
+running.
+
+Which check to use: fsck checks the rules of ledger and objects, and reads no records. verify
+reads the objects back and compares them with the ledger. audit compares them with Kafka.
 
 examples:
   landfall audit group.yaml
   landfall audit group.yaml clicks orders --partitions
-  landfall audit group.yaml --generation 3            # landed under another format or route before? only what 3 landed
+  landfall audit group.yaml --generation 3     # if earlier generations used another format
   landfall audit group.yaml --json | jq .whole
 """,
     )
-    _group(command)
-    command.add_argument("topics", nargs="*", metavar="TOPIC", help="only these topics")
+    _add_group(command)
+    _add_topics(command)
     command.add_argument(
-        "--generation", type=int, metavar="N", help="only what this generation landed"
+        "--generation", type=int, metavar="N", help="check only what generation N landed"
     )
-    command.add_argument(
-        "--partitions", action="store_true", help="a line per topic partition, not per topic"
-    )
-    command.add_argument(
-        "--json", action="store_true", help="one JSON object, with every topic partition"
-    )
+    _add_report_options(command)

@@ -1,4 +1,4 @@
-"""``landfall audit``: what landed, held against Kafka by readers of other people's making."""
+"""``landfall audit``: compares everything landed with Kafka, without the writer's code."""
 
 import argparse
 import os
@@ -16,9 +16,9 @@ from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console, group_file
 
-SHOWN = 20
-"""Faults, and missing ranges of a topic partition, shown to people; ``--json`` has more."""
-_NUMBERS = (
+MAX_SHOWN = 20
+"""How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
+_COUNTS = (
     "expected",
     "found",
     "missing",
@@ -28,23 +28,33 @@ _NUMBERS = (
     "disordered",
     "foreign",
 )
+_UNCHECKED_TEXTS = {
+    Unchecked.GONE: "no longer in Kafka",
+    Unchecked.PAYLOAD: "landed with other bytes than Kafka holds, so payloads were not compared",
+    Unchecked.PLACE: "the auditor cannot compute the output partition",
+    Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
+    Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
+    Unchecked.GENERATION: "landed by another generation than the one asked for",
+    Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
+}
+"""What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
 
 
 def audit(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Audit a group and print the findings; the exit code is FAULT if anything is wrong."""
     group = group_file.load(arguments.group, os.environ)
     bucket, log = open_bucket(group.spec.output), KafkaLog(group)
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     err = console.err()
     try:
         if err.is_terminal and not arguments.json:
-            with err.status("reading the ledger") as status:
+            with err.status("reading the ledger") as line:
                 findings = inspect(
                     group,
                     bucket,
                     log,
                     scope,
-                    lambda t, p, o: status.update(f"{t}/{p} up to offset {console.count(o)}"),
+                    lambda t, p, o: line.update(f"{t}/{p}: checked to offset {console.count(o)}"),
                 )
         else:
             findings = inspect(group, bucket, log, scope)
@@ -58,77 +68,79 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
-    accounts = sorted(findings.accounts.items())
-    by_name: dict[str, list[PartitionResult]] = {}
-    for (topic, partition), account in accounts:
-        by_name.setdefault(f"{topic}/{partition}" if by_topic_partition else topic, []).append(
-            account
-        )
+    _show_counts(out, findings, by_topic_partition=by_topic_partition)
+    for (topic, partition), result in sorted(findings.results.items()):
+        _show_missing_ranges(out, f"{topic}/{partition}", result)
+    for fault in findings.faults[:MAX_SHOWN]:
+        out.print(f"[red]{escape(str(fault))}[/red]")
+    if (more := len(findings.faults) + findings.faults_more - MAX_SHOWN) > 0:
+        out.print(f"and {console.count(more)} more")
+    _show_other_counts(out, findings)
+    verdict = (
+        "[green]no fault found[/green]" if findings.is_whole else "[red]FAULTS were found[/red]"
+    )
+    out.print(f"{verdict} in {console.counted(findings.objects, 'object')}")
+
+
+def _show_counts(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
+    rows: dict[str, list[PartitionResult]] = {}
+    for (topic, partition), result in sorted(findings.results.items()):
+        name = f"{topic}/{partition}" if by_topic_partition else topic
+        rows.setdefault(name, []).append(result)
     shown = console.table(
         "topic partition" if by_topic_partition else "topic",
-        *(f">{n}" for n in _NUMBERS),
+        *(f">{name}" for name in _COUNTS),
         ">unchecked",
     )
-    for name, some in [*by_name.items(), ("total", [account for _, account in accounts])]:
-        style = "" if all(account.is_whole for account in some) else "red"
-        shown.add_row(escape(name), *map(console.count, _sums(some)), style=style)
+    for name, results in [*rows.items(), ("total", list(findings.results.values()))]:
+        style = "" if all(result.is_whole for result in results) else "red"
+        shown.add_row(escape(name), *map(console.count, _sums(results)), style=style)
     out.print(shown)
-    for (topic, partition), account in accounts:
-        _ranges(out, f"{topic}/{partition}", account)
-    for fault in findings.faults[:SHOWN]:
-        out.print(f"[red]{escape(str(fault))}[/red]")
-    if (more := len(findings.faults) + findings.faults_more - SHOWN) > 0:
-        out.print(f"and {console.count(more)} more")
-    _asides(out, findings)
-    verdict = (
-        "[green]nothing is wrong[/green]"
-        if findings.is_whole
-        else "[red]NOT everything is as it must be[/red]"
-    )
-    out.print(f"{verdict} with {console.count(findings.objects)} objects")
 
 
-def _sums(accounts: Iterable[PartitionResult]) -> list[int]:
-    listed = list(accounts)
-    unchecked = sum(sum(account.unchecked.values()) for account in listed)
-    return [*(sum(getattr(account, name) for account in listed) for name in _NUMBERS), unchecked]
+def _sums(results: Iterable[PartitionResult]) -> list[int]:
+    """The sums of all counts, and of what was unchecked, in the order of the columns."""
+    listed = list(results)
+    unchecked = sum(sum(result.unchecked.values()) for result in listed)
+    return [*(sum(getattr(result, name) for result in listed) for name in _COUNTS), unchecked]
 
 
-def _ranges(out: Console, name: str, account: PartitionResult) -> None:
-    if not account.ranges:
+def _show_missing_ranges(out: Console, name: str, result: PartitionResult) -> None:
+    if not result.ranges:
         return
-    told = " ".join(f"[{start}, {end})" for start, end in account.ranges[:SHOWN])
-    more = len(account.ranges) + account.ranges_more - SHOWN
-    out.print(
-        f"[red]missing in {escape(name)}: {escape(told)}{f' and {more} more' if more > 0 else ''}[/red]"
-    )
+    ranges = " ".join(f"[{start}, {end})" for start, end in result.ranges[:MAX_SHOWN])
+    more = len(result.ranges) + result.ranges_more - MAX_SHOWN
+    suffix = f" and {console.count(more)} more" if more > 0 else ""
+    out.print(f"[red]missing in {escape(name)}: offsets {escape(ranges)}{suffix}[/red]")
 
 
-def _asides(out: Console, findings: Findings) -> None:
+def _show_other_counts(out: Console, findings: Findings) -> None:
     for reason in Unchecked:
-        if number := sum(
-            account.unchecked.get(reason, 0) for account in findings.accounts.values()
-        ):
-            out.print(f"[yellow]unchecked: {console.count(number)} {reason}[/yellow]")
+        number = sum(result.unchecked.get(reason, 0) for result in findings.results.values())
+        if number:
+            records = console.counted(number, "record")
+            out.print(f"[yellow]unchecked: {records}: {_UNCHECKED_TEXTS[reason]}[/yellow]")
     if findings.waiting:
-        out.print(f"COMMITs left out, as their objects are not visible yet: {findings.waiting}")
-    if findings.strangers:
-        out.print(f"{console.count(findings.strangers)} objects are not Landfall's")
+        commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
+        out.print(f"{commits} not checked: not all objects are visible yet")
+    if findings.others:
+        others = console.counted(findings.others, "object does", "objects do")
+        out.print(f"{others} not belong to Landfall")
 
 
 def _json(findings: Findings) -> str:
-    accounts = [account for _, account in sorted(findings.accounts.items())]
+    totals = zip((*_COUNTS, "unchecked"), _sums(findings.results.values()), strict=True)
     return msgspec.json.encode(
         {
             "whole": findings.is_whole,
-            **dict(zip((*_NUMBERS, "unchecked"), _sums(accounts), strict=True)),
+            **dict(totals),
             "objects": findings.objects,
             "waiting_commits": findings.waiting,
             "faults": [asdict(fault) for fault in findings.faults],
             "faults_more": findings.faults_more,
             "partitions": [
-                {"topic": topic, "partition": partition, **asdict(account)}
-                for (topic, partition), account in sorted(findings.accounts.items())
+                {"topic": topic, "partition": partition, **asdict(result)}
+                for (topic, partition), result in sorted(findings.results.items())
             ],
         }
     ).decode()

@@ -1,4 +1,4 @@
-"""``landfall cat``: print an object, whatever its format."""
+"""``landfall cat``: print the rows of an object, whatever its format."""
 
 import argparse
 import base64
@@ -22,7 +22,11 @@ from landfall.store.urls import open_store
 
 
 def cat(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Print an object to standard output.
+
+    Raises:
+        Stalled: SPEC_INVALID, the target is incomplete or there is no such object.
+    """
     output, store, key = _target(arguments)
     try:
         for line in islice(_lines(output, store, key, as_json=arguments.json), arguments.limit):
@@ -47,15 +51,18 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             return output, open_store(output), key
         case _:
             raise Stalled(
-                Reason.SPEC_INVALID, "cat: give a group and an object of it, or a URL and --format"
+                Reason.SPEC_INVALID,
+                "cat: give a group file and one of its objects, or a URL and --format",
             )
 
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
     with store.open(key) as stream:
+        # Dead letters are Parquet, whatever format the group's data objects have.
         if key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
             for letter in read_back.dead_letters(stream):
-                yield msgspec.json.encode({name: _shown(value) for name, value in letter.items()})
+                fields = {name: _printable(value) for name, value in letter.items()}
+                yield msgspec.json.encode(fields)
         else:
             for row in output_format(output).rows(stream):
                 yield _as_json(row) if as_json else _as_text(row)
@@ -67,13 +74,13 @@ def _as_text(row: Row) -> bytes:
 
 
 def _as_json(row: Row) -> bytes:
-    stored = {"offset": row.offset, "timestamp": row.timestamp, "key": _shown(row.key)}
+    stored = {"offset": row.offset, "timestamp": row.timestamp, "key": _printable(row.key)}
     known = {name: value for name, value in stored.items() if value is not None}
-    return msgspec.json.encode({**known, "value": _shown(row.value)})
+    return msgspec.json.encode({**known, "value": _printable(row.value)})
 
 
-def _shown(value: object) -> object:
-    """Bytes as text where they are UTF-8, else as ``{"base64": …}``."""
+def _printable(value: object) -> object:
+    """Bytes as text if they are valid UTF-8, else as ``{"base64": …}``; other values unchanged."""
     if not isinstance(value, bytes):
         return value
     try:

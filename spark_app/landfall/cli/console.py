@@ -1,4 +1,4 @@
-"""How things are shown to people: one console for results, one for everything else, and the spelling of numbers."""
+"""How commands print: one console for results, one for the rest, and the format of numbers."""
 
 import sys
 from collections.abc import Mapping
@@ -7,29 +7,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-WIDE = 160
-"""Columns where nobody is watching: a file is not cut at 80."""
+PIPE_WIDTH = 160
+"""The width in columns when the output is no terminal: rich would cut lines at 80."""
 
 
 def out() -> Console:
-    """For results."""
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+    """The console for results: standard output."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def err() -> Console:
-    """For everything about the run itself."""
-    return Console(
-        stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else WIDE
-    )
+    """The console for everything about the run itself: standard error."""
+    width = None if sys.stderr.isatty() else PIPE_WIDTH
+    return Console(stderr=True, highlight=False, soft_wrap=True, width=width)
 
 
-def complain(what: str, message: str) -> None:
-    """Say why a command ends; the message may have a line per fault."""
+def print_error(what: str, message: str) -> None:
+    """Print why a command ends; a message may have several lines, one per fault."""
     err().print(f"[red]landfall: {escape(what)}:[/red] {escape(message)}")
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A plain table; columns whose name starts with ``>`` hold numbers."""
+    """A table without borders; a column whose name starts with ``>`` holds numbers."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(
@@ -39,12 +39,17 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def count(number: float) -> str:
-    """``1,234,567``."""
+    """A number with separators: ``1,234,567``."""
     return f"{number:,.0f}"
 
 
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number with its noun: ``1 object``, ``1,200 objects``."""
+    return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+
+
 def size(number: float) -> str:
-    """Bytes as ``1.5 MB``: powers of ten, as rates are given."""
+    """Bytes as ``1.5 MB``, in powers of ten, which is also how rates are given."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -53,5 +58,5 @@ def size(number: float) -> str:
 
 
 def facts(values: Mapping[str, object]) -> str:
-    """A line of names and values."""
+    """Names and values on one line, the values in bold."""
     return "  ".join(f"{name} [bold]{escape(str(value))}[/bold]" for name, value in values.items())

@@ -1,8 +1,8 @@
-"""``landfall fsck``: every invariant of ledger and objects, held against the real store.
+"""``landfall fsck``: checks every invariant of ledger and objects against the store itself.
 
-First the ledger, slot by slot, then one listing of the store beside the names the ledger gave. A
-driver may be landing
-meanwhile: what looks like a stray is looked up in the slots that came since.
+The ledger is followed first, slot by slot. Then the store is listed once, side by side with the
+objects that the ledger names. A driver may be landing meanwhile: an object without a name is
+looked up in the slots that were written since, before it is reported.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from rich.markup import escape
 from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Finding, Invariant, objects
 from landfall.checks.chain import Chain
-from landfall.checks.objects import Named
+from landfall.checks.objects import NamedObject
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.named_objects import NamedObjects
@@ -24,14 +24,27 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Record, Repair, Snapshot, State, object_names
 from landfall.objects import ObjectStat
 
-PIECE_BYTES = 2**20
-SHOWN = 5
-"""Findings shown of an invariant; the rest is counted."""
+READ_BYTES = 2**20
+MAX_FINDINGS = 5
+"""How many findings of an invariant are printed; the others are only counted."""
+_OBJECT_INVARIANTS = {Invariant.I3, Invariant.I5, Invariant.I6}
 
 
 @dataclass
 class Report:
-    """What was looked at, and what was found."""
+    """What was checked, and what was found.
+
+    Attributes:
+        chain: the ledger as far as it is sound, with counts of what was checked in it.
+        findings: every violation.
+        named: objects that the ledger names.
+        visible: visible objects of this group.
+        foreign: visible objects that do not belong to Landfall.
+        waiting: open uploads that a COMMIT or REPAIR decided and that are not completed yet.
+        orphans: open uploads that no COMMIT names.
+        has_objects: whether the objects were checked. They are not if the ledger is broken: behind
+            a broken slot nothing says which objects should exist.
+    """
 
     chain: Chain
     findings: list[Finding] = field(default_factory=list)
@@ -41,135 +54,140 @@ class Report:
     waiting: int = 0
     orphans: int = 0
     has_objects: bool = False
-    """Whether the objects were looked at: behind a broken slot nobody knows what should be there.
-    """
 
     def of(self, invariant: Invariant) -> list[Finding]:
-        """What was found of one invariant."""
+        """The violations of one invariant."""
         return [finding for finding in self.findings if finding.invariant is invariant]
 
 
 def fsck(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Check a group and print a line per invariant; the exit code is FAULT if one is violated."""
     report = examine(GroupStore.of(arguments.group), deep=arguments.deep)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 
 
 def examine(opened: GroupStore, *, deep: bool) -> Report:
-    """Look at everything."""
+    """Check the ledger and, if it is sound, the objects; ``deep`` reads the bytes of each."""
     report, names = Report(Chain(opened.name)), NamedObjects()
     try:
-        report.findings += _follow(opened, report.chain, names)
-        end = report.chain.end(_hint(opened))
-        if end and not report.findings:
-            report.findings.append(end)
+        report.findings += _check_slots(opened, report.chain, names)
+        truncated = report.chain.check_end(_head_slot(opened))
+        if truncated and not report.findings:
+            report.findings.append(truncated)
         if not report.findings:
-            _Objects(opened, report, names, deep).compare()
+            _ObjectCheck(opened, report, names, deep).run()
     finally:
         names.close()
     return report
 
 
-def _follow(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[Finding]:
-    """Go over all slots from where the chain stands; ends at the first broken one."""
+def _check_slots(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[Finding]:
+    """Follow the ledger from the slot after the chain's last one; end at the first broken slot."""
     try:
         for _, body in opened.lane.bodies(chain.state.seq + 1):
             before = chain.state
-            record = chain.take(body)
+            record = chain.append(body)
             if isinstance(record, Finding):
                 yield record
                 return
-            yield from _noted(opened, chain, names, before, record)
+            yield from _check_record(opened, chain, names, before, record)
     except Stalled as gap:
         if gap.reason is not Reason.LEDGER_BROKEN:
             raise
         yield Finding(Invariant.I1, "the next slot", str(gap), slot=chain.state.seq + 1)
 
 
-def _noted(
+def _check_record(
     opened: GroupStore, chain: Chain, names: NamedObjects, before: State, record: Record
 ) -> Iterator[Finding]:
+    """Collect the objects that a record names, and check what needs the store or earlier slots."""
     match record:
         case Commit():
             for landed in (o for s in record.slices for o in s.objects):
-                if (slot := names.add(record.header.seq, landed)) is not None:
-                    got, key = f"slot {slot} named it before", landed.upload.key
-                    yield Finding(Invariant.I4, "a key of its own", got, record.header.seq, key=key)
+                earlier = names.add(record.header.seq, landed)
+                if earlier is not None:
+                    yield Finding(
+                        Invariant.I4,
+                        "a key that no other COMMIT names",
+                        f"slot {earlier} names it already",
+                        record.header.seq,
+                        key=landed.upload.key,
+                    )
         case Repair():
             for landed in record.objects:
                 names.repair(landed)
         case Snapshot():
-            finding = chain.snapshot(before, record, opened.store.read(record.key))
+            finding = chain.check_snapshot(before, record, opened.store.read(record.key))
             if finding:
                 yield finding
         case _:
             pass
 
 
-def _hint(opened: GroupStore) -> int:
-    """The slot that the head names; it may be stale, but what it names was there."""
+def _head_slot(opened: GroupStore) -> int:
+    """The slot that the head names, or -1; the head may be stale, but that slot once existed."""
     try:
-        return int(
-            json.loads(opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}")["seq"]
-        )
+        head = opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}"
+        return int(json.loads(head)["seq"])
     except (ValueError, KeyError, TypeError):
         return -1
 
 
 @dataclass
-class _Objects:
-    """One pass over everything visible, beside the names that the ledger gave."""
+class _ObjectCheck:
+    """One listing of all visible objects, compared with the objects that the ledger names."""
 
     opened: GroupStore
     report: Report
     names: NamedObjects
     deep: bool
-    strays: dict[str, ObjectStat] = field(default_factory=dict)
+    unnamed: dict[str, ObjectStat] = field(default_factory=dict)
 
-    def compare(self) -> None:
-        """Fill the report."""
+    def run(self) -> None:
+        """Add what is found to the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
         self.report.findings += [
-            finding for finding in map_concurrently(self._judge, self._pairs()) if finding
+            finding for finding in map_concurrently(self._check, self._pairs()) if finding
         ]
-        self._uploads()
-        self._strays()
+        self._count_uploads()
+        self._report_unnamed()
 
-    def _pairs(self) -> Iterator[tuple[Named, ObjectStat | None]]:
+    def _pairs(self) -> Iterator[tuple[NamedObject, ObjectStat | None]]:
         for named, stat in objects.merge_by_key(self._named(), self._visible()):
             if named:
                 yield named, stat
             elif stat:
-                self.strays[stat.key] = stat
+                self.unnamed[stat.key] = stat
 
-    def _named(self) -> Iterator[Named]:
+    def _named(self) -> Iterator[NamedObject]:
         return self.names.in_order(self.report.chain.state.applied_through)
 
     def _visible(self) -> Iterator[ObjectStat]:
         for stat in self.opened.store.list_after(""):
-            if objects.is_ours(stat.key, self.opened.name):
+            if objects.is_landfall_object(stat.key, self.opened.name):
                 self.report.visible += 1
                 yield stat
             elif not stat.key.startswith(f"{object_names.SYSTEM}/"):
                 self.report.foreign += 1
 
-    def _judge(self, pair: tuple[Named, ObjectStat | None]) -> Finding | None:
+    def _check(self, pair: tuple[NamedObject, ObjectStat | None]) -> Finding | None:
         named, stat = pair
-        # One that was not listed may have become visible after the listing went by.
+        # An object that was not listed may have become visible after the listing passed its key,
+        # and a listing carries no token: both need a request for the object itself.
         if stat is None or self.deep or not objects.is_proven(named.landed.upload, stat.etag):
             stat = self.opened.store.stat(named.key)
-        finding = objects.judge(named, stat)
-        return self._judge_bytes(named) if self.deep and stat and not finding else finding
+        finding = objects.check_object(named, stat)
+        return self._check_bytes(named) if self.deep and stat and not finding else finding
 
-    def _judge_bytes(self, named: Named) -> Finding | None:
+    def _check_bytes(self, named: NamedObject) -> Finding | None:
         crc = 0
         with self.opened.store.open(named.key) as stream:
-            while piece := stream.read(PIECE_BYTES):
-                crc = zlib.crc32(piece, crc)
-        return objects.judge_bytes(named, crc)
+            while chunk := stream.read(READ_BYTES):
+                crc = zlib.crc32(chunk, crc)
+        return objects.check_bytes(named, crc)
 
-    def _uploads(self) -> None:
+    def _count_uploads(self) -> None:
         decided = {n.landed.upload.upload_id for n in self._named() if not n.applied}
         for upload in self.opened.store.open_uploads(""):
             if upload.upload_id in decided:
@@ -177,57 +195,58 @@ class _Objects:
             else:
                 self.report.orphans += 1
 
-    def _strays(self) -> None:
-        """What was named while the listing went by is none."""
-        since = NamedObjects()
+    def _report_unnamed(self) -> None:
+        """Report the objects without a name, except those named while the store was listed."""
+        named_since = NamedObjects()
         try:
-            if self.strays:
-                self.report.findings += _follow(self.opened, self.report.chain, since)
-            for named in since.in_order(-1):
-                self.strays.pop(named.key, None)
+            if self.unnamed:
+                self.report.findings += _check_slots(self.opened, self.report.chain, named_since)
+            for named in named_since.in_order(-1):
+                self.unnamed.pop(named.key, None)
         finally:
-            since.close()
-        self.report.findings += [objects.stray(stat) for stat in self.strays.values()]
+            named_since.close()
+        self.report.findings += [objects.unnamed_object(stat) for stat in self.unnamed.values()]
 
 
 def _show(report: Report, *, deep: bool) -> None:
-    out, chain = console.out(), report.chain
-    looked = {
-        Invariant.I1: f"{console.count(chain.slots)} slots, {console.count(chain.snapshots)} snapshots",
-        Invariant.I2: f"{console.count(chain.slices)} ranges of {len(chain.state.members)} topic partitions",
-        Invariant.I3: f"{console.count(report.visible)} visible objects",
-        Invariant.I4: f"{console.count(report.named)} keys",
-        Invariant.I5: f"{console.count(report.named)} objects by {'checksum' if deep else 'size and ETag or token'}",
-        Invariant.I6: f"COMMITs up to slot {chain.state.applied_through}",
-        Invariant.I7: f"{chain.state.epoch} epochs",
-        Invariant.I8: f"{console.count(chain.commits)} COMMITs",
-    }
+    out, checked = console.out(), _checked(report, deep=deep)
     for invariant in Invariant:
         found = report.of(invariant)
-        unseen = not report.has_objects and invariant in {Invariant.I3, Invariant.I5, Invariant.I6}
-        verdict = (
-            "[red]BROKEN[/red]"
-            if found
-            else "[yellow]?[/yellow]     "
-            if unseen
-            else "[green]ok[/green]    "
-        )
-        what = (
-            "not looked at, because the ledger is broken"
-            if unseen and not found
-            else looked[invariant]
-        )
+        if found:
+            verdict, what = "[red]BROKEN[/red]", checked[invariant]
+        elif invariant in _OBJECT_INVARIANTS and not report.has_objects:
+            verdict, what = "[yellow]?[/yellow]     ", "not checked, because the ledger is broken"
+        else:
+            verdict, what = "[green]ok[/green]    ", checked[invariant]
         out.print(f"{invariant.name}  {verdict}  {invariant.value}: {what}")
-        for finding in found[:SHOWN]:
+        for finding in found[:MAX_FINDINGS]:
             out.print(f"            {escape(str(finding))}")
-        if len(found) > SHOWN:
-            out.print(f"            and {console.count(len(found) - SHOWN)} more")
-    out.print(_aside(report))
+        if len(found) > MAX_FINDINGS:
+            out.print(f"            and {console.count(len(found) - MAX_FINDINGS)} more")
+    out.print(_other_counts(report))
 
 
-def _aside(report: Report) -> str:
-    return (
-        f"{console.count(report.waiting)} decided uploads wait for completion, "
-        f"{console.count(report.orphans)} open uploads belong to no COMMIT, "
-        f"{console.count(report.foreign)} objects are not Landfall's"
-    )
+def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
+    """How much was checked of each invariant."""
+    chain, counted = report.chain, console.counted
+    slots, snapshots = counted(chain.slots, "slot"), counted(chain.snapshots, "snapshot")
+    ranges = counted(chain.slices, "range")
+    topic_partitions = counted(len(chain.state.members), "topic partition")
+    named = counted(report.named, "object")
+    return {
+        Invariant.I1: f"{slots}, {snapshots}",
+        Invariant.I2: f"{ranges} of {topic_partitions}",
+        Invariant.I3: counted(report.visible, "visible object"),
+        Invariant.I4: counted(report.named, "key"),
+        Invariant.I5: f"{named} by {'checksum' if deep else 'size and ETag or token'}",
+        Invariant.I6: f"COMMITs up to slot {chain.state.applied_through}",
+        Invariant.I7: counted(chain.state.epoch, "epoch"),
+        Invariant.I8: counted(chain.commits, "COMMIT"),
+    }
+
+
+def _other_counts(report: Report) -> str:
+    waiting = console.counted(report.waiting, "committed upload awaits", "committed uploads await")
+    orphans = console.counted(report.orphans, "open upload belongs", "open uploads belong")
+    foreign = console.counted(report.foreign, "object does", "objects do")
+    return f"{waiting} completion, {orphans} to no COMMIT, {foreign} not belong to Landfall"

@@ -1,8 +1,8 @@
-"""Reading ``GROUP.yaml``: the same document a cluster gets, with variables of the environment in it.
+"""Reading ``GROUP.yaml``: the document that a cluster takes, with environment variables in it.
 
-``${NAME}`` stands for an environment variable, ``${NAME:-default}`` for a default where it is not
-set or empty; ``$${`` is a plain ``${``. They are replaced in values after the YAML is parsed, so
-what they hold is never read as YAML.
+``${NAME}`` is replaced with an environment variable, ``${NAME:-default}`` with the default if the
+variable is unset or empty; ``$${`` is a literal ``${``. Variables are replaced after the YAML is
+parsed, so the content of a variable is never read as YAML.
 """
 
 import json
@@ -15,28 +15,32 @@ import yaml
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
 
-_VARIABLE = re.compile(r"\$(?P<plain>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}")
+_VARIABLE = re.compile(
+    r"\$(?P<escape>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}"
+)
 
 
 def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
-    """The group a file describes.
+    """The group that a file describes.
 
     Raises:
-        Stalled: SPEC_INVALID, with a line per fault: file, then field or line, then what is wrong.
+        Stalled: SPEC_INVALID, with one line per fault: file, then field or line, then the fault.
     """
     try:
         text = path.read_text("utf-8")
-        # nearly every JSON text is YAML, but YAML knows fewer characters and other numbers
+        # JSON is nearly a subset of YAML, but YAML rejects some characters and reads some numbers
+        # differently: a file that claims to be JSON is parsed as JSON.
         document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except OSError as error:
         raise Stalled(Reason.SPEC_INVALID, f"{path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
         raise Stalled(
-            Reason.SPEC_INVALID, f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
+            Reason.SPEC_INVALID,
+            f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}",
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Stalled(
-            Reason.SPEC_INVALID, f"{path}{_position(error)}: not YAML: {_problem(error)}"
+            Reason.SPEC_INVALID, f"{path}{_position(error)}: invalid YAML: {_problem(error)}"
         ) from error
     try:
         return parse_group(expand(document, environment))
@@ -47,10 +51,10 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
 
 
 def expand(value: object, environment: Mapping[str, str], field: str = "") -> object:
-    """The same document with variables replaced in its texts.
+    """The same document with the variables in its strings replaced.
 
     Raises:
-        Stalled: SPEC_INVALID, a variable is not set and has no default.
+        Stalled: SPEC_INVALID, a variable is unset and has no default.
     """
     if isinstance(value, dict):
         return {
@@ -62,12 +66,12 @@ def expand(value: object, environment: Mapping[str, str], field: str = "") -> ob
             expand(inner, environment, f"{field}.{i}".lstrip(".")) for i, inner in enumerate(value)
         ]
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: _replaced(match, environment, field), value)
+        return _VARIABLE.sub(lambda match: _replacement(match, environment, field), value)
     return value
 
 
-def _replaced(match: re.Match[str], environment: Mapping[str, str], field: str) -> str:
-    if match["plain"]:
+def _replacement(match: re.Match[str], environment: Mapping[str, str], field: str) -> str:
+    if match["escape"]:
         return match[0][1:]
     if found := environment.get(match["name"]):
         return found
@@ -79,6 +83,7 @@ def _replaced(match: re.Match[str], environment: Mapping[str, str], field: str) 
 
 
 def _position(error: Exception) -> str:
+    """``:line:column`` of a YAML error, if the parser reports it."""
     mark = getattr(error, "problem_mark", None)
     return f":{mark.line + 1}:{mark.column + 1}" if mark else ""
 

@@ -1,4 +1,4 @@
-"""What every command that looks at a group needs: the group, its store, its ledger."""
+"""What every command that examines a group needs: the group, its store and its ledger."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,28 +18,28 @@ from landfall.store import Store
 from landfall.store.urls import open_store
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 THREADS = 16
-"""Requests to the store at once."""
+"""The number of concurrent requests to the store."""
 
 
 @dataclass(frozen=True)
 class GroupStore:
-    """A group and what it has written."""
+    """A consumer group and the store that holds its ledger and objects."""
 
     group: ConsumerGroup
     store: Store
 
     @classmethod
     def of(cls, path: Path) -> "GroupStore":
-        """Open the group of a file; nothing is asked of the store yet."""
+        """Read a group file and open the group's store; nothing is requested from the store yet."""
         group = group_file.load(path, os.environ)
         return cls(group, open_store(group.spec.output))
 
     @property
     def name(self) -> str:
-        """Of the group, as the ledger has it."""
+        """The name of the group, as the ledger spells it."""
         return self.group.metadata.name
 
     @property
@@ -48,17 +48,20 @@ class GroupStore:
         return Lane(self.store, self.name, LANE)
 
     def url(self, key: str) -> str:
-        """Where an object is, for people and other tools."""
+        """The full URL of an object, as people and other tools need it."""
         return f"{self.group.spec.output.url.rstrip('/')}/{key}"
 
     def records(self) -> Iterator[Record]:
-        """The whole ledger from slot 0, a record at a time."""
+        """The whole ledger from slot 0, one record at a time."""
         return (ledger.decode(seq, body) for seq, body in self.lane.bodies())
 
 
-def map_concurrently(does: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-    """Do this for every item, many at once, answers in order; a bounded number is under way, whatever there is to do."""
-    rest = iter(items)
+def map_concurrently(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Call a function for every item in ``THREADS`` threads and yield the results in order.
+
+    Items are taken in windows, so memory stays bounded for any number of items.
+    """
+    remaining = iter(items)
     with ThreadPoolExecutor(THREADS) as pool:
-        while window := list(islice(rest, 4 * THREADS)):
-            yield from pool.map(does, window)
+        while window := list(islice(remaining, 4 * THREADS)):
+            yield from pool.map(function, window)

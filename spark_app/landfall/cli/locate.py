@@ -9,12 +9,12 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.checks.locate import (
     BeforeStart,
-    NotYet,
-    Place,
-    Read,
+    Committed,
+    NotLanded,
+    OffsetState,
     Skipped,
     Unknown,
-    place_of,
+    find_offset,
     row_of,
 )
 from landfall.cli import console, read_back
@@ -25,14 +25,14 @@ from landfall.registry import output_format
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """One object that holds the offset, or may hold it.
 
     Attributes:
         url: of the object.
-        row: in it, counted from 1; None when only the object is known.
-        rows: in the object.
-        certain: whether it is this object, or one of several.
+        row: in the object, counted from 1; None if only the object is known.
+        rows: how many rows the object has.
+        certain: whether this object holds the offset; otherwise one of several may.
     """
 
     url: str
@@ -43,16 +43,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of the offset, in one word and in a sentence, and where it is."""
+    """What became of an offset: one word, one sentence, and the objects. ``--json`` prints it."""
 
     fate: str
     message: str
     slot: int | None = None
-    objects: tuple[Found, ...] = ()
+    objects: tuple[FoundObject, ...] = ()
 
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Print what became of an offset; the exit code is FAULT if a committed record is lost."""
     opened = GroupStore.of(arguments.group)
     answer = look_up(opened, TopicPartition(arguments.topic, arguments.partition), arguments.offset)
     out = console.out()
@@ -61,95 +61,114 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
     else:
         out.print(escape(answer.message))
         for found in answer.objects:
-            row = (
-                ""
-                if found.row is None
-                else f"  row {console.count(found.row)} of {console.count(found.rows)}"
-            )
-            out.print(f"{escape(found.url)}{row}")
+            out.print(escape(found.url) + _row_text(found))
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
 
 
+def _row_text(found: FoundObject) -> str:
+    if found.row is None:
+        return ""
+    return f"  row {console.count(found.row)} of {console.count(found.rows)}"
+
+
 def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
-    """Ask the ledger, then read what may hold the offset."""
-    place = place_of(opened.records(), tp, offset)
-    return (
-        _read(opened, place, tp, offset) if isinstance(place, Read) else _unread(place, tp, offset)
-    )
+    """Find an offset in the ledger, then read the objects that may hold it."""
+    state = find_offset(opened.records(), tp, offset)
+    if isinstance(state, Committed):
+        return _Lookup(opened, state, tp, offset).answer()
+    return _without_objects(state, tp, offset)
 
 
-def _unread(place: Place, tp: TopicPartition, offset: int) -> Answer:
-    match place:
+def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Answer:
+    """The answer for an offset that no COMMIT covers."""
+    match state:
         case BeforeStart(start):
             return Answer(
                 "before-start",
                 f"{tp} offset {offset} lies before the start: landing began at {start}",
             )
-        case NotYet(checkpoint):
+        case NotLanded(checkpoint):
             return Answer(
                 "not-landed",
-                f"{tp} offset {offset} is not landed yet: the next to land is {checkpoint}",
+                f"{tp} offset {offset} is not landed yet: the next offset to land is {checkpoint}",
             )
         case Skipped(slot, hole):
             return Answer(
                 "skipped",
-                f"{tp} offset {offset} was lost at the source and skipped: {hole.reason}",
+                f"{tp} offset {offset} was lost in Kafka and skipped: {hole.reason}",
                 slot,
             )
         case _:
-            assert isinstance(place, Unknown | Read)
-            return Answer("unknown", f"{tp} is not known to this group")
+            assert isinstance(state, Unknown | Committed)
+            return Answer("unknown", f"{tp} is not in this group's ledger")
 
 
-def _read(opened: GroupStore, place: Read, tp: TopicPartition, offset: int) -> Answer:
-    format_ = output_format(opened.group.spec.output)
-    maybe: list[LandedObject] = []
-    known_first = sorted(place.candidates(offset), key=lambda o: row_of(o, offset) is None)
-    for landed in known_first:
-        row = row_of(landed, offset)
-        if row is None:
-            seen = [known for known, _ in read_back.rows(opened, format_, landed)]
-            if None in seen:
-                maybe.append(landed)
-                continue
-            row = seen.index(offset) if offset in seen else None
-        if row is not None:
-            return _found(opened, place, landed, row, tp, offset)
-    return _undecided(opened, place, maybe, tp, offset)
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The search for one offset among the objects of the slice that covers it."""
 
+    opened: GroupStore
+    committed: Committed
+    tp: TopicPartition
+    offset: int
 
-def _found(
-    opened: GroupStore, place: Read, landed: LandedObject, row: int, tp: TopicPartition, offset: int
-) -> Answer:
-    is_data = landed.kind is ObjectKind.DATA
-    fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
-    found = Found(opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
-    return Answer(fate, f"{tp} offset {offset} {verb}, COMMIT {place.slot}", place.slot, (found,))
+    @property
+    def subject(self) -> str:
+        return f"{self.tp} offset {self.offset}"
 
-
-def _undecided(
-    opened: GroupStore, place: Read, maybe: list[LandedObject], tp: TopicPartition, offset: int
-) -> Answer:
-    s, who = place.landed, f"{tp} offset {offset}"
-    urls = [opened.url(o.upload.key) for o in maybe]
-    if not maybe and s.filtered + s.invisible:
-        of = f"of this range {s.filtered} records were left out by a transform and {s.invisible} offsets hold no record"
-        return Answer("no-record", f"{who} has no record in any object: {of}", place.slot)
-    if not maybe:
-        return Answer(
-            "lost",
-            f"{who} was committed in slot {place.slot}, but no object holds it: run fsck",
-            place.slot,
+    def answer(self) -> Answer:
+        format_ = output_format(self.opened.group.spec.output)
+        # Objects whose row follows from the ledger alone come first: they need not be read.
+        candidates = sorted(
+            self.committed.candidates(self.offset), key=lambda o: row_of(o, self.offset) is None
         )
-    certain = len(maybe) == 1 and not s.filtered + s.invisible
-    found = tuple(Found(url, None, o.rows, certain) for url, o in zip(urls, maybe, strict=True))
-    where = (
-        "is in this object" if certain else "is in one of these objects, if it has a record at all"
-    )
-    fate = "landed" if certain else "possibly-landed"
-    return Answer(
-        fate,
-        f"{who} {where}; the format stores no offsets, so the row is not known",
-        place.slot,
-        found,
-    )
+        possible: list[LandedObject] = []
+        for landed in candidates:
+            row = row_of(landed, self.offset)
+            if row is None:
+                offsets = [known for known, _ in read_back.rows(self.opened, format_, landed)]
+                if None in offsets:
+                    possible.append(landed)
+                    continue
+                row = offsets.index(self.offset) if self.offset in offsets else None
+            if row is not None:
+                return self._found(landed, row)
+        return self._possible(possible) if possible else self._absent()
+
+    def _found(self, landed: LandedObject, row: int) -> Answer:
+        is_data = landed.kind is ObjectKind.DATA
+        fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
+        slot, url = self.committed.slot, self.opened.url(landed.upload.key)
+        found = FoundObject(url, row + 1, landed.rows, certain=True)
+        return Answer(fate, f"{self.subject} {verb}, COMMIT {slot}", slot, (found,))
+
+    def _possible(self, possible: list[LandedObject]) -> Answer:
+        landed = self.committed.landed
+        is_certain = len(possible) == 1 and not landed.filtered + landed.invisible
+        found = tuple(
+            FoundObject(self.opened.url(o.upload.key), None, o.rows, is_certain) for o in possible
+        )
+        where = (
+            "is in this object"
+            if is_certain
+            else "is in one of these objects, if it has a record at all"
+        )
+        return Answer(
+            "landed" if is_certain else "possibly-landed",
+            f"{self.subject} {where}; the format stores no offsets, so the row is unknown",
+            self.committed.slot,
+            found,
+        )
+
+    def _absent(self) -> Answer:
+        landed, slot = self.committed.landed, self.committed.slot
+        if landed.filtered + landed.invisible:
+            filtered = console.counted(landed.filtered, "record")
+            invisible = console.counted(landed.invisible, "offset")
+            message = (
+                f"{self.subject} has no record in any object: in this range, a transform filtered "
+                f"{filtered}, and {invisible} had no visible record"
+            )
+            return Answer("no-record", message, slot)
+        message = f"{self.subject} was committed in slot {slot}, but no object holds it: run fsck"
+        return Answer("lost", message, slot)

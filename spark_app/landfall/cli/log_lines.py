@@ -1,20 +1,22 @@
-"""Log events as lines for people: time, event, then what was given with it as ``name=value``."""
+"""Log events as lines for people: the time, the event, then its fields as ``name=value``."""
 
 import logging
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class EventFormatter(logging.Formatter):
-    """``05:12:09 batch committed  slot=12 records=3000``; anything above INFO says its level."""
+    """Formats ``05:12:09 batch committed  slot=12 records=3000``; levels above INFO are named."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
         """The line, without a traceback."""
-        given = "".join(
-            f" {name}={value}" for name, value in vars(record).items() if name not in _STANDARD
+        fields = "".join(
+            f" {name}={value}"
+            for name, value in vars(record).items()
+            if name not in _STANDARD_FIELDS
         )
         level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
-        return f"{record.asctime} {level}{record.message}{' ' if given else ''}{given}"
+        return f"{record.asctime} {level}{record.message}{' ' if fields else ''}{fields}"

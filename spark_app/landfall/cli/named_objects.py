@@ -1,11 +1,15 @@
-"""All objects a ledger names, by key: on disk, because a ledger may name more than memory holds."""
+"""All objects that a ledger names, sorted by key.
+
+They are kept in a temporary database on disk, because a ledger may name more objects than fit in
+memory.
+"""
 
 import sqlite3
 from collections.abc import Iterator
 
 import msgspec
 
-from landfall.checks.objects import Named
+from landfall.checks.objects import NamedObject
 from landfall.ledger.task_results import LandedObject
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -13,11 +17,11 @@ _decode = msgspec.msgpack.Decoder(LandedObject).decode
 
 
 class NamedObjects:
-    """A temporary table that goes when it is closed. Used from one thread."""
+    """A temporary table of named objects; ``close`` deletes it. Used from one thread only."""
 
     def __init__(self) -> None:
-        """Begin empty."""
-        self._rows = sqlite3.connect("")  # a nameless database is a temporary file
+        """Create an empty table."""
+        self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
         self._rows.execute(
             "CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB) WITHOUT ROWID"
         )
@@ -27,26 +31,30 @@ class NamedObjects:
         return count
 
     def add(self, slot: int, landed: LandedObject) -> int | None:
-        """Note an object of COMMIT ``slot``; the slot that named its key before, if one did."""
-        row = (landed.upload.key, slot, _encode(landed))
+        """Add an object of the COMMIT in this slot.
+
+        Returns:
+            None, or the slot that named the same key before; then nothing is added.
+        """
+        key = landed.upload.key
+        row = (key, slot, _encode(landed))
         if self._rows.execute("INSERT OR IGNORE INTO named VALUES (?, ?, ?)", row).rowcount:
             return None
-        before: int = self._rows.execute(
-            "SELECT slot FROM named WHERE key = ?", row[:1]
-        ).fetchone()[0]
-        return before
+        named_by = self._rows.execute("SELECT slot FROM named WHERE key = ?", (key,))
+        earlier_slot: int = named_by.fetchone()[0]
+        return earlier_slot
 
     def repair(self, landed: LandedObject) -> None:
-        """Note that another upload makes an object now."""
+        """Replace the upload of an object: a REPAIR recreates it under the same key."""
         self._rows.execute(
             "UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.upload.key)
         )
 
-    def in_order(self, applied_through: int) -> Iterator[Named]:
-        """All of them, in order of their keys' bytes; those up to this slot are applied."""
+    def in_order(self, applied_through: int) -> Iterator[NamedObject]:
+        """All objects in byte order of their keys; those of slots up to this one are applied."""
         for slot, landed in self._rows.execute("SELECT slot, landed FROM named ORDER BY key"):
-            yield Named(slot, _decode(landed), slot <= applied_through)
+            yield NamedObject(slot, _decode(landed), slot <= applied_through)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Delete the table."""
         self._rows.close()

@@ -1,4 +1,4 @@
-"""A driver's progress while it runs: a live table on a terminal, a line now and then elsewhere."""
+"""The progress of a running driver: a live table on a terminal, occasional lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,38 +11,36 @@ from rich.markup import escape
 from rich.text import Text
 
 from landfall.api.contract import PartitionStatus, Phase, Status
-from landfall.cli.console import count, size, table
+from landfall.cli.console import count, counted, size, table
 
 LINE_SECONDS = 5.0
-"""Between two lines where nobody watches; a new phase, a commit's failure and the end are told at
-once.
-"""
-MOST_TOPICS = 20
-"""In the live table, those with the most lag first."""
+"""The least time between two lines about commits; a new phase or a failure prints at once."""
+MAX_TOPICS = 20
+"""How many topics the live table lists: those with the most lag."""
 
 _ENDED = {Phase.STOPPED, Phase.FENCED, Phase.STALLED}
 
-Show = Callable[[Status], None]
+ShowStatus = Callable[[Status], None]
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Show]:
-    """Show each status as it comes; the last one stays on the screen."""
-    start = _Start()
+def progress(console: Console) -> Iterator[ShowStatus]:
+    """Provide a function that shows each new status; the last one stays on the screen."""
+    first_seen = _FirstSeen()
     if not console.is_terminal:
-        yield _Lines(console, start)
+        yield _Lines(console)
         return
     with Live(console=console, refresh_per_second=4, transient=False) as live:
-        yield lambda status: live.update(picture(status, start.of(status)))
+        yield lambda status: live.update(status_table(status, first_seen.checkpoints_of(status)))
 
 
 @dataclass
-class _Start:
-    """Where each topic partition stood when it was first seen."""
+class _FirstSeen:
+    """The checkpoint of each topic partition when it was first reported."""
 
     checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def of(self, status: Status) -> dict[tuple[str, int], int]:
+    def checkpoints_of(self, status: Status) -> dict[tuple[str, int], int]:
         for p in status.partitions:
             self.checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
         return self.checkpoints
@@ -50,32 +48,33 @@ class _Start:
 
 @dataclass
 class _Lines:
+    """Prints a line for a status when there is news, but commits at most every LINE_SECONDS."""
+
     console: Console
-    start: _Start
-    told: Status | None = None
-    told_at: float = 0.0
+    printed: Status | None = None
+    printed_at: float = 0.0
 
     def __call__(self, status: Status) -> None:
-        before, self_time = self.told, time.monotonic()
-        news = before is None or (before.phase, before.commits.failures) != (
+        before, now = self.printed, time.monotonic()
+        is_news = before is None or (before.phase, before.commits.failures) != (
             status.phase,
             status.commits.failures,
         )
-        moved = before is not None and before.commits.total != status.commits.total
-        if news or (moved and self_time - self.told_at >= LINE_SECONDS):
-            self.told, self.told_at = status, self_time
-            self.console.print(line(status), markup=False)
+        has_committed = before is not None and before.commits.total != status.commits.total
+        if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
+            self.printed, self.printed_at = status, now
+            self.console.print(status_line(status), markup=False)
 
 
-def line(status: Status) -> str:
-    """One line for a log."""
+def status_line(status: Status) -> str:
+    """The status as one line, as a log shows it."""
     failed = status.commits.last_failure
     parts = (
         f"{status.time[11:19]} {status.group} {status.phase}:",
-        f"{count(status.rates.landed_records)} records landed,",
+        f"{counted(status.rates.landed_records, 'record')} landed,",
         f"{count(status.lag_records)} to go,",
         f"{size(status.rates.input_bytes_per_second)}/s in,",
-        f"{count(status.commits.total)} commits",
+        counted(status.commits.total, "commit"),
         "no topic matches yet" if not status.partitions else "",
         f"({status.message})" if status.message else "",
         f"last failure {failed.reason}: {failed.message}"
@@ -85,38 +84,38 @@ def line(status: Status) -> str:
     return " ".join(part for part in parts if part)
 
 
-def picture(status: Status, start: dict[tuple[str, int], int]) -> Group:
-    """The whole of it: a line about the driver, a line per topic, and what is wrong."""
-    shown = table("topic", ">partitions", ">to go", ">oldest", ">passed", "")
+def status_table(status: Status, first_checkpoints: dict[tuple[str, int], int]) -> Group:
+    """The status as a line about the driver, a line per topic, and the blocked topic partitions."""
+    shown = table("topic", ">partitions", ">lag records", ">lag time", ">offsets done", "")
     by_topic: dict[str, list[PartitionStatus]] = {}
     for p in status.partitions:
         by_topic.setdefault(p.topic, []).append(p)
     most_lag_first = sorted(
         by_topic.items(), key=lambda item: (-sum(p.lag_records for p in item[1]), item[0])
     )
-    for topic, partitions in most_lag_first[:MOST_TOPICS]:
-        shown.add_row(escape(topic), *_cells(partitions, start))
-    if len(by_topic) > MOST_TOPICS:
-        shown.add_row(f"and {len(by_topic) - MOST_TOPICS} more")
-    troubles = [
+    for topic, partitions in most_lag_first[:MAX_TOPICS]:
+        shown.add_row(escape(topic), *_cells(partitions, first_checkpoints))
+    if len(by_topic) > MAX_TOPICS:
+        shown.add_row(f"and {len(by_topic) - MAX_TOPICS} more")
+    blocked = [
         Text(f"{p.topic}/{p.partition} {p.blocked}: {p.message}", style="red")
         for p in status.partitions
         if p.blocked
     ]
     style = "red" if status.phase in _ENDED - {Phase.STOPPED} else "bold"
-    return Group(Text(line(status), style=style), shown, *troubles[:MOST_TOPICS])
+    return Group(Text(status_line(status), style=style), shown, *blocked[:MAX_TOPICS])
 
 
 def _cells(
-    partitions: list[PartitionStatus], start: dict[tuple[str, int], int]
+    partitions: list[PartitionStatus], first_checkpoints: dict[tuple[str, int], int]
 ) -> tuple[str, str, str, str, str]:
-    passed = sum(p.checkpoint - start[p.topic, p.partition] for p in partitions)
-    oldest = max(p.lag_seconds for p in partitions)
-    busy = sum(p.in_round for p in partitions)
+    offsets_done = sum(p.checkpoint - first_checkpoints[p.topic, p.partition] for p in partitions)
+    lag_seconds = max(p.lag_seconds for p in partitions)
+    landing = sum(p.in_round for p in partitions)
     return (
         str(len(partitions)),
         count(sum(p.lag_records for p in partitions)),
-        f"{oldest:.0f} s" if oldest else "",
-        count(passed),
-        f"landing {busy}" if busy else "",
+        f"{lag_seconds:.0f} s" if lag_seconds else "",
+        count(offsets_done),
+        f"landing {landing}" if landing else "",
     )

@@ -1,4 +1,4 @@
-"""Reading back: landed objects, rows and dead letters alike, and the same slices from Kafka."""
+"""Reading landed objects back, data and dead letters alike, and the same slices from Kafka."""
 
 import shutil
 import tempfile
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.checks.coverage import ReadBack
-from landfall.checks.payloads import Logged, hashes
+from landfall.checks.payloads import KafkaRecords, payload_hashes
 from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
@@ -18,23 +18,29 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.source import Reader
 
 Payload = bytes | None
-Spelling = Callable[[Payload], bytes]
-"""How a format writes a payload that it cannot write as it is."""
+Normalizer = Callable[[Payload], bytes]
+"""Maps a payload to the bytes that a format writes for it."""
 
-_SPELLINGS: dict[str, Spelling] = {
+_NORMALIZERS: dict[str, Normalizer] = {
+    # A line break inside a JSON document would split its row: the format writes a space instead.
     "Json": lambda value: (
         b"null" if value is None else value.replace(b"\n", b" ").replace(b"\r", b" ")
     ),
 }
 
 
-def spelling(format_name: str) -> Spelling:
-    """The one of this format; those that are not named write payloads as they are, and tombstones as empty ones."""
-    return _SPELLINGS.get(format_name, lambda value: value or b"")
+def normalizer(format_name: str) -> Normalizer:
+    """The normalizer of a format.
+
+    Formats without an entry write payloads unchanged, and tombstones as empty payloads.
+    """
+    return _NORMALIZERS.get(format_name, lambda value: value or b"")
 
 
 def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
-    """Dead letters with their coordinates, a dictionary each. Copied to a temporary file first: the footer comes last.
+    """The dead letters in a Parquet object with their coordinates, one dictionary each.
+
+    The stream is first copied to a temporary file, because the footer of a Parquet file comes last.
 
     Raises:
         ValueError: the bytes are not Parquet.
@@ -51,11 +57,11 @@ def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
 def rows(
     opened: GroupStore, format_: Format, landed: LandedObject
 ) -> Iterator[tuple[int | None, Payload]]:
-    """Offset and payload of each row; None for an offset that the format does not store.
+    """Offset and payload of each row; the offset is None if the format stores none.
 
     Raises:
         ValueError: the object is damaged.
-        FileNotFoundError: it is not there.
+        FileNotFoundError: the object is missing.
     """
     with opened.store.open(landed.upload.key) as stream:
         if landed.kind is ObjectKind.DEAD_LETTERS:
@@ -66,29 +72,32 @@ def rows(
 
 
 def read_back(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack:
-    """Read a whole object.
+    """Offsets and payload hashes of all rows of an object.
 
     Raises:
         ValueError, FileNotFoundError: as ``rows``.
     """
-    spelled = spelling(opened.group.spec.output.format)
-    offsets, found = [], []
+    normalize = normalizer(opened.group.spec.output.format)
+    offsets, hashes = [], []
     for offset, payload in rows(opened, format_, landed):
         offsets.append(offset)
-        found.append(hash(spelled(payload)))
-    known = None if None in offsets else np.array(offsets, np.int64)
-    return ReadBack(landed, np.array(found, np.int64), known)
+        hashes.append(hash(normalize(payload)))
+    stored = None if None in offsets else np.array(offsets, np.int64)
+    return ReadBack(landed, np.array(hashes, np.int64), stored)
 
 
-def logged(opened: GroupStore, reader: Reader, piece: Slice) -> Logged:
-    """What Kafka holds of a slice.
+def kafka_records(opened: GroupStore, reader: Reader, slice_: Slice) -> KafkaRecords:
+    """Offsets and payload hashes of the records that Kafka holds of a slice.
 
     Raises:
         Stalled, Retry: as ``Reader.read``.
     """
-    spelled, empty = spelling(opened.group.spec.output.format), np.empty(0, np.int64)
-    chunks = [(r.offsets, hashes(map(spelled, r.values.to_pylist()))) for r in reader.read(piece)]
-    return Logged(
+    normalize, empty = normalizer(opened.group.spec.output.format), np.empty(0, np.int64)
+    chunks = [
+        (records.offsets, payload_hashes(map(normalize, records.values.to_pylist())))
+        for records in reader.read(slice_)
+    ]
+    return KafkaRecords(
         np.concatenate([empty, *(offsets for offsets, _ in chunks)]),
-        np.concatenate([empty, *(found for _, found in chunks)]),
+        np.concatenate([empty, *(hashes for _, hashes in chunks)]),
     )

@@ -1,4 +1,4 @@
-"""``landfall run``: the driver on local Spark, with its progress on the terminal."""
+"""``landfall run``: a driver on local Spark, with its progress on the terminal."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ from landfall.cli.progress import progress
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Land a group until it is stopped or caught up."""
     from landfall.driver.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
 
     group = group_file.load(arguments.group, os.environ)
@@ -20,10 +20,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         master=arguments.master,
         http_port=arguments.http_port,
     )
-    with progress(console.err()) as shown:
-        # Only now: a live table stands in for standard error, and lines must scroll above it.
+    with progress(console.err()) as show_status:
+        # The log handler must be made inside this block: the live table replaces sys.stderr, and
+        # only lines written to the replacement scroll above the table instead of through it.
         _log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
-        return run_group(group, options, shown)
+        return run_group(group, options, show_status)
 
 
 def _log_to_stderr(level: int) -> None:

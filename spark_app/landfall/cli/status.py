@@ -1,4 +1,4 @@
-"""``landfall status``: how far a group is, from its ledger and Kafka, with or without a driver."""
+"""``landfall status``: a group's checkpoints and lag, from its ledger and Kafka, driver or not."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from landfall.source import Log, Watermarks
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One topic partition; what Kafka did not tell is None."""
+class PartitionProgress:
+    """One topic partition; end offset and lag are None if Kafka did not report the end offset."""
 
     topic: str
     partition: int
@@ -29,15 +29,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """How far a group is.
+    """How far a group has landed its topics. Its fields are those of ``status --json``.
 
     Attributes:
-        holding: who may write to the ledger next.
-        lag_records: not landed yet, over all topic partitions; None when Kafka did not answer.
-        unapplied_commits: not known to have all their objects visible; the newest always are.
-        last_commit: when, as the driver's clock had it.
-        totals: over all COMMITs.
-        source_error: why Kafka did not answer.
+        holding: whether a driver holds the ledger's lane.
+        lag_records: records not landed yet, in all topic partitions; None if Kafka did not answer.
+        unapplied_commits: COMMITs whose objects are not known to be visible; this includes the
+            newest one even while nothing is wrong, because only a later record confirms it.
+        last_commit: the time of the last COMMIT by its driver's clock.
+        totals: sums over all COMMITs.
+        source_error: why Kafka did not answer, or None.
     """
 
     group: str
@@ -51,43 +52,42 @@ class GroupProgress:
     last_commit: str | None
     unapplied_commits: int
     totals: Totals
-    partitions: tuple[Line, ...]
+    partitions: tuple[PartitionProgress, ...]
     source_error: str | None = None
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Print how far a group is; the exit code is UNAVAILABLE if Kafka does not answer."""
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
-    standing = look(opened, KafkaLog(opened.group))
+    progress = read_progress(opened, KafkaLog(opened.group))
     if arguments.json:
-        console.out().print(msgspec.json.encode(asdict(standing)).decode(), markup=False)
+        console.out().print(msgspec.json.encode(asdict(progress)).decode(), markup=False)
     else:
-        _show(standing, by_topic_partition=arguments.partitions)
-    return ExitCode.UNAVAILABLE if standing.source_error else ExitCode.OK
+        _show(progress, by_topic_partition=arguments.partitions)
+    return ExitCode.UNAVAILABLE if progress.source_error else ExitCode.OK
 
 
-def look(opened: GroupStore, log: Log) -> GroupProgress:
-    """Read the ledger, then ask the log where it ends."""
+def read_progress(opened: GroupStore, log: Log) -> GroupProgress:
+    """Read the ledger, then the end offsets; without Kafka, what the ledger alone says."""
     state = opened.lane.read()
     try:
-        return standing_of(opened, state, log.watermarks(tuple(state.checkpoint)), None)
+        return _progress(opened, state, log.watermarks(tuple(state.checkpoint)), None)
     except Retry as error:
-        return standing_of(opened, state, {}, str(error))
+        return _progress(opened, state, {}, str(error))
 
 
-def standing_of(
+def _progress(
     opened: GroupStore,
     state: State,
     watermarks: Mapping[TopicPartition, Watermarks],
     source_error: str | None,
 ) -> GroupProgress:
-    """Put both together."""
-    lines = tuple(
-        _line(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint)
+    partitions = tuple(
+        _partition(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint)
     )
-    lags = [line.lag_records for line in lines if line.lag_records is not None]
+    lags = [p.lag_records for p in partitions if p.lag_records is not None]
     return GroupProgress(
         group=opened.name,
         namespace=opened.group.metadata.namespace,
@@ -100,74 +100,77 @@ def standing_of(
         last_commit=state.last_commit_time,
         unapplied_commits=len(state.unapplied),
         totals=state.totals,
-        partitions=lines,
+        partitions=partitions,
         source_error=source_error,
     )
 
 
-def _line(tp: TopicPartition, checkpoint: int, marks: Watermarks | None) -> Line:
-    if marks is None:
-        return Line(tp.topic, tp.partition, checkpoint, None, None)
-    return Line(tp.topic, tp.partition, checkpoint, marks.end, max(marks.end - checkpoint, 0))
+def _partition(
+    tp: TopicPartition, checkpoint: int, watermarks: Watermarks | None
+) -> PartitionProgress:
+    if watermarks is None:
+        return PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
+    # The log of a recreated topic may end below the checkpoint; that is no negative lag.
+    lag = max(watermarks.end - checkpoint, 0)
+    return PartitionProgress(tp.topic, tp.partition, checkpoint, watermarks.end, lag)
 
 
-def _show(standing: GroupProgress, *, by_topic_partition: bool) -> None:
-    out, totals = console.out(), standing.totals
+def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
+    out, totals = console.out(), progress.totals
     out.print(
         console.facts(
             {
-                "group": f"{standing.namespace}/{standing.group}",
-                "output": standing.url,
-                "generation": standing.generation,
-                "epoch": f"{standing.epoch} ({standing.holding})",
-                "ledger slots": console.count(standing.slots),
+                "group": f"{progress.namespace}/{progress.group}",
+                "output": progress.url,
+                "generation": progress.generation,
+                "epoch": f"{progress.epoch} (lane: {progress.holding})",
+                "ledger slots": console.count(progress.slots),
             }
         )
     )
+    landed = console.counted(totals.landed, "record")
     out.print(
         console.facts(
             {
                 "commits": console.count(totals.commits),
-                "last": standing.last_commit or "never",
-                "unapplied": standing.unapplied_commits,
+                "last commit": progress.last_commit or "none",
+                "unapplied": progress.unapplied_commits,
                 "objects": console.count(totals.objects),
-                "landed": f"{console.count(totals.landed)} records, {console.size(totals.landed_bytes)}",
+                "landed": f"{landed}, {console.size(totals.landed_bytes)}",
                 "dead letters": console.count(totals.dead_lettered),
-                "left out": console.count(totals.filtered),
+                "filtered": console.count(totals.filtered),
                 "invisible": console.count(totals.invisible),
                 "skipped": console.count(totals.skipped),
             }
         )
     )
-    if standing.partitions:
-        out.print(_by_topic_partition(standing) if by_topic_partition else _by_topic(standing))
+    if progress.partitions:
+        out.print(_by_topic_partition(progress) if by_topic_partition else _by_topic(progress))
     else:
-        out.print("no topic has entered yet")
-    if standing.source_error:
-        console.complain("Unavailable", f"Kafka did not answer: {standing.source_error}")
+        out.print("the ledger has no topic partition yet")
+    if progress.source_error:
+        console.print_error("Unavailable", f"Kafka did not answer: {progress.source_error}")
 
 
-def _by_topic_partition(standing: GroupProgress) -> object:
+def _by_topic_partition(progress: GroupProgress) -> object:
     shown = console.table("topic partition", ">checkpoint", ">end offset", ">lag records")
-    for line in standing.partitions:
-        name = f"{line.topic}/{line.partition}"
-        shown.add_row(
-            escape(name), str(line.checkpoint), _known(line.end_offset), _known(line.lag_records)
-        )
+    for p in progress.partitions:
+        name = escape(f"{p.topic}/{p.partition}")
+        shown.add_row(name, str(p.checkpoint), _number(p.end_offset), _number(p.lag_records))
     return shown
 
 
-def _by_topic(standing: GroupProgress) -> object:
-    shown = console.table("topic", ">partitions", ">lag records", ">most in one")
-    by_topic: dict[str, list[Line]] = {}
-    for line in standing.partitions:
-        by_topic.setdefault(line.topic, []).append(line)
-    for topic, lines in by_topic.items():
-        lags = [line.lag_records for line in lines if line.lag_records is not None]
-        lag, most = (sum(lags), max(lags)) if lags else (None, None)
-        shown.add_row(escape(topic), str(len(lines)), _known(lag), _known(most))
+def _by_topic(progress: GroupProgress) -> object:
+    shown = console.table("topic", ">partitions", ">lag records", ">max per partition")
+    by_topic: dict[str, list[PartitionProgress]] = {}
+    for p in progress.partitions:
+        by_topic.setdefault(p.topic, []).append(p)
+    for topic, partitions in by_topic.items():
+        lags = [p.lag_records for p in partitions if p.lag_records is not None]
+        lag, largest = (sum(lags), max(lags)) if lags else (None, None)
+        shown.add_row(escape(topic), str(len(partitions)), _number(lag), _number(largest))
     return shown
 
 
-def _known(number: int | None) -> str:
+def _number(number: int | None) -> str:
     return "?" if number is None else console.count(number)

@@ -1,16 +1,22 @@
-"""``landfall verify``: read the landed objects back and hold them against what was committed."""
+"""``landfall verify``: reads the landed objects back and compares them with the ledger.
+
+``--kafka`` also compares payloads with Kafka. ``landfall audit`` does that more thoroughly and
+independently of the writer, but it reads only the stores and formats that it knows itself:
+``--kafka`` is for formats and stores that are loaded from a Python module.
+"""
 
 import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
 import msgspec
+from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.checks.coverage import Coverage, ReadBack, cover
-from landfall.checks.payloads import Compared, compare
+from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.errors import Reason, Stalled
@@ -21,91 +27,115 @@ from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.registry import output_format
 from landfall.source import Reader
 
-SHOWN = 20
+MAX_FAULTS = 20
+"""How many faults are printed; ``--json`` has all of them."""
 
 
 @dataclass
-class Verified:
-    """What was read, by topic partition, and what was wrong with single objects."""
+class VerifyResult:
+    """What was read and what is wrong.
+
+    Attributes:
+        coverage: of each topic partition.
+        comparison: with Kafka; None if it was not asked for or there was nothing to compare.
+        faults: objects that could not be read, as ``key: why``.
+        unapplied: COMMITs that were left out, because their objects may not be visible yet.
+    """
 
     coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
-    compared: Compared | None = None
-    """With Kafka, if that was asked for."""
+    comparison: Comparison | None = None
     faults: list[str] = field(default_factory=list)
     unapplied: int = 0
 
     @property
+    def total(self) -> Coverage:
+        """The coverage of all topic partitions together."""
+        return sum(self.coverage.values(), Coverage())
+
+    @property
     def is_whole(self) -> bool:
-        """Every record once, and nothing else."""
-        same = self.compared is None or self.compared.is_same
-        return same and not self.faults and all(c.is_whole for c in self.coverage.values())
+        """Whether every record is there exactly once, and nothing else."""
+        is_same = self.comparison is None or self.comparison.is_same
+        return is_same and not self.faults and all(c.is_whole for c in self.coverage.values())
 
 
 def verify(arguments: argparse.Namespace) -> ExitCode:
-    """The command."""
+    """Verify a group and print the result; the exit code is FAULT if anything is wrong."""
     opened = GroupStore.of(arguments.group)
-    verified = examine(opened, arguments.topics, _reader(opened.group) if arguments.kafka else None)
+    reader = _kafka_reader(opened.group) if arguments.kafka else None
+    result = examine(opened, arguments.topics, reader)
     if arguments.json:
-        console.out().print(_json(verified), markup=False)
+        console.out().print(_json(result), markup=False)
     else:
-        _show(verified, by_topic_partition=arguments.partitions)
-    return ExitCode.OK if verified.is_whole else ExitCode.FAULT
+        _show(result, by_topic_partition=arguments.partitions)
+    return ExitCode.OK if result.is_whole else ExitCode.FAULT
 
 
-def _reader(group: ConsumerGroup) -> Reader:
-    """Of the group's Kafka; refuses a group whose objects do not hold the payloads that Kafka holds."""
+def _kafka_reader(group: ConsumerGroup) -> Reader:
+    """A reader of the group's Kafka.
+
+    Raises:
+        Stalled: SPEC_INVALID, the group's objects do not hold the payloads that Kafka holds.
+    """
     from landfall.source.properties import kafka_properties  # noqa: PLC0415  # only --kafka needs the client
     from landfall.source.reader import KafkaReader  # noqa: PLC0415
 
     if group.spec.transforms or group.spec.decode.columns:
         raise Stalled(
             Reason.SPEC_INVALID,
-            "verify --kafka: transforms and typed columns land other bytes than Kafka holds",
+            "verify --kafka: groups with transforms and typed columns land other bytes than "
+            "Kafka holds",
         )
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
 def examine(
     opened: GroupStore, topics: Iterable[str] = (), reader: Reader | None = None
-) -> Verified:
-    """Read everything that is committed and applied, of these topics or of all; with a reader, compare it with Kafka."""
-    verified, format_ = Verified(), output_format(opened.group.spec.output)
+) -> VerifyResult:
+    """Read every object of the applied COMMITs and compare it with what was committed.
+
+    Args:
+        opened: the group.
+        topics: only these, or all if empty.
+        reader: also compares the payloads with the records it reads.
+    """
+    result, format_ = VerifyResult(), output_format(opened.group.spec.output)
 
     def read(landed: LandedSlice) -> tuple[LandedSlice, list[ReadBack | str]]:
         return landed, [_read(opened, format_, o) for o in landed.objects]
 
-    for landed, answers in map_concurrently(read, _applied(opened, frozenset(topics), verified)):
+    for landed, outcomes in map_concurrently(read, _applied(opened, frozenset(topics), result)):
         tp = landed.piece.topic_partition
-        verified.faults += [answer for answer in answers if isinstance(answer, str)]
-        back = [answer for answer in answers if isinstance(answer, ReadBack)]
-        verified.coverage[tp] = verified.coverage.get(tp, Coverage()) + cover(landed, back)
+        result.faults += [fault for fault in outcomes if isinstance(fault, str)]
+        objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
+        result.coverage[tp] = result.coverage.get(tp, Coverage()) + cover(landed, objects)
         if reader:
-            verified.compared = (verified.compared or Compared()) + _compare(
-                opened, reader, landed, back
-            )
-    return verified
+            comparison = _compare(opened, reader, landed, objects)
+            result.comparison = (result.comparison or Comparison()) + comparison
+    return result
 
 
 def _compare(
-    opened: GroupStore, reader: Reader, landed: LandedSlice, back: list[ReadBack]
-) -> Compared:
+    opened: GroupStore, reader: Reader, landed: LandedSlice, objects: list[ReadBack]
+) -> Comparison:
     try:
-        return compare(read_back.logged(opened, reader, landed.piece), back)
-    except Stalled as gone:
-        if gone.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
+        return compare(read_back.kafka_records(opened, reader, landed.piece), objects)
+    except Stalled as stalled:
+        if stalled.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
             raise
-        return Compared(slices_gone=1)
+        return Comparison(slices_gone=1)
 
 
 def _applied(
-    opened: GroupStore, wanted: frozenset[str], verified: Verified
+    opened: GroupStore, wanted: frozenset[str], result: VerifyResult
 ) -> Iterator[LandedSlice]:
+    """The slices whose objects must be visible; COMMITs after them are counted in the result."""
     applied_through = opened.lane.read().applied_through
     for record in opened.records():
         if not isinstance(record, Commit):
             continue
         if record.header.seq > applied_through:
-            verified.unapplied += 1
+            result.unapplied += 1
             continue
         yield from (
             s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted
@@ -113,80 +143,79 @@ def _applied(
 
 
 def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:
+    """The object, or why it could not be read."""
     try:
         return read_back.read_back(opened, format_, landed)
     except FileNotFoundError:
-        return f"{landed.upload.key}: not there"
+        return f"{landed.upload.key}: missing"
     except (ValueError, EOFError, OSError) as error:
         return f"{landed.upload.key}: {error}"
 
 
-def _show(verified: Verified, *, by_topic_partition: bool) -> None:
+def _show(result: VerifyResult, *, by_topic_partition: bool) -> None:
     out = console.out()
+    _show_coverage(out, result, by_topic_partition=by_topic_partition)
+    if result.comparison:
+        out.print(_comparison_text(result.comparison))
+    for fault in result.faults[:MAX_FAULTS]:
+        out.print(f"[red]{escape(fault)}[/red]")
+    if len(result.faults) > MAX_FAULTS:
+        more = console.counted(len(result.faults) - MAX_FAULTS, "more object")
+        out.print(f"and {more}")
+    if result.unapplied:
+        unapplied = console.counted(result.unapplied, "COMMIT was", "COMMITs were")
+        out.print(
+            f"{unapplied} not checked: the ledger does not confirm yet that the objects are visible"
+        )
+    out.print(
+        "[green]every record is there exactly once[/green]"
+        if result.is_whole
+        else "[red]NOT every record is there exactly once[/red]"
+    )
+
+
+def _show_coverage(out: Console, result: VerifyResult, *, by_topic_partition: bool) -> None:
     rows: dict[str, Coverage] = {}
-    for tp, coverage in sorted(verified.coverage.items()):
+    for tp, coverage in sorted(result.coverage.items()):
         name = str(tp) if by_topic_partition else tp.topic
         rows[name] = rows.get(name, Coverage()) + coverage
     shown = console.table(
         "topic partition" if by_topic_partition else "topic",
-        *(">expected", ">found", ">missing", ">twice", ">foreign", ">objects"),
+        *(">expected", ">found", ">missing", ">duplicate", ">foreign", ">objects"),
         "checked by",
     )
-    total = sum(verified.coverage.values(), Coverage())
-    for name, c in [*rows.items(), ("total", total)]:
+    for name, c in [*rows.items(), ("total", result.total)]:
         numbers = (c.expected, c.found, c.missing, c.duplicate, c.foreign, c.objects)
         shown.add_row(
             escape(name),
             *map(console.count, numbers),
-            "offset" if c.exact else "row",
-            style=_style(c),
+            "offset" if c.exact else "row count",
+            style="" if c.is_whole else "red",
         )
     out.print(shown)
-    if verified.compared:
-        out.print(_told(verified.compared))
-    for fault in verified.faults[:SHOWN]:
-        out.print(f"[red]{escape(fault)}[/red]")
-    if len(verified.faults) > SHOWN:
-        out.print(f"and {console.count(len(verified.faults) - SHOWN)} more objects")
-    if verified.unapplied:
-        out.print(
-            f"COMMITs left out, as the ledger does not say yet that their objects are visible: {verified.unapplied}"
-        )
-    out.print(
-        "[green]every record is there once[/green]"
-        if verified.is_whole
-        else "[red]NOT every record is there once[/red]"
-    )
 
 
-def _told(c: Compared) -> str:
-    gone = (
-        f", {console.count(c.slices_gone)} ranges are not in Kafka any more"
-        if c.slices_gone
-        else ""
-    )
+def _comparison_text(c: Comparison) -> str:
+    gone = console.counted(c.slices_gone, "range is", "ranges are")
+    expired = f"; {gone} no longer in Kafka" if c.slices_gone else ""
     if c.is_same:
-        return f"payloads: the same {console.count(c.records)} as in Kafka{gone}"
-    wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} foreign"
-    return f"[red]payloads: {wrong}, {console.count(c.slices_out_of_order)} ranges out of order[/red]{gone}"
+        return f"payloads: the same {console.count(c.records)} as in Kafka{expired}"
+    wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} not in Kafka"
+    unordered = console.counted(c.slices_out_of_order, "range", "ranges")
+    return f"[red]payloads: {wrong}, {unordered} out of order[/red]{expired}"
 
 
-def _style(coverage: Coverage) -> str:
-    return "" if coverage.is_whole else "red"
-
-
-def _json(verified: Verified) -> str:
-    total = sum(verified.coverage.values(), Coverage())
+def _json(result: VerifyResult) -> str:
     return msgspec.json.encode(
         {
-            "whole": verified.is_whole,
-            **asdict(total),
-            "kafka": asdict(verified.compared) if verified.compared else None,
-            "unapplied_commits": verified.unapplied,
-            "faults": verified.faults,
+            "whole": result.is_whole,
+            **asdict(result.total),
+            "kafka": asdict(result.comparison) if result.comparison else None,
+            "unapplied_commits": result.unapplied,
+            "faults": result.faults,
             "partitions": [
                 {"topic": tp.topic, "partition": tp.partition, **asdict(c)}
-                for tp, c in sorted(verified.coverage.items())
+                for tp, c in sorted(result.coverage.items())
             ],
         }
     ).decode()

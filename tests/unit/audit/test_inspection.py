@@ -1,4 +1,4 @@
-"""A whole audit of a folder: what it says of ledgers and objects, and what it holds in memory."""
+"""Audits of a folder: what they find in ledgers and objects, and how much memory they need."""
 
 import tracemalloc
 from dataclasses import asdict
@@ -16,12 +16,12 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import Hole
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.store.file import FileStore
-from tests.support.auditor_fakes import MadeLog, Message
+from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
 DAY = 1_795_219_200_000
-"""2026-11-21, where ``SampleLedger`` puts everything."""
+"""2026-11-21, the day of all records of ``SampleLedger``, in milliseconds."""
 
 
 def message(offset: int) -> Message:
@@ -29,7 +29,7 @@ def message(offset: int) -> Message:
 
 
 class Landed:
-    """A group in a folder, with a ledger and a log of its own."""
+    """A group that lands to a folder, and its ledger."""
 
     def __init__(self, root: Path, **spec: Any) -> None:
         kafka = {"bootstrapServers": "localhost:1", "topics": ["clicks"]}
@@ -53,20 +53,20 @@ class Landed:
             }
         )
         self.root = root
-        self.book = SampleLedger(FileStore(root)).open().add(TP)
+        self.sample = SampleLedger(FileStore(root)).open().add(TP)
 
     def land(self, start: int, end: int, *, applied: bool = True, complete: bool = True) -> None:
-        self.book.commit(self.book.land(TP, start, end), complete=complete)
+        self.sample.commit(self.sample.land(TP, start, end), complete=complete)
         if applied:
-            self.book.applied().open()
+            self.sample.applied().open()
 
-    def audit(self, log: MadeLog, **scope: Any) -> Findings:
+    def audit(self, log: GeneratedLog, **scope: Any) -> Findings:
         return inspect(self.group, open_bucket(self.group.spec.output), log, Scope(**scope))
 
-    def told(self, log: MadeLog, **scope: Any) -> dict[str, Any]:
-        """What of the topic partition is not nothing."""
-        account = self.audit(log, **scope).accounts.get(("clicks", 0), PartitionResult())
-        return {name: value for name, value in asdict(account).items() if value}
+    def found(self, log: GeneratedLog, **scope: Any) -> dict[str, Any]:
+        """What an audit finds in the topic partition, without zeros."""
+        result = self.audit(log, **scope).results.get(("clicks", 0), PartitionResult())
+        return {name: value for name, value in asdict(result).items() if value}
 
 
 @pytest.fixture
@@ -74,47 +74,47 @@ def landed(tmp_path: Path) -> Landed:
     return Landed(tmp_path / "root")
 
 
-def test_a_sound_group_is_sound(landed: Landed) -> None:
+def test_a_sound_group_has_no_faults(landed: Landed) -> None:
     landed.land(0, 10)
     landed.land(10, 25)
 
-    found = landed.audit(MadeLog(30, message))
+    found = landed.audit(GeneratedLog(30, message))
 
-    assert (found.is_whole, found.objects, found.waiting, found.strangers) == (True, 2, 0, 0)
-    assert landed.told(MadeLog(30, message)) == {"expected": 25, "found": 25}
+    assert (found.is_whole, found.objects, found.waiting, found.others) == (True, 2, 0, 0)
+    assert landed.found(GeneratedLog(30, message)) == {"expected": 25, "found": 25}
 
 
-def test_what_is_decided_and_not_visible_yet_waits(landed: Landed) -> None:
+def test_a_commit_whose_objects_are_not_visible_yet_is_waiting(landed: Landed) -> None:
     landed.land(0, 10)
     landed.land(10, 25, applied=False, complete=False)
 
-    found = landed.audit(MadeLog(30, message))
+    found = landed.audit(GeneratedLog(30, message))
 
     assert (found.is_whole, found.waiting) == (True, 1)
 
 
-def test_what_is_visible_is_audited_before_the_ledger_calls_it_applied(landed: Landed) -> None:
+def test_visible_objects_are_audited_before_their_commit_is_applied(landed: Landed) -> None:
     landed.land(0, 10, applied=False)
 
-    assert landed.told(MadeLog(30, message)) == {"expected": 10, "found": 10}
+    assert landed.found(GeneratedLog(30, message)) == {"expected": 10, "found": 10}
 
 
-def test_what_should_be_visible_and_is_not_is_lost(landed: Landed) -> None:
+def test_an_object_that_should_be_visible_and_is_not_is_lost(landed: Landed) -> None:
     landed.land(0, 10, complete=False)
 
-    (fault,) = landed.audit(MadeLog(30, message)).faults
+    (fault,) = landed.audit(GeneratedLog(30, message)).faults
 
     assert str(fault) == "lost object: clicks/dt=2026-11-21/1_0_00000000000000000000.json"
 
 
-def test_offsets_that_the_ledger_steps_over_are_missing(landed: Landed) -> None:
-    """No writer's ledger can: it is written past the fold that would refuse it."""
-    late = landed.book.land(TP, 4, 10)
+def test_offsets_that_the_ledger_does_not_cover_are_missing(landed: Landed) -> None:
+    """The fold refuses such a COMMIT, so this test writes the slot without it."""
+    late = landed.sample.land(TP, 4, 10)
     for o in late.objects:
-        landed.book.store.complete(o.upload)
-    landed.book.write(ledger.encode(landed.book.committing(late)(landed.book.next_header)))
+        landed.sample.store.complete(o.upload)
+    landed.sample.write(ledger.encode(landed.sample.committing(late)(landed.sample.next_header)))
 
-    assert landed.told(MadeLog(10, message)) == {
+    assert landed.found(GeneratedLog(10, message)) == {
         "expected": 10,
         "found": 6,
         "missing": 4,
@@ -122,74 +122,82 @@ def test_offsets_that_the_ledger_steps_over_are_missing(landed: Landed) -> None:
     }
 
 
-def test_a_hole_is_no_record_missing(landed: Landed) -> None:
+def test_the_offsets_of_a_hole_are_not_missing(landed: Landed) -> None:
     piece = Slice(TP, OffsetRange(0, 4))
-    landed.book.append(lambda h: Hole(header=h, piece=piece, reason="expired"))
+    landed.sample.append(lambda h: Hole(header=h, piece=piece, reason="expired"))
     landed.land(4, 10)
 
-    assert landed.told(MadeLog(10, message, start=4)) == {"expected": 6, "found": 6}
+    assert landed.found(GeneratedLog(10, message, start=4)) == {"expected": 6, "found": 6}
 
 
 @pytest.mark.parametrize(
     "log",
-    [MadeLog(30, message, start=3), MadeLog(9, message), MadeLog(30, message, topic="another")],
+    [
+        GeneratedLog(30, message, start=3),
+        GeneratedLog(9, message),
+        GeneratedLog(30, message, topic="another"),
+    ],
 )
-def test_what_kafka_does_not_hold_is_unchecked(landed: Landed, log: MadeLog) -> None:
-    """Expired, cut off at its end, or of a topic that was made anew."""
+def test_what_kafka_no_longer_holds_is_unchecked(landed: Landed, log: GeneratedLog) -> None:
+    """Records that expired, that lie after the end offset, or of a topic that was recreated."""
     landed.land(0, 10)
 
-    assert landed.told(log) == {"unchecked": {Unchecked.GONE: 10}}
+    assert landed.found(log) == {"unchecked": {Unchecked.GONE: 10}}
 
 
-def test_a_record_that_kafka_holds_and_the_range_calls_invisible_is_missing(landed: Landed) -> None:
-    without_object = landed.book.land(TP, 0, 10, objects=(), landed=0, invisible=10)
-    landed.book.commit(without_object)
+def test_a_visible_record_that_was_committed_as_invisible_is_missing(landed: Landed) -> None:
+    without_object = landed.sample.land(TP, 0, 10, objects=(), landed=0, invisible=10)
+    landed.sample.commit(without_object)
 
-    found = landed.told(MadeLog(10, message))
+    found = landed.found(GeneratedLog(10, message))
 
     assert found == {"expected": 10, "missing": 10, "ranges": [(0, 10)]}
 
 
-def test_another_group_file_than_it_was_landed_with_shows(tmp_path: Path) -> None:
+def test_a_group_file_with_another_route_makes_records_misplaced(tmp_path: Path) -> None:
     elsewhere = Landed(tmp_path / "root", route={"pattern": "day={date}"})
     elsewhere.land(0, 10)
 
-    assert elsewhere.told(MadeLog(10, message)) == {"expected": 10, "found": 10, "misplaced": 10}
+    assert elsewhere.found(GeneratedLog(10, message)) == {
+        "expected": 10,
+        "found": 10,
+        "misplaced": 10,
+    }
 
 
 def test_one_generation_can_be_audited_alone(landed: Landed) -> None:
     landed.land(0, 10)
-    landed.book.open(generation=2)
-    landed.book.commit(landed.book.land(TP, 10, 15))
+    landed.sample.open(generation=2)
+    landed.sample.commit(landed.sample.land(TP, 10, 15))
 
-    told = landed.told(MadeLog(15, message), generation=2)
+    found = landed.found(GeneratedLog(15, message), generation=2)
 
-    assert told == {"expected": 5, "found": 5, "unchecked": {Unchecked.GENERATION: 10}}
+    assert found == {"expected": 5, "found": 5, "unchecked": {Unchecked.GENERATION: 10}}
 
 
-def test_topics_that_are_not_asked_for_are_left_alone(landed: Landed) -> None:
+def test_only_the_topics_in_scope_are_audited(landed: Landed) -> None:
     landed.land(0, 10)
     (landed.root / "clicks/dt=2026-11-21/1_0_00000000000000000500.json").write_bytes(b"")
 
-    assert landed.audit(MadeLog(10, message), topics=frozenset({"orders"})) == Findings()
-    assert len(landed.audit(MadeLog(10, message), topics=frozenset({"clicks"})).faults) == 1
+    assert landed.audit(GeneratedLog(10, message), topics=frozenset({"orders"})) == Findings()
+    assert len(landed.audit(GeneratedLog(10, message), topics=frozenset({"clicks"})).faults) == 1
 
 
-def test_objects_of_others_are_counted_and_no_fault(landed: Landed) -> None:
+def test_objects_that_do_not_belong_to_landfall_are_counted_and_no_fault(landed: Landed) -> None:
     landed.land(0, 10)
     (landed.root / "clicks/dt=2026-11-21/_SUCCESS").write_bytes(b"")
 
-    found = landed.audit(MadeLog(10, message))
+    found = landed.audit(GeneratedLog(10, message))
 
-    assert (found.is_whole, found.strangers) == (True, 1)
+    assert (found.is_whole, found.others) == (True, 1)
 
 
-def test_a_missing_slot_ends_what_is_believed(landed: Landed) -> None:
+def test_slots_after_a_missing_one_are_not_used(landed: Landed) -> None:
     landed.land(0, 10)
     landed.land(10, 20)
     (landed.root / f"_landfall/{GROUP}/0/{4:020d}.json").unlink()
 
-    found = landed.audit(MadeLog(30, message))
+    found = landed.audit(GeneratedLog(30, message))
 
     assert (
         str(found.faults[0])
@@ -198,7 +206,7 @@ def test_a_missing_slot_ends_what_is_believed(landed: Landed) -> None:
     assert [fault.kind for fault in found.faults[1:]] == ["extra object"]
 
 
-def test_a_store_of_ones_own_is_refused(landed: Landed) -> None:
+def test_a_store_from_a_python_module_is_refused(landed: Landed) -> None:
     output = landed.group.spec.output.model_copy(update={"store": "my.stores:Store"})
 
     with pytest.raises(
@@ -212,22 +220,22 @@ def test_a_store_of_ones_own_is_refused(landed: Landed) -> None:
 RANGE = 1000
 
 
-def peak(folder: Path, ranges: int) -> int:
+def peak_memory(folder: Path, ranges: int) -> int:
     landed = Landed(folder)
     for n in range(ranges):
         landed.land(n * RANGE, (n + 1) * RANGE)
     tracemalloc.start()
     try:
-        assert landed.told(MadeLog(ranges * RANGE, message))["found"] == ranges * RANGE
+        assert landed.found(GeneratedLog(ranges * RANGE, message))["found"] == ranges * RANGE
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_a_range_however_many_there_are(tmp_path: Path) -> None:
-    peak(tmp_path / "imports", 1)
+def test_memory_does_not_grow_with_the_number_of_ranges(tmp_path: Path) -> None:
+    peak_memory(tmp_path / "imports", 1)
 
-    few, many = peak(tmp_path / "few", 3), peak(tmp_path / "many", 30)
+    few, many = peak_memory(tmp_path / "few", 3), peak_memory(tmp_path / "many", 30)
 
     assert many < 2 * few, f"{few} bytes for 3 ranges, {many} for 30"

@@ -14,206 +14,216 @@ TP = TopicPartition("clicks", 0)
 
 
 @pytest.fixture
-def book() -> SampleLedger:
-    book = SampleLedger().open().add(TP)
-    return book.commit(book.land(TP, 0, 10))
+def sample() -> SampleLedger:
+    sample = SampleLedger().open().add(TP)
+    return sample.commit(sample.land(TP, 0, 10))
 
 
-def follow(slots: list[bytes]) -> tuple[Chain, Finding | None]:
+def check(slots: list[bytes]) -> tuple[Chain, Finding | None]:
     chain = Chain(GROUP)
     for body in slots:
-        if isinstance(found := chain.take(body), Finding):
-            return chain, found
+        if isinstance(finding := chain.append(body), Finding):
+            return chain, finding
     return chain, None
 
 
-def found(book: SampleLedger, body: bytes) -> Finding:
-    """What is wrong with a next slot of these bytes."""
-    chain, finding = follow([*bodies(book.store), body])
+def finding_of(sample: SampleLedger, body: bytes) -> Finding:
+    """What is wrong with these bytes as the next slot."""
+    chain, finding = check([*bodies(sample.store), body])
     assert finding is not None
-    assert (finding.slot, chain.state) == (book.state.seq + 1, book.state)
+    assert (finding.slot, chain.state) == (sample.state.seq + 1, sample.state)
     return finding
 
 
-def commit_body(book: SampleLedger, *slices: object) -> bytes:
-    return ledger.encode(book.committing(*slices)(book.next_header))  # type: ignore[arg-type]
+def commit_body(sample: SampleLedger, *slices: object) -> bytes:
+    return ledger.encode(sample.committing(*slices)(sample.next_header))  # type: ignore[arg-type]
 
 
 def with_field(body: bytes, **fields: object) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(body) | fields)
 
 
-def test_a_good_ledger_has_no_finding(book: SampleLedger) -> None:
-    book.commit(book.land(TP, 10, 25)).applied()
+def test_a_sound_ledger_has_no_finding(sample: SampleLedger) -> None:
+    sample.commit(sample.land(TP, 10, 25)).applied()
 
-    chain, finding = follow(bodies(book.store))
+    chain, finding = check(bodies(sample.store))
 
-    assert (finding, chain.end(hinted=-1)) == (None, None)
-    assert (chain.slots, chain.commits, chain.slices, chain.state) == (5, 2, 2, book.state)
+    assert (finding, chain.check_end(head_slot=-1)) == (None, None)
+    assert (chain.slots, chain.commits, chain.slices, chain.state) == (5, 2, 2, sample.state)
 
 
-def test_a_missing_slot_breaks_i1(book: SampleLedger) -> None:
-    slots = bodies(book.store)
+def test_a_missing_slot_breaks_i1(sample: SampleLedger) -> None:
+    slots = bodies(sample.store)
 
-    _, finding = follow([slots[0], slots[2]])
+    _, finding = check([slots[0], slots[2]])
 
     assert finding == Finding(Invariant.I1, "slot 1", "a record that says it is slot 2", slot=1)
 
 
-def test_a_changed_slot_breaks_the_hash_of_the_next(book: SampleLedger) -> None:
-    slots = bodies(book.store)
+def test_a_changed_slot_breaks_the_hash_of_the_next(sample: SampleLedger) -> None:
+    slots = bodies(sample.store)
     slots[1] = slots[1].replace(b'"id"', b'"xx"')
 
-    _, finding = follow(slots)
+    _, finding = check(slots)
 
     assert finding is not None
     assert (finding.invariant, finding.slot) == (Invariant.I1, 2)
     assert finding.expected == f"hash {ledger.digest(slots[1])[:12]} of the slot before"
 
 
-def test_bytes_that_are_no_record_break_i1(book: SampleLedger) -> None:
-    assert found(book, b"oops").invariant is Invariant.I1
+def test_bytes_that_are_not_a_record_break_i1(sample: SampleLedger) -> None:
+    assert finding_of(sample, b"oops").invariant is Invariant.I1
 
 
-def test_a_tail_cut_off_behind_the_head_breaks_i1(book: SampleLedger) -> None:
-    chain, _ = follow(bodies(book.store))
+def test_a_ledger_that_ends_before_the_slot_in_its_head_breaks_i1(sample: SampleLedger) -> None:
+    chain, _ = check(bodies(sample.store))
 
-    assert chain.end(hinted=7) == Finding(
+    assert chain.check_end(head_slot=7) == Finding(
         Invariant.I1, "slot 7, which the head names", "no such slot", slot=3
     )
 
 
-def test_a_checkpoint_that_does_not_follow_from_the_counters_breaks_i8(book: SampleLedger) -> None:
-    chain, _ = follow(bodies(book.store))
+def test_a_checkpoint_that_does_not_follow_from_the_counters_breaks_i8(
+    sample: SampleLedger,
+) -> None:
+    chain, _ = check(bodies(sample.store))
     chain.state = replace(chain.state, checkpoint=Checkpoint({TP: 11}))
 
-    expected = "checkpoint 10, entered at 0 and counted 10"
-    assert chain.end(hinted=-1) == Finding(
+    expected = "checkpoint 10, from start 0 and 10 counted"
+    assert chain.check_end(head_slot=-1) == Finding(
         Invariant.I8, expected, "checkpoint 11", topic_partition=TP
     )
 
 
 @pytest.mark.parametrize(("start", "kind"), [(11, "11, a gap"), (9, "9, an overlap")])
-def test_a_range_that_does_not_join_breaks_i2(book: SampleLedger, start: int, kind: str) -> None:
-    finding = found(book, commit_body(book, book.land(TP, start, 20)))
+def test_a_range_that_does_not_start_at_the_checkpoint_breaks_i2(
+    sample: SampleLedger, start: int, kind: str
+) -> None:
+    finding = finding_of(sample, commit_body(sample, sample.land(TP, start, 20)))
 
     assert finding == Finding(Invariant.I2, "start 10", kind, 3, TP, OffsetRange(start, 20))
 
 
-def test_a_hole_in_the_wrong_place_breaks_i2(book: SampleLedger) -> None:
+def test_a_hole_that_does_not_start_at_the_checkpoint_breaks_i2(sample: SampleLedger) -> None:
     hole = ledger.Hole(
-        header=book.next_header, piece=Slice(TP, OffsetRange(12, 14)), reason="expired"
+        header=sample.next_header, piece=Slice(TP, OffsetRange(12, 14)), reason="expired"
     )
 
-    assert found(book, ledger.encode(hole)).invariant is Invariant.I2
+    assert finding_of(sample, ledger.encode(hole)).invariant is Invariant.I2
 
 
-def test_a_topic_partition_that_never_entered_breaks_i2(book: SampleLedger) -> None:
+def test_a_topic_partition_that_was_never_added_breaks_i2(sample: SampleLedger) -> None:
     other = TopicPartition("orders", 1)
 
-    assert found(book, commit_body(book, book.land(other, 0, 5))).got == "orders/1"
+    assert finding_of(sample, commit_body(sample, sample.land(other, 0, 5))).got == "orders/1"
 
 
-def test_an_object_of_another_batch_breaks_i3(book: SampleLedger) -> None:
-    landed = book.land(TP, 10, 20)
+def test_an_object_of_another_batch_breaks_i3(sample: SampleLedger) -> None:
+    landed = sample.land(TP, 10, 20)
     foreign = replace(landed.objects[0], upload=replace(landed.objects[0].upload, token="other"))
 
     assert (
-        found(book, commit_body(book, replace(landed, objects=(foreign,)))).invariant
+        finding_of(sample, commit_body(sample, replace(landed, objects=(foreign,)))).invariant
         is Invariant.I3
     )
 
 
-def test_a_key_named_twice_breaks_i4(book: SampleLedger) -> None:
-    landed = book.land(TP, 10, 20)
+def test_a_key_named_twice_breaks_i4(sample: SampleLedger) -> None:
+    landed = sample.land(TP, 10, 20)
     half = replace(landed.objects[0], rows=5)
 
-    finding = found(book, commit_body(book, replace(landed, objects=(half, half))))
+    finding = finding_of(sample, commit_body(sample, replace(landed, objects=(half, half))))
 
     assert (finding.invariant, finding.key) == (Invariant.I4, half.upload.key)
 
 
-def test_a_key_that_names_another_range_breaks_i4(book: SampleLedger) -> None:
-    landed = book.land(TP, 10, 20)
+def test_a_key_that_names_another_range_breaks_i4(sample: SampleLedger) -> None:
+    landed = sample.land(TP, 10, 20)
     old = replace(
         landed.objects[0],
         upload=replace(landed.objects[0].upload, key="clicks/dt=2026-11-21/1_0_" + "0" * 20),
     )
 
-    assert found(book, commit_body(book, replace(landed, objects=(old,)))).invariant is Invariant.I4
+    assert (
+        finding_of(sample, commit_body(sample, replace(landed, objects=(old,)))).invariant
+        is Invariant.I4
+    )
 
 
-def test_a_recreated_topic_in_its_old_generation_breaks_i4(book: SampleLedger) -> None:
-    book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
-    again = ledger.Add(header=book.next_header, entries=(ledger.Entry(TP, "new id", 0),))
+def test_a_recreated_topic_under_its_old_generation_breaks_i4(sample: SampleLedger) -> None:
+    sample.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
+    again = ledger.Add(header=sample.next_header, entries=(ledger.Entry(TP, "new id", 0),))
 
-    assert found(book, ledger.encode(again)) == Finding(
+    assert finding_of(sample, ledger.encode(again)) == Finding(
         Invariant.I4, "a generation above 1", "generation 1", 4, TP
     )
 
 
-def test_a_fenced_writer_breaks_i7(book: SampleLedger) -> None:
-    old = book.next_header
-    book.open()
-    late = msgspec.structs.replace(book.next_header, epoch=old.epoch)
+def test_a_fenced_writer_breaks_i7(sample: SampleLedger) -> None:
+    old = sample.next_header
+    sample.open()
+    late = msgspec.structs.replace(sample.next_header, epoch=old.epoch)
 
-    finding = found(book, ledger.encode(ledger.Yield(header=late, reason="late")))
+    finding = finding_of(sample, ledger.encode(ledger.Yield(header=late, reason="late")))
 
     assert finding == Finding(Invariant.I7, f"epoch 2 by {WRITER}", f"epoch 1 by {WRITER}", slot=4)
 
 
-def test_an_epoch_that_skips_breaks_i7(book: SampleLedger) -> None:
-    header = msgspec.structs.replace(book.next_header, epoch=5)
+def test_an_epoch_that_skips_breaks_i7(sample: SampleLedger) -> None:
+    header = msgspec.structs.replace(sample.next_header, epoch=5)
 
     opened = ledger.Open(header=header, group=GROUP, lane=LANE, generation=1, software="0")
 
-    assert found(book, ledger.encode(opened)).expected == "epoch 2"
+    assert finding_of(sample, ledger.encode(opened)).expected == "epoch 2"
 
 
-def test_a_commit_after_a_yield_breaks_i7(book: SampleLedger) -> None:
-    book.applied()
+def test_a_commit_after_a_yield_breaks_i7(sample: SampleLedger) -> None:
+    sample.applied()
 
-    assert found(book, commit_body(book, book.land(TP, 10, 20))).invariant is Invariant.I7
+    assert (
+        finding_of(sample, commit_body(sample, sample.land(TP, 10, 20))).invariant is Invariant.I7
+    )
 
 
-def test_counters_that_do_not_add_up_break_i8(book: SampleLedger) -> None:
-    body = commit_body(book, book.land(TP, 10, 20))
+def test_counters_that_do_not_add_up_break_i8(sample: SampleLedger) -> None:
+    body = commit_body(sample, sample.land(TP, 10, 20))
     changed = msgspec.json.decode(body)
     changed["slices"][0]["landed"] = 9
 
-    finding = found(book, msgspec.json.encode(changed))
+    finding = finding_of(sample, msgspec.json.encode(changed))
 
     assert finding == Finding(Invariant.I8, "10 offsets counted", "9", 3, TP, OffsetRange(10, 20))
 
 
-def test_rows_outside_the_range_break_i8(book: SampleLedger) -> None:
-    landed = book.land(TP, 10, 20)
+def test_rows_outside_the_range_break_i8(sample: SampleLedger) -> None:
+    landed = sample.land(TP, 10, 20)
     astray = replace(landed.objects[0], last_offset=20)
 
     assert (
-        found(book, commit_body(book, replace(landed, objects=(astray,)))).invariant is Invariant.I8
+        finding_of(sample, commit_body(sample, replace(landed, objects=(astray,)))).invariant
+        is Invariant.I8
     )
 
 
-def test_dead_letters_without_an_object_break_i8(book: SampleLedger) -> None:
-    landed = book.land(TP, 10, 20)
+def test_dead_letters_without_an_object_break_i8(sample: SampleLedger) -> None:
+    landed = sample.land(TP, 10, 20)
     fewer = replace(landed.objects[0], rows=9)
 
-    finding = found(
-        book, commit_body(book, replace(landed, objects=(fewer,), landed=9, dead_lettered=1))
+    finding = finding_of(
+        sample, commit_body(sample, replace(landed, objects=(fewer,), landed=9, dead_lettered=1))
     )
 
     assert (finding.expected, finding.got) == ("1 rows in dead-letter objects", "0")
 
 
-def test_a_snapshot_of_another_state_is_found(book: SampleLedger) -> None:
-    chain, _ = follow(bodies(book.store))
-    right, wrong = (encode_state(state) for state in (book.state, replace(book.state, epoch=9)))
+def test_a_snapshot_of_another_state_breaks_i8_and_of_other_bytes_i1(sample: SampleLedger) -> None:
+    chain, _ = check(bodies(sample.store))
+    right, wrong = (encode_state(state) for state in (sample.state, replace(sample.state, epoch=9)))
 
     def stored(body: bytes) -> ledger.Snapshot:
-        return ledger.Snapshot(header=book.next_header, key="k", sha256=ledger.digest(body))
+        return ledger.Snapshot(header=sample.next_header, key="k", sha256=ledger.digest(body))
 
-    assert chain.snapshot(book.state, stored(right), right) is None
-    assert chain.snapshot(book.state, stored(wrong), wrong).invariant is Invariant.I8  # type: ignore[union-attr]
-    assert chain.snapshot(book.state, stored(right), wrong).invariant is Invariant.I1  # type: ignore[union-attr]
-    assert chain.snapshot(book.state, stored(right), None).got == "nothing"  # type: ignore[union-attr]
+    assert chain.check_snapshot(sample.state, stored(right), right) is None
+    assert chain.check_snapshot(sample.state, stored(wrong), wrong).invariant is Invariant.I8  # type: ignore[union-attr]
+    assert chain.check_snapshot(sample.state, stored(right), wrong).invariant is Invariant.I1  # type: ignore[union-attr]
+    assert chain.check_snapshot(sample.state, stored(right), None).got == "nothing"  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ from landfall.objects import Part, Upload
 UPLOAD = Upload("k", "u", (Part("e", 1),), "t")
 EVEN = LandedObject(UPLOAD, ObjectKind.DATA, 3, 0, 4, crc32=0)
 ODD = LandedObject(UPLOAD, ObjectKind.DATA, 2, 1, 3, crc32=0)
-PIECE = LandedSlice(
+SLICE = LandedSlice(
     Slice(TopicPartition("clicks", 0), OffsetRange(0, 6)),
     (EVEN, ODD),
     5,
@@ -34,8 +34,10 @@ def with_offsets(*offsets: int, landed: LandedObject = EVEN) -> ReadBack:
         ((0, 2, 4, 5), Coverage(expected=5, found=6, foreign=1, objects=2)),
     ],
 )
-def test_offsets_tell_what_is_missing_or_twice(even: tuple[int, ...], coverage: Coverage) -> None:
-    covered = cover(PIECE, [with_offsets(*even), with_offsets(1, 3, landed=ODD)])
+def test_offsets_show_what_is_missing_or_duplicate(
+    even: tuple[int, ...], coverage: Coverage
+) -> None:
+    covered = cover(SLICE, [with_offsets(*even), with_offsets(1, 3, landed=ODD)])
 
     assert covered == coverage
     assert covered.is_whole == (even == (0, 2, 4))
@@ -56,12 +58,12 @@ def test_without_offsets_rows_are_counted_object_by_object(
         ReadBack(o, np.zeros(n, np.int64), None) for o, n in zip((EVEN, ODD), rows, strict=True)
     )
 
-    assert cover(PIECE, [even, odd]) == coverage
+    assert cover(SLICE, [even, odd]) == coverage
 
 
-def test_an_unread_object_is_missing() -> None:
-    assert cover(PIECE, [with_offsets(0, 2, 4)]).missing == 2
-    assert cover(PIECE, []).missing == 5
+def test_the_records_of_an_unread_object_are_missing() -> None:
+    assert cover(SLICE, [with_offsets(0, 2, 4)]).missing == 2
+    assert cover(SLICE, []).missing == 5
 
 
 def test_coverages_add_up_and_are_exact_only_together() -> None:

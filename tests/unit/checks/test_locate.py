@@ -3,12 +3,12 @@ import pytest
 from landfall import ledger
 from landfall.checks.locate import (
     BeforeStart,
-    NotYet,
-    Place,
-    Read,
+    Committed,
+    NotLanded,
+    OffsetState,
     Skipped,
     Unknown,
-    place_of,
+    find_offset,
     row_of,
 )
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -20,51 +20,53 @@ TP = TopicPartition("clicks", 0)
 
 
 @pytest.fixture
-def book() -> SampleLedger:
-    book = SampleLedger().open().add(TP, start=5)
-    book.commit(book.land(TP, 5, 10))
-    book.append(
+def sample() -> SampleLedger:
+    sample = SampleLedger().open().add(TP, start=5)
+    sample.commit(sample.land(TP, 5, 10))
+    sample.append(
         lambda h: ledger.Hole(header=h, piece=Slice(TP, OffsetRange(10, 12)), reason="expired")
     )
-    return book.commit(book.land(TP, 12, 20))
+    return sample.commit(sample.land(TP, 12, 20))
 
 
-def place(book: SampleLedger, offset: int, tp: TopicPartition = TP) -> Place:
-    return place_of(
-        (ledger.decode(seq, body) for seq, body in enumerate(bodies(book.store))), tp, offset
+def state_of(sample: SampleLedger, offset: int, tp: TopicPartition = TP) -> OffsetState:
+    return find_offset(
+        (ledger.decode(seq, body) for seq, body in enumerate(bodies(sample.store))), tp, offset
     )
 
 
-def test_an_offset_is_in_the_commit_that_read_it(book: SampleLedger) -> None:
-    early, late = place(book, 5), place(book, 19)
+def test_an_offset_is_in_the_commit_that_read_it(sample: SampleLedger) -> None:
+    early, late = state_of(sample, 5), state_of(sample, 19)
 
-    assert isinstance(early, Read)
-    assert isinstance(late, Read)
+    assert isinstance(early, Committed)
+    assert isinstance(late, Committed)
     assert (early.slot, late.slot) == (2, 4)
     assert [o.first_offset for o in late.candidates(19)] == [12]
 
 
-def test_an_offset_can_be_before_behind_or_in_a_hole(book: SampleLedger) -> None:
-    skipped = place(book, 11)
+def test_an_offset_can_lie_before_the_start_in_a_hole_or_after_the_checkpoint(
+    sample: SampleLedger,
+) -> None:
+    skipped = state_of(sample, 11)
 
-    assert place(book, 4) == BeforeStart(5)
-    assert place(book, 20) == NotYet(20)
+    assert state_of(sample, 4) == BeforeStart(5)
+    assert state_of(sample, 20) == NotLanded(20)
     assert isinstance(skipped, Skipped)
     assert skipped.slot == 3
 
 
-def test_of_an_unknown_topic_partition_nothing_is_known(book: SampleLedger) -> None:
-    assert place(book, 0, TopicPartition("orders", 0)) == Unknown()
+def test_a_topic_partition_that_was_never_added_is_unknown(sample: SampleLedger) -> None:
+    assert state_of(sample, 0, TopicPartition("orders", 0)) == Unknown()
 
 
-def test_of_a_recreated_topic_the_new_one_counts(book: SampleLedger) -> None:
-    book.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
-    book.open(generation=2).add(TP)
+def test_a_recreated_topic_is_looked_up_in_its_last_life(sample: SampleLedger) -> None:
+    sample.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
+    sample.open(generation=2).add(TP)
 
-    assert place(book, 6) == NotYet(0)
+    assert state_of(sample, 6) == NotLanded(0)
 
 
-def test_the_row_follows_from_the_offset_only_without_gaps() -> None:
+def test_the_row_follows_from_the_offset_only_if_the_object_has_no_gaps() -> None:
     upload = Upload("k", "u", (), "t")
     dense = LandedObject(upload, ObjectKind.DATA, 5, 10, 14, crc32=0)
     sparse = LandedObject(upload, ObjectKind.DATA, 4, 10, 14, crc32=0)

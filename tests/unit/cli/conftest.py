@@ -25,7 +25,7 @@ spec:
 
 
 class Landed:
-    """A group file and a ledger in a folder: slot 0 OPEN, 1 ADD, 2 COMMIT of ``clicks/0[0, 10)``."""
+    """A group file and a ledger: slot 0 OPEN, slot 1 ADD, slot 2 COMMIT of ``clicks/0[0, 10)``."""
 
     def __init__(self, root: Path, format_: str) -> None:
         self.root = root
@@ -34,10 +34,10 @@ class Landed:
         self.format = output_format(
             Output.model_validate({"url": f"file://{root}", "format": format_, "codec": "None"})
         )
-        self.book = SampleLedger(FileStore(root), body=self.body, extension=EXTENSIONS[format_])
-        self.book.open().add(TP)
-        self.first = self.book.land(TP, 0, 10)
-        self.book.commit(self.first)
+        self.sample = SampleLedger(FileStore(root), body=self.body, extension=EXTENSIONS[format_])
+        self.sample.open().add(TP)
+        self.first = self.sample.land(TP, 0, 10)
+        self.sample.commit(self.first)
 
     def body(self, offsets: range) -> bytes:
         encoder = self.format.encoder()

@@ -4,10 +4,10 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.arguments import EXIT_CODES, parser
 
-COMMANDS = ("run", "status", "fsck", "locate", "cat", "verify")
+COMMANDS = ("run", "status", "fsck", "locate", "cat", "verify", "audit")
 
 
-def helped(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def help_text(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     with pytest.raises(SystemExit) as ended:
         parser().parse_args([*argv, "--help"])
     assert ended.value.code == 0
@@ -15,7 +15,7 @@ def helped(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    text = helped(capsys)
+    text = help_text(capsys)
 
     assert all(f"\n    {command} " in text for command in COMMANDS)
     assert EXIT_CODES in text
@@ -23,13 +23,13 @@ def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"examples:\n  landfall {command} " in helped(capsys, command)
+    assert f"examples:\n  landfall {command} " in help_text(capsys, command)
 
 
-def test_exit_codes_are_all_told() -> None:
-    told = [int(line.split()[0]) for line in EXIT_CODES.splitlines()[1:]]
+def test_the_help_explains_every_exit_code() -> None:
+    explained = [int(line.split()[0]) for line in EXIT_CODES.splitlines()[1:]]
 
-    assert told == sorted(ExitCode)
+    assert explained == sorted(ExitCode)
 
 
 @pytest.mark.parametrize(

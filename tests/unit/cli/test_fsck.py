@@ -24,7 +24,7 @@ Make = Callable[[str], Landed]
 def json(landed: Make) -> Landed:
     """Two COMMITs, all applied."""
     made = landed("Json")
-    made.book.commit(made.book.land(TP, 10, 20)).applied()
+    made.sample.commit(made.sample.land(TP, 10, 20)).applied()
     return made
 
 
@@ -34,7 +34,7 @@ def fsck(landed: Landed, capsys: pytest.CaptureFixture[str], *options: str) -> t
 
 
 def broken(text: str) -> list[str]:
-    """The invariants that are said to be broken."""
+    """The invariants that the output reports as broken."""
     return re.findall(r"^(I\d)  BROKEN", text, re.MULTILINE)
 
 
@@ -49,7 +49,7 @@ def test_a_sound_store_has_eight_good_lines(
 
     assert (code, broken(text)) == (ExitCode.OK, [])
     assert re.findall(r"^(I\d)  ok", text, re.MULTILINE) == [f"I{n}" for n in range(1, 9)]
-    assert "2 ranges of 1 topic partitions" in text
+    assert "2 ranges of 1 topic partition\n" in text
 
 
 def test_a_deleted_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,18 +71,18 @@ def test_a_changed_slot_is_named(json: Landed, capsys: pytest.CaptureFixture[str
     assert "slot 2: expected hash" in text
 
 
-def test_a_tail_that_was_cut_off_is_seen_by_the_head(
+def test_a_ledger_that_was_cut_off_before_its_head_is_broken(
     json: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    json.book.store.overwrite(object_names.head_key(GROUP, LANE), b'{"seq":9}')
+    json.sample.store.overwrite(object_names.head_key(GROUP, LANE), b'{"seq":9}')
 
     assert broken(fsck(json, capsys)[1]) == ["I1"]
 
 
 def test_an_overlap_is_named(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
     made = landed("Json")
-    made.book.write(
-        ledger.encode(made.book.committing(made.book.land(TP, 9, 20))(made.book.next_header))
+    made.sample.write(
+        ledger.encode(made.sample.committing(made.sample.land(TP, 9, 20))(made.sample.next_header))
     )
 
     code, text = fsck(made, capsys)
@@ -100,16 +100,16 @@ def test_a_missing_object_is_named(json: Landed, capsys: pytest.CaptureFixture[s
     assert str(json.object.relative_to(json.root)) in text
 
 
-def test_a_missing_object_that_is_not_applied_waits(
+def test_a_missing_object_that_is_not_applied_awaits_completion(
     landed: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = landed("Json")
-    made.book.commit(made.book.land(TP, 10, 20), complete=False)
+    made.sample.commit(made.sample.land(TP, 10, 20), complete=False)
 
     code, text = fsck(made, capsys)
 
     assert code == ExitCode.OK
-    assert "1 decided uploads wait for completion" in text
+    assert "1 committed upload awaits completion" in text
 
 
 def test_a_changed_object_is_named(json: Landed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +118,7 @@ def test_a_changed_object_is_named(json: Landed, capsys: pytest.CaptureFixture[s
     assert broken(fsck(json, capsys)[1]) == ["I5"]
 
 
-def test_changed_bytes_of_the_same_length_need_a_deep_look(
+def test_changed_bytes_of_the_same_length_need_a_deep_check(
     json: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     json.object.write_bytes(json.object.read_bytes().replace(b'"o"', b'"x"'))
@@ -127,10 +127,12 @@ def test_changed_bytes_of_the_same_length_need_a_deep_look(
     assert broken(fsck(json, capsys, "--deep")[1]) == ["I5"]
 
 
-def test_an_object_that_nobody_named_is_a_stray(
+def test_an_object_that_no_record_names_is_a_fault(
     json: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    json.book.store.complete(json.book.land(TopicPartition("clicks", 7), 0, 3).objects[0].upload)
+    json.sample.store.complete(
+        json.sample.land(TopicPartition("clicks", 7), 0, 3).objects[0].upload
+    )
 
     code, text = fsck(json, capsys)
 
@@ -138,31 +140,31 @@ def test_an_object_that_nobody_named_is_a_stray(
     assert "1_7_00000000000000000000.json" in text
 
 
-def test_a_repaired_object_is_held_against_its_repair(
+def test_a_repaired_object_is_compared_with_its_repair(
     landed: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = landed("Json")
-    lost = made.book.land(TP, 10, 20)
-    made.book.commit(lost, complete=False)
-    again = made.book.upload(lost.objects[0].upload.key, range(10, 20))
-    made.book.append(lambda h: ledger.Repair(header=h, commit=3, objects=(again,)))
-    made.book.store.complete(again.upload)
-    made.book.applied()
+    lost = made.sample.land(TP, 10, 20)
+    made.sample.commit(lost, complete=False)
+    again = made.sample.upload(lost.objects[0].upload.key, range(10, 20))
+    made.sample.append(lambda h: ledger.Repair(header=h, commit=3, objects=(again,)))
+    made.sample.store.complete(again.upload)
+    made.sample.applied()
 
     code, text = fsck(made, capsys, "--deep")
 
     assert (code, broken(text)) == (ExitCode.OK, [])
 
 
-def test_what_lands_while_the_store_is_listed_is_no_stray(json: Landed) -> None:
-    book = json.book.open()
+def test_what_lands_while_the_store_is_listed_is_no_fault(json: Landed) -> None:
+    sample = json.sample.open()
 
     class Busy(FileStore):
-        """Another COMMIT lands and is completed just before the objects are listed."""
+        """Commits and completes another batch just before the objects are listed."""
 
         def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
             if not prefix:
-                book.commit(book.land(TP, 20, 30))
+                sample.commit(sample.land(TP, 20, 30))
             yield from super().list_after(prefix, after)
 
     opened = GroupStore.of(Path(json.file))
@@ -172,12 +174,12 @@ def test_what_lands_while_the_store_is_listed_is_no_stray(json: Landed) -> None:
     assert (report.findings, report.visible, report.named) == ([], 3, 2)
 
 
-def test_what_is_not_named_like_ours_is_only_counted(
+def test_objects_that_do_not_belong_to_landfall_are_only_counted(
     json: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    json.book.store.overwrite("clicks/dt=2026-11-21/_SUCCESS", b"")
+    json.sample.store.overwrite("clicks/dt=2026-11-21/_SUCCESS", b"")
 
     code, text = fsck(json, capsys)
 
     assert code == ExitCode.OK
-    assert "1 objects are not Landfall's" in text
+    assert "1 object does not belong to Landfall" in text

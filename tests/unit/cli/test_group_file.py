@@ -24,7 +24,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def refused(path: Path) -> str:
+def error_of(path: Path) -> str:
     with pytest.raises(Stalled) as refusal:
         load(path, {})
     return str(refusal.value)
@@ -37,11 +37,11 @@ def test_variables_are_taken_from_the_environment(tmp_path: Path) -> None:
     assert (group.spec.output.url, group.spec.tuning.http_port) == ("file:///tmp/out", 8081)
 
 
-def test_what_a_variable_holds_is_never_read_as_yaml() -> None:
+def test_the_content_of_a_variable_is_never_read_as_yaml() -> None:
     assert expand({"a": ["x${V}y"]}, {"V": "}: [&"}) == {"a": ["x}: [&y"]}
 
 
-def test_a_doubled_dollar_is_a_plain_one_and_patterns_keep_theirs() -> None:
+def test_a_doubled_dollar_is_literal_and_patterns_keep_theirs() -> None:
     assert expand(["$${V}", "^a{2}$", "${V:-}", 3], {}) == ["${V}", "^a{2}$", "", 3]
 
 
@@ -49,21 +49,21 @@ def test_a_variable_that_is_not_set_is_named_with_its_field(tmp_path: Path) -> N
     path = written(tmp_path, GROUP)
 
     assert (
-        refused(path)
+        error_of(path)
         == f"{path}: spec.source.kafka.bootstrapServers: environment variable KAFKA is not set"
     )
 
 
-def test_every_fault_is_told_with_file_and_field(tmp_path: Path) -> None:
+def test_every_fault_is_reported_with_file_and_field(tmp_path: Path) -> None:
     path = written(tmp_path, GROUP.replace("${KAFKA}", "k:1").replace("tuning", "tunning"))
 
-    assert refused(path).startswith(f"{path}: spec.tunning: unknown field")
+    assert error_of(path).startswith(f"{path}: spec.tunning: unknown field")
 
 
-def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     path = written(tmp_path, "a: [1\nb: 2\n")
 
-    assert refused(path).startswith(f"{path}:2:")
+    assert error_of(path).startswith(f"{path}:2:")
 
 
 def test_a_wrong_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +74,8 @@ def test_a_wrong_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFix
 def test_json_is_read_as_json(tmp_path: Path) -> None:
     path = tmp_path / "group.json"
     source = '{"kafka": {"bootstrapServers": "k:1", "topics": ["a"], "properties": {"x": "\x85"}}}'
-    head = '{"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "shop"}, '
+    kind = '"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup"'
+    head = f'{{{kind}, "metadata": {{"name": "shop"}},'
     path.write_text(
         f'{head} "spec": {{"source": {source}, "output": {{"url": "file:///x"}}}}}}', "utf-8"
     )
@@ -82,8 +83,8 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     assert load(path, {}).spec.source.kafka.properties == {"x": "\x85"}
 
 
-def test_broken_json_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_json_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "group.json"
     path.write_text('{"a":\n 1,}')
 
-    assert refused(path).startswith(f"{path}:2:")
+    assert error_of(path).startswith(f"{path}:2:")

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from landfall.checks.objects import Named
+from landfall.checks.objects import NamedObject
 from landfall.cli.named_objects import NamedObjects
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
@@ -12,7 +12,7 @@ def landed(key: str, upload_id: str = "u") -> LandedObject:
     )
 
 
-def test_names_come_back_in_order_of_their_bytes() -> None:
+def test_objects_come_back_in_byte_order_of_their_keys() -> None:
     names = NamedObjects()
 
     for slot, key in enumerate(("b", "\U00010000", "\uffff", "a")):
@@ -21,18 +21,18 @@ def test_names_come_back_in_order_of_their_bytes() -> None:
     assert [named.key for named in names.in_order(-1)] == ["a", "b", "\uffff", "\U00010000"]
 
 
-def test_a_key_named_before_tells_by_which_slot() -> None:
+def test_a_key_that_was_named_before_is_reported_with_its_slot() -> None:
     names = NamedObjects()
     names.add(3, landed("a"))
 
     assert names.add(5, replace(landed("a"), rows=2)) == 3
-    assert list(names.in_order(3)) == [Named(3, landed("a"), applied=True)]
+    assert list(names.in_order(3)) == [NamedObject(3, landed("a"), applied=True)]
 
 
-def test_a_repair_changes_the_upload_and_not_the_slot() -> None:
+def test_a_repair_replaces_the_upload_and_keeps_the_slot() -> None:
     names = NamedObjects()
     names.add(3, landed("a"))
 
     names.repair(landed("a", "again"))
 
-    assert list(names.in_order(2)) == [Named(3, landed("a", "again"), applied=False)]
+    assert list(names.in_order(2)) == [NamedObject(3, landed("a", "again"), applied=False)]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
 from landfall.cli.log_lines import EventFormatter
-from landfall.cli.progress import line, picture, progress
+from landfall.cli.progress import progress, status_line, status_table
 
 STATUS = Status(
     version="0",
@@ -42,13 +42,14 @@ def printed(*statuses: Status, terminal: bool) -> str:
     return out.getvalue()
 
 
-def test_a_line_tells_how_far_it_is() -> None:
+def test_a_line_says_how_far_the_group_is() -> None:
     assert (
-        line(STATUS) == "05:12:09 shop Running: 30 records landed, 70 to go, 2.0 MB/s in, 4 commits"
+        status_line(STATUS)
+        == "05:12:09 shop Running: 30 records landed, 70 to go, 2.0 MB/s in, 4 commits"
     )
 
 
-def test_nobody_watching_gets_a_line_per_phase_not_per_pass() -> None:
+def test_without_a_terminal_only_a_new_phase_prints_a_line() -> None:
     lines = printed(
         STATUS, STATUS, replace(STATUS, phase=Phase.STOPPED), terminal=False
     ).splitlines()
@@ -56,26 +57,26 @@ def test_nobody_watching_gets_a_line_per_phase_not_per_pass() -> None:
     assert [text.split()[2] for text in lines] == ["Running:", "Stopped:"]
 
 
-def test_a_terminal_gets_a_table_by_topic_and_what_is_blocked() -> None:
+def test_a_terminal_shows_a_table_by_topic_and_what_is_blocked() -> None:
     text = printed(STATUS, terminal=True)
 
     assert "clicks/1 DataLoss: offsets [0, 9) expired" in text
     assert "landing 1" in text
 
 
-def test_what_passed_is_counted_from_the_first_sight() -> None:
+def test_offsets_done_are_counted_from_the_first_status() -> None:
     console = Console(file=io.StringIO(), width=120)
 
-    console.print(picture(STATUS, {("clicks", 0): 10, ("clicks", 1): 0}))
+    console.print(status_table(STATUS, {("clicks", 0): 10, ("clicks", 1): 0}))
 
     row = next(text for text in console.file.getvalue().splitlines() if text.startswith("clicks "))  # type: ignore[attr-defined]
     assert row.split()[:6] == ["clicks", "2", "70", "3", "s", "20"]
 
 
 @pytest.mark.parametrize(
-    ("level", "told"), [(logging.INFO, "batch"), (logging.WARNING, "warning: batch")]
+    ("level", "expected"), [(logging.INFO, "batch"), (logging.WARNING, "warning: batch")]
 )
-def test_events_show_what_was_given_with_them(level: int, told: str) -> None:
+def test_events_are_printed_with_their_fields(level: int, expected: str) -> None:
     record = logging.makeLogRecord(
         {
             "msg": "batch %s",
@@ -86,4 +87,4 @@ def test_events_show_what_was_given_with_them(level: int, told: str) -> None:
     )
     record.slot = 12
 
-    assert EventFormatter().format(record)[9:] == f"{told} done  slot=12"
+    assert EventFormatter().format(record)[9:] == f"{expected} done  slot=12"

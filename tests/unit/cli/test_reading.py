@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from landfall.cli.read_back import dead_letters, spelling
+from landfall.cli.read_back import dead_letters, normalizer
 
 
 class Stream(io.BytesIO):
@@ -24,13 +24,13 @@ def test_dead_letters_are_read_from_a_stream_that_cannot_seek() -> None:
     assert list(dead_letters(Stream(file.getvalue()))) == [{"offset": 7, "value": b"no JSON"}]
 
 
-def test_damaged_dead_letters_say_so() -> None:
+def test_damaged_dead_letters_are_reported() -> None:
     with pytest.raises(ValueError, match="damaged dead letters"):
         list(dead_letters(Stream(b"PAR1 oops")))
 
 
 @pytest.mark.parametrize(
-    ("format_name", "payload", "spelled"),
+    ("format_name", "payload", "written"),
     [
         ("Json", b'{\n"a":1}', b'{ "a":1}'),
         ("Json", None, b"null"),
@@ -38,7 +38,7 @@ def test_damaged_dead_letters_say_so() -> None:
         ("SequenceFile", b"a\nb", b"a\nb"),
     ],
 )
-def test_payloads_are_spelled_as_their_format_writes_them(
-    format_name: str, payload: bytes | None, spelled: bytes
+def test_payloads_are_normalized_as_their_format_writes_them(
+    format_name: str, payload: bytes | None, written: bytes
 ) -> None:
-    assert spelling(format_name)(payload) == spelled
+    assert normalizer(format_name)(payload) == written

@@ -14,7 +14,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(params=["Json", "SequenceFile"])
 def made(request: pytest.FixtureRequest, landed: Make) -> Landed:
     made = landed(request.param)
-    made.book.commit(made.book.land(TP, 10, 25)).applied()
+    made.sample.commit(made.sample.land(TP, 10, 25)).applied()
     return made
 
 
@@ -37,7 +37,7 @@ def test_verify_finds_every_record_once(made: Landed, capsys: Captured) -> None:
     assert report["exact"] == (made.format.extension == ".seq")
 
 
-def test_verify_tells_what_is_missing(made: Landed, capsys: Captured) -> None:
+def test_verify_counts_missing_records(made: Landed, capsys: Captured) -> None:
     made.object.write_bytes(made.body(range(8)))
 
     code, text = ran(capsys, "verify", made.file, "--partitions")
@@ -48,21 +48,19 @@ def test_verify_tells_what_is_missing(made: Landed, capsys: Captured) -> None:
     assert json.loads(ran(capsys, "verify", made.file, "--json")[1])["missing"] == 2
 
 
-def test_verify_tells_which_object_is_gone(made: Landed, capsys: Captured) -> None:
+def test_verify_names_a_missing_object(made: Landed, capsys: Captured) -> None:
     made.object.unlink()
 
     code, text = ran(capsys, "verify", made.file)
 
     assert code == ExitCode.FAULT
-    assert f"{made.first.objects[0].upload.key}: not there" in text
+    assert f"{made.first.objects[0].upload.key}: missing" in text
 
 
-def test_verify_leaves_out_what_is_not_applied_and_other_topics(
-    landed: Make, capsys: Captured
-) -> None:
+def test_verify_skips_unapplied_commits_and_other_topics(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
 
-    assert "visible: 1" in ran(capsys, "verify", made.file)[1]
+    assert "1 COMMIT was not checked" in ran(capsys, "verify", made.file)[1]
     assert json.loads(ran(capsys, "verify", made.file, "orders", "--json")[1])["expected"] == 0
 
 
@@ -71,10 +69,10 @@ def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
 
     assert code == ExitCode.OK
     assert "clicks/0 offset 12 landed, COMMIT 3" in text
-    assert f"00000000000000000010{made.book.extension}  row 3 of 15" in text
+    assert f"00000000000000000010{made.sample.extension}  row 3 of 15" in text
 
 
-def test_locate_knows_what_is_not_landed(made: Landed, capsys: Captured) -> None:
+def test_locate_reports_what_is_not_landed(made: Landed, capsys: Captured) -> None:
     def fate(topic: str, offset: int) -> str:
         return str(
             json.loads(ran(capsys, "locate", made.file, topic, "0", str(offset), "--json")[1])[
@@ -85,12 +83,12 @@ def test_locate_knows_what_is_not_landed(made: Landed, capsys: Captured) -> None
     assert (fate("clicks", 25), fate("orders", 0)) == ("not-landed", "unknown")
 
 
-def test_cat_prints_rows_with_offsets_where_there_are_any(made: Landed, capsys: Captured) -> None:
+def test_cat_prints_offsets_if_the_format_stores_them(made: Landed, capsys: Captured) -> None:
     code, text = ran(capsys, "cat", made.file, made.first.objects[0].upload.key, "--limit", "2")
 
     assert code == ExitCode.OK
     expected = (
-        ['{"o":0}', '{"o":1}'] if made.book.extension == ".json" else ['0\t{"o":0}', '1\t{"o":1}']
+        ['{"o":0}', '{"o":1}'] if made.sample.extension == ".json" else ['0\t{"o":0}', '1\t{"o":1}']
     )
     assert text.splitlines() == expected
 
@@ -108,6 +106,6 @@ def test_cat_takes_the_url_of_an_object_with_or_without_its_group(
     assert json.loads(without[1].splitlines()[9]) == {"value": '{"o":9}'}
 
 
-def test_cat_of_an_object_that_is_not_there_says_so(made: Landed, capsys: Captured) -> None:
+def test_cat_of_a_missing_object_is_a_usage_error(made: Landed, capsys: Captured) -> None:
     assert main(["cat", made.file, "clicks/nothing"]) == ExitCode.USAGE
     assert "no object clicks/nothing" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from landfall.cli.group_store import GroupStore
-from landfall.cli.status import Line, look
+from landfall.cli.status import PartitionProgress, read_progress
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
@@ -16,7 +16,7 @@ Make = Callable[[str], Landed]
 
 @dataclass
 class FixedLog:
-    """Tells these watermarks, or cannot be reached."""
+    """Returns these watermarks; None stands for a broker that cannot be reached."""
 
     marks: Mapping[TopicPartition, Watermarks] | None
 
@@ -31,11 +31,11 @@ def opened(landed: Make) -> GroupStore:
     return GroupStore.of(Path(landed("Json").file))
 
 
-def test_lag_is_what_the_log_has_beyond_the_checkpoint(opened: GroupStore) -> None:
-    standing = look(opened, FixedLog({TP: Watermarks(0, 17)}))  # type: ignore[arg-type]
+def test_lag_is_the_end_offset_minus_the_checkpoint(opened: GroupStore) -> None:
+    progress = read_progress(opened, FixedLog({TP: Watermarks(0, 17)}))  # type: ignore[arg-type]
 
-    assert standing.partitions == (Line("clicks", 0, 10, 17, 7),)
-    assert (standing.lag_records, standing.totals.landed, standing.epoch, standing.slots) == (
+    assert progress.partitions == (PartitionProgress("clicks", 0, 10, 17, 7),)
+    assert (progress.lag_records, progress.totals.landed, progress.epoch, progress.slots) == (
         7,
         10,
         1,
@@ -43,16 +43,16 @@ def test_lag_is_what_the_log_has_beyond_the_checkpoint(opened: GroupStore) -> No
     )
 
 
-def test_a_topic_that_is_gone_has_no_known_lag(opened: GroupStore) -> None:
-    standing = look(opened, FixedLog({}))  # type: ignore[arg-type]
+def test_a_deleted_topic_has_no_known_lag(opened: GroupStore) -> None:
+    progress = read_progress(opened, FixedLog({}))  # type: ignore[arg-type]
 
-    assert standing.partitions == (Line("clicks", 0, 10, None, None),)
+    assert progress.partitions == (PartitionProgress("clicks", 0, 10, None, None),)
 
 
-def test_without_kafka_the_ledger_still_tells_its_part(opened: GroupStore) -> None:
-    standing = look(opened, FixedLog(None))  # type: ignore[arg-type]
+def test_without_kafka_the_ledger_still_has_its_totals(opened: GroupStore) -> None:
+    progress = read_progress(opened, FixedLog(None))  # type: ignore[arg-type]
 
-    assert (standing.lag_records, standing.source_error, standing.totals.commits) == (
+    assert (progress.lag_records, progress.source_error, progress.totals.commits) == (
         None,
         "broker away",
         1,

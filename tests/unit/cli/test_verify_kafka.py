@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.checks.payloads import Compared
+from landfall.checks.payloads import Comparison
 from landfall.cli import main
 from landfall.cli.group_store import GroupStore
 from landfall.cli.verify import examine
@@ -17,56 +17,56 @@ from tests.unit.cli.conftest import TP, Landed
 
 @dataclass
 class Kafka:
-    """Holds what was landed, but for these payloads; what expired is gone."""
+    """Holds what was landed, except these payloads and the expired offsets."""
 
     other: dict[int, bytes] = field(default_factory=dict)
     expired_before: int = 0
 
-    def read(self, piece: Slice) -> Iterator[Records]:
-        if piece.offsets.start < self.expired_before:
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        if slice_.offsets.start < self.expired_before:
             raise Stalled(Reason.DATA_LOSS, "expired")
-        offsets = list(range(piece.offsets.start, piece.offsets.end))
+        offsets = list(range(slice_.offsets.start, slice_.offsets.end))
         yield filled(TP, offsets, [self.other.get(o, b'{"o":%d}' % o) for o in offsets])
 
 
 @pytest.fixture(params=["Json", "SequenceFile"])
 def opened(request: pytest.FixtureRequest, landed: Callable[[str], Landed]) -> GroupStore:
     made = landed(request.param)
-    made.book.commit(made.book.land(TP, 10, 25)).applied()
+    made.sample.commit(made.sample.land(TP, 10, 25)).applied()
     return GroupStore.of(Path(made.file))
 
 
-def test_the_same_payloads_are_the_same(opened: GroupStore) -> None:
-    verified = examine(opened, reader=Kafka())
+def test_equal_payloads_are_whole(opened: GroupStore) -> None:
+    result = examine(opened, reader=Kafka())
 
-    assert (verified.compared, verified.is_whole) == (Compared(25), True)
+    assert (result.comparison, result.is_whole) == (Comparison(25), True)
 
 
 def test_a_changed_payload_is_missing_and_foreign(opened: GroupStore) -> None:
-    verified = examine(opened, reader=Kafka({12: b"{}"}))
+    result = examine(opened, reader=Kafka({12: b"{}"}))
 
-    assert (verified.compared, verified.is_whole) == (Compared(25, missing=1, foreign=1), False)
-
-
-def test_what_kafka_lost_is_counted_apart(opened: GroupStore) -> None:
-    verified = examine(opened, reader=Kafka(expired_before=5))
-
-    assert (verified.compared, verified.is_whole) == (Compared(15, slices_gone=1), True)
+    assert (result.comparison, result.is_whole) == (Comparison(25, missing=1, foreign=1), False)
 
 
-def test_a_line_break_in_json_is_the_space_that_was_written(
+def test_expired_slices_are_counted_separately(opened: GroupStore) -> None:
+    result = examine(opened, reader=Kafka(expired_before=5))
+
+    assert (result.comparison, result.is_whole) == (Comparison(15, slices_gone=1), True)
+
+
+def test_a_line_break_in_json_equals_the_space_that_was_written(
     landed: Callable[[str], Landed],
 ) -> None:
     made = landed("Json")
     made.object.write_bytes(made.object.read_bytes().replace(b'{"o":3}', b'{ "o":3}'))
-    made.book.applied()
+    made.sample.applied()
 
-    verified = examine(GroupStore.of(Path(made.file)), reader=Kafka({3: b'{\n"o":3}'}))
+    result = examine(GroupStore.of(Path(made.file)), reader=Kafka({3: b'{\n"o":3}'}))
 
-    assert verified.compared == Compared(10)
+    assert result.comparison == Comparison(10)
 
 
-def test_groups_that_land_other_bytes_are_refused(
+def test_groups_with_transforms_are_refused(
     landed: Callable[[str], Landed], capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = landed("Json")
