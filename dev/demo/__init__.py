@@ -1,5 +1,6 @@
-"""``make demo``: a real topic lands twice in a real S3 server, exactly once each, through a kill -9.
+"""``make demo``: two groups land the same real topics in a real S3 server, through a kill -9.
 
-``flights`` makes the events, ``drivers`` runs and kills Landfall, ``proof`` looks at what landed
-without any of Landfall's code. ``__main__`` tells the story and times it.
+Each must land every event exactly once. ``flights`` makes the events, ``drivers`` runs and kills
+Landfall, ``proof`` reads what landed without any of Landfall's code. ``__main__`` runs the phases
+and times them.
 """

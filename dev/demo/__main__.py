@@ -1,4 +1,4 @@
-"""Tells the demo's story, phase by phase, and times it."""
+"""Runs the demo phase by phase, and times each phase."""
 
 import argparse
 import os
@@ -19,16 +19,21 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE, Server
 
+ABOUT = """\
+Land real events from Kafka in S3 with two groups, kill one driver with SIGKILL on the way, and
+check with DuckDB that every event landed exactly once.
+"""
+
 
 def main() -> int:
-    """Tell it all; exit code 1 when a flight is missing, landed twice or lies in the wrong place."""
-    arguments = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    """Run the demo; exit code 1 if a flight is missing, duplicate or in the wrong partition."""
+    arguments = argparse.ArgumentParser(prog="make demo", description=ABOUT)
     arguments.add_argument("--stop", action="store_true", help="stop Kafka and S3 at the end")
     arguments.add_argument(
         "--state",
         type=Path,
         default=STATE / "demo",
-        help="folder for all of it (default: .state/demo)",
+        help="the folder for servers, data and logs (default: .state/demo)",
     )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
@@ -47,29 +52,28 @@ def main() -> int:
 
 def _demo(story: Story, folder: Path, *, stop: bool) -> int:
     servers = [Server(KAFKA, folder), Server(S3, folder)]
-    with story.phase("Kafka and S3, real ones, on this machine"):
+    with story.phase("Start a real Kafka broker and a real S3 server on this machine"):
         landfall, bucket = _start(story, folder, servers)
     groups = [landfall.group(name, BUCKET=bucket.name) for name in ("backup", "partition")]
-    with story.phase(
-        f"{flights.COUNT:,} flights as JSON events into flights.EWR, flights.JFK, flights.LGA"
-    ):
+    topics = ", ".join(map(flights.topic, flights.AIRPORTS))
+    with story.phase(f"Produce {flights.COUNT:,} flights as JSON events into {topics}"):
         _produce(story, landfall.env["LANDFALL_KAFKA"])
     with (
-        story.phase("Two groups land them at once; one driver dies in the middle by kill -9"),
+        story.phase("Land them with two groups at once, and kill -9 one driver on the way"),
         story.progress() as bars,
     ):
         land(landfall, bucket, groups, bars)
-    with story.phase("What landed"):
+    with story.phase("List what landed"):
         for group in groups:
             _draw(story, bucket, group)
-    sound = verdict.told(story, landfall, bucket, groups)
+    is_exact = verdict.check(story, landfall, bucket, groups)
     if not stop:
-        _look_around(story, folder)
-    return 0 if sound else 1
+        _print_next_steps(story, folder)
+    return 0 if is_exact else 1
 
 
 def _start(story: Story, folder: Path, servers: list[Server]) -> tuple[Landfall, proof.Bucket]:
-    """Fresh servers, unless the environment names existing ones; a bucket of our own."""
+    """Fresh servers, unless the environment names existing ones, and a new bucket."""
     for server in servers:
         server.down(at_once=True)
         shutil.rmtree(server.home)
@@ -79,7 +83,8 @@ def _start(story: Story, folder: Path, servers: list[Server]) -> tuple[Landfall,
     for server in servers:
         status = server.up()
         env |= status.env
-        story.say(f"{status.name:5} {status.address}" + ("" if status.pid else "  (yours)"))
+        existing = "" if status.pid else "  (existing server)"
+        story.say(f"{status.name:5} {status.address}{existing}")
     bucket = proof.Bucket(env["LANDFALL_S3"], f"demo-{uuid4().hex[:6]}", {**os.environ, **env})
     bucket.client.create_bucket(Bucket=bucket.name)
     flights.create_topics(env["LANDFALL_KAFKA"])
@@ -95,30 +100,28 @@ def _produce(story: Story, bootstrap: str) -> None:
 
 def _draw(story: Story, bucket: proof.Bucket, group: Group) -> None:
     sizes = bucket.landed(group.name)
-    tree = Tree(
-        f"s3://{bucket.name}/{group.name}  [dim]{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB"
-    )
-    for topic, output_partitions in sorted(proof.branches(sizes).items()):
+    total = f"{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB"
+    tree = Tree(f"s3://{bucket.name}/{group.name}  [dim]{total}")
+    for topic, output_partitions in sorted(proof.output_partitions(sizes).items()):
         branch = tree.add(f"{topic}  [dim]{len(output_partitions)} output partitions")
         first = min(output_partitions)
         leaf = branch.add(first)
-        for key in [
-            key for key in sorted(sizes) if key.startswith(f"{group.name}/{topic}/{first}/")
-        ][:2]:
+        prefix = f"{group.name}/{topic}/{first}/"
+        for key in [key for key in sorted(sizes) if key.startswith(prefix)][:2]:
             leaf.add(f"{Path(key).name}  [dim]{sizes[key]:,} B")
         if len(output_partitions) > 1:
             branch.add(f"[dim]… to {max(output_partitions)}")
     story.console.print(tree)
 
 
-def _look_around(story: Story, folder: Path) -> None:
+def _print_next_steps(story: Story, folder: Path) -> None:
     shown = os.path.relpath(folder)
     story.console.print(
-        "\nKafka and S3 still run, so look around:\n"
+        "\nKafka and S3 are still running, so you can explore what landed:\n"
         f'   eval "$(dev/s3 env --state {shown})"\n'
         f"   .venv/bin/landfall status {shown}/partition.yaml --partitions\n"
         f"   .venv/bin/landfall locate {shown}/partition.yaml flights.JFK 0 4711\n"
-        "   make demo-clean    # when done",
+        "   make demo-clean    # stop the servers and delete the data",
         soft_wrap=True,
     )
 

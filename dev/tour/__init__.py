@@ -1,1 +1,4 @@
-"""``make demo-cluster``: two groups on a real Kubernetes cluster, through a killed driver, a change of scale and an upgrade."""
+"""``make demo-cluster``: two groups land on a real Kubernetes cluster.
+
+On the way a driver pod is deleted, a group is scaled, and a group is upgraded.
+"""

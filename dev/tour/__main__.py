@@ -1,4 +1,4 @@
-"""Tells the tour's story, phase by phase, and times it."""
+"""Runs the tour phase by phase, and times each phase."""
 
 import argparse
 import os
@@ -17,10 +17,15 @@ from dev.tour.kubectl import Kubectl
 from dev.tour.place import Place
 from dev.tour.tour import NAMESPACE, Tour
 
+ABOUT = """\
+Land real events with two groups on a Kubernetes cluster. On the way, delete a driver pod, scale a
+group and upgrade a group; then check that every event landed exactly once.
+"""
+
 
 def main() -> int:
-    """Tell it all; exit code 1 when a flight is missing, landed twice or lies in the wrong place."""
-    arguments = argparse.ArgumentParser(prog="make demo-cluster", description=__doc__)
+    """Run the tour; exit code 1 if a flight is missing, duplicate or in the wrong partition."""
+    arguments = argparse.ArgumentParser(prog="make demo-cluster", description=ABOUT)
     arguments.add_argument(
         "--stop", action="store_true", help="stop the cluster, Kafka and S3 at the end"
     )
@@ -28,13 +33,13 @@ def main() -> int:
         "--state",
         type=Path,
         default=STATE / "tour",
-        help="folder of all of it (default: .state/tour)",
+        help="the folder for the cluster, servers, data and logs (default: .state/tour)",
     )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     place = Place(chosen.state.resolve())
     try:
-        return _tell(Story(), place, stop=chosen.stop)
+        return _run(Story(), place, stop=chosen.stop)
     except Missing as missing:
         raise SystemExit(str(missing)) from None
     except KeyboardInterrupt:
@@ -44,18 +49,18 @@ def main() -> int:
             place.down()
 
 
-def _tell(story: Story, place: Place, *, stop: bool) -> int:
-    with story.phase("A Kubernetes cluster, Kafka and S3, real ones, on this machine"):
+def _run(story: Story, place: Place, *, stop: bool) -> int:
+    with story.phase("Start a real Kubernetes cluster, Kafka broker and S3 server on this machine"):
         tour = _start(story, place)
-    with story.phase("The images of operator and drivers"):
+    with story.phase("Load the images of operator and drivers into the cluster"):
         place.load_images(story.say)
-    with story.phase("helm install"):
+    with story.phase("Install the operator: helm upgrade --install"):
         tour.install(place.values())
-    _deeds(tour)
-    sound = verdict.told(story, tour.landfall, tour.bucket, tour.groups())
+    _phases(tour)
+    is_exact = verdict.check(story, tour.landfall, tour.bucket, tour.groups())
     if not stop:
-        _look_around(story, place)
-    return 0 if sound else 1
+        _print_next_steps(story, place)
+    return 0 if is_exact else 1
 
 
 def _start(story: Story, place: Place) -> Tour:
@@ -70,37 +75,42 @@ def _start(story: Story, place: Place) -> Tour:
     return Tour(story, kubectl, landfall, bucket)
 
 
-def _deeds(tour: Tour) -> None:
+def _phases(tour: Tour) -> None:
     story, watching = tour.story, tour.kubectl.watching
     with tour.producing():
         with (
-            story.phase(f"{flights.COUNT:,} flights begin to arrive; kubectl apply -f: two groups"),
+            story.phase(
+                f"{flights.COUNT:,} flights start to arrive; create two groups: kubectl apply"
+            ),
             watching(story.show),
         ):
             tour.apply()
-        with story.phase("A driver pod is deleted in the middle"), watching(story.show):
+        with story.phase("Delete a driver pod"), watching(story.show):
             tour.kill("partition")
-        with story.phase("Scale: a second executor for the running driver"), watching(story.show):
+        with (
+            story.phase("Scale: add a second executor to the running driver"),
+            watching(story.show),
+        ):
             tour.scale("backup", 2)
         with (
             story.phase("Upgrade: a new generation takes over while events arrive"),
             watching(story.show),
         ):
             tour.upgrade("partition")
-    with story.phase("The rest arrives and lands"), watching(story.show):
+    with story.phase("Land the rest"), watching(story.show):
         tour.finish()
-    with story.phase("kubectl patch: state: Suspended; both drain"), watching(story.show):
+    with story.phase("Suspend both groups: kubectl patch, state: Suspended"), watching(story.show):
         tour.suspend()
 
 
-def _look_around(story: Story, place: Place) -> None:
+def _print_next_steps(story: Story, place: Place) -> None:
     shown = os.path.relpath(place.folder)
     story.console.print(
-        "\nThe cluster, Kafka and S3 still run, so look around:\n"
+        "\nThe cluster, Kafka and S3 are still running, so you can explore them:\n"
         f'   eval "$(dev/cluster env --state {shown})"\n'
         f"   kubectl get consumergroups -n {NAMESPACE} -o wide\n"
         f"   kubectl describe consumergroup partition -n {NAMESPACE}\n"
-        "   make demo-cluster-clean    # when done",
+        "   make demo-cluster-clean    # stop everything and delete the data",
         soft_wrap=True,
     )
 

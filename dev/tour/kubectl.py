@@ -1,4 +1,4 @@
-"""kubectl and helm, as a user types them."""
+"""kubectl and helm, called as a user calls them."""
 
 import json
 import os
@@ -16,13 +16,13 @@ GROUPS = "consumergroups"
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Talks to one cluster.
+    """Runs kubectl and helm against one cluster.
 
     Attributes:
-        kubeconfig: of its administrator.
-        kubectl: the program.
-        helm: the program.
-        namespace: of the groups.
+        kubeconfig: the path of an administrator's kubeconfig.
+        kubectl: the path of the program.
+        helm: the path of the program.
+        namespace: the namespace of the groups.
     """
 
     kubeconfig: str
@@ -31,26 +31,26 @@ class Kubectl:
     namespace: str
 
     def __call__(self, *arguments: str, given: str | None = None) -> str:
-        """What ``kubectl ARGUMENTS`` prints.
+        """The output of ``kubectl ARGUMENTS``; ``given`` is its standard input.
 
         Raises:
-            SystemExit: it failed; with what it said.
+            SystemExit: it failed; the message has what it printed.
         """
         return self._run(str(self.kubectl), *arguments, given=given)
 
     def install(self, release: str, chart: Path, *arguments: str) -> None:
-        """``helm upgrade --install``; SystemExit as above."""
+        """Run ``helm upgrade --install``; SystemExit if it fails."""
         self._run(str(self.helm), "upgrade", "--install", release, str(chart), *arguments)
 
     def group(self, name: str) -> dict[str, Any]:
-        """A group as it is now."""
+        """The resource of a group as it is now."""
         found: dict[str, Any] = json.loads(
             self("get", GROUPS, name, "-n", self.namespace, "-o", "json")
         )
         return found
 
     def driver_pods(self, group: str) -> list[str]:
-        """Names of the driver pods of a group that are not on their way out."""
+        """The names of a group's driver pods that are not being deleted."""
         chosen = f"landfall.dev/group={group},landfall.dev/role=driver"
         pods = json.loads(self("get", "pods", "-n", self.namespace, "-l", chosen, "-o", "json"))[
             "items"
@@ -61,12 +61,12 @@ class Kubectl:
 
     @contextmanager
     def watching(self, show: Callable[[str], None]) -> Iterator[None]:
-        """Show every line of ``kubectl get consumergroups -w`` while the block runs."""
+        """Show the lines of ``kubectl get consumergroups -w`` while the block runs."""
         argv = [str(self.kubectl), "get", GROUPS, "-n", self.namespace, "-w"]
         process = subprocess.Popen(
             argv, env=self._env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        reader = Thread(target=_pass_on, args=(process, show), daemon=True)
+        reader = Thread(target=_show_lines, args=(process, show), daemon=True)
         reader.start()
         try:
             yield
@@ -89,24 +89,24 @@ class Kubectl:
         return {**os.environ, "KUBECONFIG": self.kubeconfig}
 
 
-def _pass_on(process: subprocess.Popen[str], show: Callable[[str], None]) -> None:
+def _show_lines(process: subprocess.Popen[str], show: Callable[[str], None]) -> None:
     assert process.stdout
     last = ""
     for line in process.stdout:
-        if line != last:  # the watch repeats itself where only what is not printed changed
+        if line != last:  # a change that the columns do not show prints the same line again
             show(line.rstrip())
         last = line
 
 
 def wait(until: Callable[[], bool], what: str, seconds: float = 300) -> float:
-    """Wait for it; returns how many seconds it took.
+    """Wait until a condition holds; returns how many seconds it took.
 
     Raises:
         SystemExit: it took longer than ``seconds``.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     while not until():
-        if time.monotonic() - begun > seconds:
-            raise SystemExit(f"{what}: not within {seconds:.0f} s")
+        if time.monotonic() - started > seconds:
+            raise SystemExit(f"{what}: not reached within {seconds:.0f} s")
         time.sleep(0.25)
-    return time.monotonic() - begun
+    return time.monotonic() - started

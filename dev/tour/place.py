@@ -1,4 +1,7 @@
-"""Where the tour takes place: a cluster, Kafka and S3 of this machine, or those that the environment names."""
+"""The servers of the tour: Kubernetes, Kafka and S3 on this machine, or existing ones.
+
+The environment names existing ones.
+"""
 
 import os
 import shutil
@@ -14,27 +17,30 @@ from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
 
 REGISTRY = "LANDFALL_REGISTRY"
-"""Environment variable: where a cluster of yours finds the images ``landfall-operator`` and
+"""Environment variable: the registry from which an existing cluster pulls ``landfall-operator`` and
 ``landfall-spark``.
 """
 
 
 @dataclass
 class Place:
-    """All of it in one folder."""
+    """A cluster, Kafka and S3, with all their files in one folder."""
 
     folder: Path
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster, ours or yours."""
+        """The cluster on this machine, or the existing one."""
         return Cluster(self.folder)
 
     def up(self, say: Callable[[str], None]) -> dict[str, str]:
-        """Have it all running, Kafka and S3 fresh; returns what clients need in their environment.
+        """Start everything, Kafka and S3 without data.
+
+        Returns:
+            The environment variables that clients need.
 
         Raises:
-            Missing: something is, such as the address of a Kafka that pods of your cluster reach.
+            Missing: something is, for example the address of a Kafka that pods can reach.
         """
         self.check()
         status = self.cluster.up()
@@ -46,25 +52,26 @@ class Place:
             server.down(at_once=True)
             shutil.rmtree(server.home, ignore_errors=True)
             found = server.up()
-            say(f"{found.name:7} {found.address}" + ("" if found.pid else "  (yours)"))
+            existing = "" if found.pid else "  (existing server)"
+            say(f"{found.name:7} {found.address}{existing}")
             env |= found.env
         return env
 
     def server(self, kind: Kind) -> Server:
-        """Kafka or S3, at an address that pods reach."""
+        """Kafka or S3, at an address that pods can reach."""
         return Server(kind, self.folder, self.cluster.status().host or "127.0.0.1")
 
     def load_images(self, say: Callable[[str], None]) -> None:
-        """Have the images of operator and drivers where pods find them; a cluster of yours finds them by itself."""
+        """Load the images of operator and drivers; an existing cluster pulls them itself."""
         for name in () if os.environ.get(EXISTING) else self.cluster.load():
             say(name)
 
     def values(self) -> tuple[str, ...]:
-        """What helm must know of the images."""
+        """The arguments by which helm learns the images."""
         if os.environ.get(EXISTING):
             return ("--set", f"image.registry={os.environ[REGISTRY]}")
-        # the tag stays, so the digest says to a cluster that runs already that there is another
-        # operator to start
+        # The tag stays the same, so only the changed digest makes a running cluster restart the
+        # operator with a new image.
         digest = self.cluster.node.images()[images.image("operator")]
         annotation = f"operator.podAnnotations.digest={digest}"
         return (
@@ -73,17 +80,17 @@ class Place:
         )
 
     def down(self) -> None:
-        """Stop what is ours."""
+        """Stop what was started here; existing servers stay."""
         for kind in (KAFKA, S3):
             Server(kind, self.folder).down(at_once=True)
         if not os.environ.get(EXISTING):
             self.cluster.down()
 
     def check(self) -> None:
-        """Let there be a place.
+        """Check that everything needed is there.
 
         Raises:
-            Missing: what this machine lacks for a cluster, or what is not said of yours.
+            Missing: what this machine lacks for a cluster, or which address is not configured.
         """
         if not os.environ.get(EXISTING):
             self.cluster.check()
@@ -92,5 +99,5 @@ class Place:
         for name in (KAFKA.existing, S3.existing, REGISTRY):
             if not os.environ.get(name):
                 raise Missing(
-                    f"with {EXISTING}, {name} must name one that pods of your cluster reach"
+                    f"with {EXISTING}, {name} must be set to an address that pods can reach"
                 )

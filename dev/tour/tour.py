@@ -1,4 +1,4 @@
-"""What happens to the two groups on the tour."""
+"""The phases of the tour: what is done to the two groups."""
 
 import json
 import time
@@ -20,12 +20,12 @@ CHART, EXAMPLES = ROOT / "charts" / "landfall", ROOT / "examples" / "cluster"
 NAMESPACE, SYSTEM = "demo", "landfall"
 NAMES = ("backup", "partition")
 PRODUCING = 150.0
-"""Seconds over which the flights arrive: long enough for all that happens meanwhile."""
+"""Seconds over which the flights arrive: the phases meanwhile take about that long."""
 
 
 @dataclass
 class Tour:
-    """What its phases share."""
+    """The tour's phases, and what they share."""
 
     story: Story
     kubectl: Kubectl
@@ -34,29 +34,28 @@ class Tour:
     produced: bool = False
 
     def install(self, values: tuple[str, ...]) -> None:
-        """The operator by its chart; the groups' namespace; the Secret with the keys to S3."""
+        """Install the operator; create the groups' namespace and the Secret with the S3 keys."""
         arguments = ("-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *values)
         self.kubectl.install("landfall", CHART, *arguments)
         self.story.show(self.kubectl("get", "pods", "-n", SYSTEM))
         keys = {
             name: self.bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         }
-        about = {"name": "s3", "namespace": NAMESPACE}
+        metadata = {"name": "s3", "namespace": NAMESPACE}
         objects = (
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-            {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": keys},
+            {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys},
         )
         self.kubectl("apply", "-f", "-", given="\n---\n".join(map(json.dumps, objects)))
-        folder = (
-            self.landfall.folder / "secrets" / "s3"
-        )  # the same for `landfall fsck` on this side
+        # The same Secret as files, for `landfall fsck` outside the cluster.
+        folder = self.landfall.folder / "secrets" / "s3"
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in keys.items():
             (folder / name).write_text(value)
 
     @contextmanager
     def producing(self) -> Iterator[None]:
-        """Flights arrive all the while."""
+        """Produce flights while the block runs."""
 
         def produce() -> None:
             flights.produce(self.landfall.env["LANDFALL_KAFKA"], lambda _: None, over=PRODUCING)
@@ -66,18 +65,18 @@ class Tour:
         yield
 
     def apply(self) -> None:
-        """Both groups; waits for the first commit of each."""
+        """Create both groups and wait for the first commit of each."""
         for group in self.groups():
             self.kubectl("apply", "-f", str(group.file))
-        begun = time.monotonic()
+        started = time.monotonic()
         for name in NAMES:
             self.next_commit(name, 0)
             self.story.say(
-                f"[bold]{name}: first commit {time.monotonic() - begun:.0f} s after kubectl apply"
+                f"[bold]{name}: first commit {time.monotonic() - started:.0f} s after kubectl apply"
             )
 
     def kill(self, name: str) -> None:
-        """Delete the driver's pod without grace, as when its node dies."""
+        """Delete the driver's pod without a grace period, as if its node died."""
         (pod,) = self.kubectl.driver_pods(name)
         before = self.ledger(name).commits
         self.story.say(f"[bold red]kubectl delete pod {pod} --grace-period=0 --force")
@@ -86,7 +85,7 @@ class Tour:
         self.story.say(f"[bold]{name}: next commit {seconds:.0f} s after its driver was deleted")
 
     def scale(self, name: str, replicas: int) -> None:
-        """More executors for the driver that runs."""
+        """Add executors to the running driver."""
         (pod,) = self.kubectl.driver_pods(name)
         self.story.say(f"[bold]kubectl scale {GROUPS} {name} --replicas={replicas}")
         self.kubectl("scale", GROUPS, name, "-n", NAMESPACE, f"--replicas={replicas}")
@@ -94,11 +93,12 @@ class Tour:
             lambda: self._status(name).get("replicas") == replicas,
             f"{name} has {replicas} executors",
         )
-        same = "the same driver" if self.kubectl.driver_pods(name) == [pod] else "ANOTHER DRIVER"
-        self.story.say(f"[bold]{name}: {replicas} executors after {seconds:.0f} s, {same}")
+        is_same = self.kubectl.driver_pods(name) == [pod]
+        driver = "the same driver" if is_same else "ANOTHER DRIVER"
+        self.story.say(f"[bold]{name}: {replicas} executors after {seconds:.0f} s, {driver}")
 
     def upgrade(self, name: str) -> None:
-        """A new generation: its driver warms up, the old one hands over."""
+        """Start a new generation: its driver warms up, then the old one hands over."""
         self.story.say(f"[bold]kubectl patch consumergroup {name}: generation 2")
         self.kubectl(
             "patch",
@@ -117,11 +117,12 @@ class Tour:
         self.next_commit(name, self.ledger(name).commits)
         pause = self.ledger(name).pause()
         self.story.say(
-            f"[bold]{name}: {pause:.1f} s between the last commit of generation 1 and the first of generation 2"
+            f"[bold]{name}: {pause:.1f} s between the last commit of generation 1 "
+            "and the first of generation 2"
         )
 
     def finish(self) -> None:
-        """Wait until all that was produced is landed, and both groups say so."""
+        """Wait until every flight is landed and both groups report no lag."""
         wait(lambda: self.produced, "all flights are produced")
         for name in NAMES:
             seconds = wait(
@@ -133,11 +134,11 @@ class Tour:
             )
         wait(
             lambda: all(self._status(name)["lag"]["records"] == 0 for name in NAMES),
-            "both groups say that nothing is left",
+            "both groups report no lag",
         )
 
     def suspend(self) -> None:
-        """Both groups drain and hand their lanes over to nobody."""
+        """Suspend both groups: their drivers drain, and no other driver takes over."""
         for name in NAMES:
             self.kubectl(
                 "patch",
@@ -155,7 +156,7 @@ class Tour:
         )
 
     def groups(self) -> list[Group]:
-        """Their YAML with the addresses filled in."""
+        """Both groups, their YAML files with the addresses filled in."""
         env, folder = {**self.landfall.env, "BUCKET": self.bucket.name}, self.landfall.folder
         for name in NAMES:
             text = (EXAMPLES / f"{name}.yaml").read_text()
@@ -167,7 +168,7 @@ class Tour:
         return proof.Ledger(self.bucket, name).follow()
 
     def next_commit(self, name: str, before: int) -> float:
-        """Seconds until a group has committed more often than before."""
+        """Wait for a group's next commit after ``before``; returns how many seconds it took."""
         return wait(lambda: self.ledger(name).commits > before, f"{name} commits")
 
     def _status(self, name: str) -> dict[str, Any]:

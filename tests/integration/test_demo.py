@@ -1,4 +1,4 @@
-"""The README's first command ends with the exact count."""
+"""``make demo``, the README's first command, ends with the exact count."""
 
 import os
 import subprocess
@@ -18,4 +18,4 @@ def test_the_demo_lands_every_flight_once_through_a_kill(tmp_path: Path) -> None
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9" in done.stdout
-    assert "0 missing, 0 twice" in done.stdout
+    assert "0 missing, 0 duplicate" in done.stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.demo.proof import Count, branches, count
+from dev.demo.proof import Count, count, output_partitions
 
 LANDED = [(0, "2013-01-01"), (1, "2013-01-01"), (2, "2013-12-31")]
 
@@ -71,4 +71,4 @@ def test_branches_count_objects_by_topic_and_output_partition() -> None:
         "g/flights.LGA/dt=2/a.gz": 3,
     }
 
-    assert branches(sizes) == {"flights.JFK": {"dt=1": 2}, "flights.LGA": {"dt=2": 1}}
+    assert output_partitions(sizes) == {"flights.JFK": {"dt=1": 2}, "flights.LGA": {"dt=2": 1}}
