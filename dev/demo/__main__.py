@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from rich.tree import Tree
 
-from dev.demo import flights, proof, verdict
+from dev.demo import final_checks, flights, proof
 from dev.demo.drivers import Group, Landfall
 from dev.demo.landing import land
 from dev.demo.story import Story
@@ -66,7 +66,7 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
     with story.phase("List what landed"):
         for group in groups:
             _draw(story, bucket, group)
-    is_exact = verdict.check(story, landfall, bucket, groups)
+    is_exact = final_checks.run(story, landfall, bucket, groups)
     if not stop:
         _print_next_steps(story, folder)
     return 0 if is_exact else 1

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
-from dev.demo import flights, proof, verdict
+from dev.demo import final_checks, flights, proof
 from dev.demo.drivers import Landfall
 from dev.demo.story import Story
 from dev.kube import programs
@@ -57,7 +57,7 @@ def _run(story: Story, place: Place, *, stop: bool) -> int:
     with story.phase("Install the operator: helm upgrade --install"):
         tour.install(place.values())
     _phases(tour)
-    is_exact = verdict.check(story, tour.landfall, tour.bucket, tour.groups())
+    is_exact = final_checks.run(story, tour.landfall, tour.bucket, tour.groups())
     if not stop:
         _print_next_steps(story, place)
     return 0 if is_exact else 1

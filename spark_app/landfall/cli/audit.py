@@ -76,10 +76,10 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     if (more := len(findings.faults) + findings.faults_more - MAX_SHOWN) > 0:
         out.print(f"and {console.count(more)} more")
     _show_other_counts(out, findings)
-    verdict = (
+    outcome = (
         "[green]no fault found[/green]" if findings.is_whole else "[red]FAULTS were found[/red]"
     )
-    out.print(f"{verdict} in {console.counted(findings.objects, 'object')}")
+    out.print(f"{outcome} in {console.counted(findings.objects, 'object')}")
 
 
 def _show_counts(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:

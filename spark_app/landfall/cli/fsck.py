@@ -213,12 +213,12 @@ def _show(report: Report, *, deep: bool) -> None:
     for invariant in Invariant:
         found = report.of(invariant)
         if found:
-            verdict, what = "[red]BROKEN[/red]", checked[invariant]
+            outcome, what = "[red]BROKEN[/red]", checked[invariant]
         elif invariant in _OBJECT_INVARIANTS and not report.has_objects:
-            verdict, what = "[yellow]?[/yellow]     ", "not checked, because the ledger is broken"
+            outcome, what = "[yellow]?[/yellow]     ", "not checked, because the ledger is broken"
         else:
-            verdict, what = "[green]ok[/green]    ", checked[invariant]
-        out.print(f"{invariant.name}  {verdict}  {invariant.value}: {what}")
+            outcome, what = "[green]ok[/green]    ", checked[invariant]
+        out.print(f"{invariant.name}  {outcome}  {invariant.value}: {what}")
         for finding in found[:MAX_FINDINGS]:
             out.print(f"            {escape(str(finding))}")
         if len(found) > MAX_FINDINGS:

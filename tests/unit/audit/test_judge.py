@@ -23,8 +23,8 @@ def landed(
 def found_in(
     *objects: ObjectRows,
     records: KafkaRecords = EVEN_A_ODD_B,
-    rules: Rules = Rules(),  # noqa: B008
-) -> dict[str, object]:  # frozen
+    rules: Rules = Rules(),  # noqa: B008  # frozen
+) -> dict[str, object]:
     """What the auditor finds, without zeros."""
     result = PartitionResult()
     judge(records, objects, rules, result)

@@ -11,7 +11,7 @@ from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
 
-def check(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
+def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
     """Check and count, print the verdict and return whether everything landed exactly once.
 
     The first group lands SequenceFiles, the group ``partition`` JSON by day.
@@ -20,8 +20,8 @@ def check(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequen
         is_exact = _run_checks(story, landfall, groups)
     with story.phase("Count the landed JSON with DuckDB, which knows nothing of Landfall"):
         is_exact &= _count(story, bucket)
-    verdict = "[bold green]exactly once" if is_exact else "[bold red]NOT exactly once"
-    story.console.print(f"\n{verdict}[/] · {time.monotonic() - story.started:.0f} s in total")
+    outcome = "[bold green]exactly once" if is_exact else "[bold red]NOT exactly once"
+    story.console.print(f"\n{outcome}[/] · {time.monotonic() - story.started:.0f} s in total")
     return is_exact
 
 
