@@ -137,10 +137,10 @@ class _Lookup:
 
     def _found(self, landed: LandedObject, row: int) -> Answer:
         is_data = landed.kind is ObjectKind.DATA
-        fate, verb = ("landed", "landed") if is_data else ("dead-lettered", "was dead-lettered")
+        fate, verb = ("landed", "was landed") if is_data else ("dead-lettered", "was dead-lettered")
         slot, url = self.committed.slot, self.opened.url(landed.upload.key)
         found = FoundObject(url, row + 1, landed.rows, certain=True)
-        return Answer(fate, f"{self.subject} {verb}, COMMIT {slot}", slot, (found,))
+        return Answer(fate, f"{self.subject} {verb} by the COMMIT in slot {slot}", slot, (found,))
 
     def _possible(self, possible: list[LandedObject]) -> Answer:
         landed = self.committed.landed

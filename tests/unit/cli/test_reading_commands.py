@@ -68,7 +68,7 @@ def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
     code, text = ran(capsys, "locate", made.file, "clicks", "0", "12")
 
     assert code == ExitCode.OK
-    assert "clicks/0 offset 12 landed, COMMIT 3" in text
+    assert "clicks/0 offset 12 was landed by the COMMIT in slot 3" in text
     assert f"00000000000000000010{made.sample.extension}  row 3 of 15" in text
 
 
