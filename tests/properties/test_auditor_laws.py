@@ -33,7 +33,7 @@ PAYLOADS = st.one_of(
 )
 MESSAGES = st.lists(
     st.builds(
-        lambda held, named, stamp, tagged: Message(0, held, named, stamp, tagged),
+        lambda payload, key, timestamp, headers: Message(0, payload, key, timestamp, headers),
         PAYLOADS,
         PAYLOADS,
         st.integers(-1, 2**62),
@@ -77,7 +77,10 @@ def test_the_auditor_reads_what_the_writer_wrote(
 ) -> None:
     group = spec(output=output)
     format_ = registry.output_format(group.output)
-    messages = [Message(7 * i, m.held, m.named, m.stamp, m.tagged) for i, m in enumerate(messages)]
+    messages = [
+        Message(7 * i, m.payload, m.record_key, m.timestamp_ms, m.header_pairs)
+        for i, m in enumerate(messages)
+    ]
     refused = set(format_.refuse(of_messages(CLICKS, messages)).rows.tolist())
     messages = [m for i, m in enumerate(messages) if i not in refused]
     encoder = format_.encoder()
@@ -91,7 +94,7 @@ def test_the_auditor_reads_what_the_writer_wrote(
     assert found.damage == ""
     assert found.hashes.tolist() == [reader.hash_of(m) for m in messages]
     if found.offsets is not None:
-        assert found.offsets.tolist() == [m.at for m in messages]
+        assert found.offsets.tolist() == [m.position for m in messages]
 
 
 # ----------------------------------------------------------------------- output partitions
@@ -175,15 +178,17 @@ def test_the_auditor_routes_records_as_the_writer_does(
         decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone}
     )
     messages = [
-        Message(i, json.dumps(document).encode(), stamp=stamp)
+        Message(i, json.dumps(document).encode(), timestamp_ms=stamp)
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
     ]
-    written: dict[int, str | None] = {m.at: None for m in messages}
+    written: dict[int, str | None] = {m.position: None for m in messages}
     for partition, landed in Sorter.of(group).sort(of_messages(CLICKS, messages)).outputs:
         written |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
     route = RouteEvaluator.of(group)
-    computed = {m.at: route.output_partition("clicks", m.held, m.stamp) for m in messages}
+    computed = {
+        m.position: route.output_partition("clicks", m.payload, m.timestamp_ms) for m in messages
+    }
 
     # A record that the writer refused has no output partition to compare.
     assert {at: path for at, path in computed.items() if written[at]} == {

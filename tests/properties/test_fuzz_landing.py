@@ -316,7 +316,7 @@ def test_whatever_comes_is_landed_or_dead_lettered(
     if made is None:
         return
     tp, found, store = TopicPartition(topic, 0), messages(drawn), MemoryStore()
-    end = found[-1].at + 3 if found else 5
+    end = found[-1].position + 3 if found else 5
 
     (landed,) = land(
         Batch(made, "token"), [Slice(tp, OffsetRange(0, end))], Scripted(tp, found, cut), store
@@ -381,16 +381,16 @@ def _logged(
     hashes, at = [], []
     for m in found:
         place = (
-            places.output_partition(tp.topic, m.held, m.stamp)
-            if places and m.at not in letters
+            places.output_partition(tp.topic, m.payload, m.timestamp_ms)
+            if places and m.position not in letters
             else None
         )
         at.append(UNKNOWN if place is None else codes.setdefault(place, len(codes)))
         hashes.append(
-            rows.whole_hash(m) if m.at in letters else way.hash_of(m) if way.hash_of else 0
+            rows.whole_hash(m) if m.position in letters else way.hash_of(m) if way.hash_of else 0
         )
     return KafkaRecords(
-        np.array([m.at for m in found], np.int64),
+        np.array([m.position for m in found], np.int64),
         np.array(hashes, np.int64),
         np.array(at, np.int64),
     )

@@ -14,37 +14,37 @@ from landfall.pipeline.records import HEADERS, Records, of_columns
 class Message:
     """A record with the methods of ``confluent_kafka.Message``."""
 
-    at: int
-    held: bytes | None
-    named: bytes | None = None
-    stamp: int = -1
-    tagged: Sequence[tuple[str, bytes | None]] = field(default=())
+    position: int
+    payload: bytes | None
+    record_key: bytes | None = None
+    timestamp_ms: int = -1
+    header_pairs: Sequence[tuple[str, bytes | None]] = field(default=())
 
     def offset(self) -> int:
-        return self.at
+        return self.position
 
     def value(self) -> bytes | None:
-        return self.held
+        return self.payload
 
     def key(self) -> bytes | None:
-        return self.named
+        return self.record_key
 
     def timestamp(self) -> tuple[int, int]:
-        return 1, self.stamp
+        return 1, self.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return list(self.tagged) or None
+        return list(self.header_pairs) or None
 
 
 def of_messages(tp: TopicPartition, messages: Sequence[Message]) -> Records:
     """The same messages as columns, which is how the writer handles them."""
     return of_columns(
         tp,
-        np.array([m.at for m in messages], np.int64),
-        pa.array([m.held for m in messages], pa.binary()),
-        timestamps=np.array([m.stamp for m in messages], np.int64),
-        keys=pa.array([m.named for m in messages], pa.binary()),
-        headers=pa.array([list(m.tagged) for m in messages], HEADERS),
+        np.array([m.position for m in messages], np.int64),
+        pa.array([m.payload for m in messages], pa.binary()),
+        timestamps=np.array([m.timestamp_ms for m in messages], np.int64),
+        keys=pa.array([m.record_key for m in messages], pa.binary()),
+        headers=pa.array([list(m.header_pairs) for m in messages], HEADERS),
     )
 
 

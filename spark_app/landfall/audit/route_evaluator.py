@@ -1,4 +1,4 @@
-"""Computes the output partition of a record from the pattern, as ``docs/decoding.md`` describes it.
+"""Computes the output partition of a record, as the guide on decoding and routing describes it.
 
 It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and ``fractions``. The
 writer computes the same in columns, with other libraries; ``tests/properties/test_auditor_laws.py``

@@ -25,7 +25,7 @@ DAY = 1_795_219_200_000
 
 
 def message(offset: int) -> Message:
-    return Message(offset, b'{"o":%d}' % offset, stamp=DAY + offset % 1000)
+    return Message(offset, b'{"o":%d}' % offset, timestamp_ms=DAY + offset % 1000)
 
 
 class Landed:
