@@ -86,7 +86,7 @@ def _advanced(state: OffsetState, end: int) -> OffsetState:
 
 
 def row_of(landed: LandedObject, offset: int) -> int | None:
-    """The row of an offset, counted from 0; None if only reading the object can tell.
+    """The row of an offset, counted from 0; None if only reading the object can show it.
 
     The row follows from the offset if the object holds every offset from its first to its last.
     """
