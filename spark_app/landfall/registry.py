@@ -1,8 +1,8 @@
-"""Finding decoders, transforms and formats by name, and building all that a group's spec names.
+"""Finds decoders, transforms and formats by name, and builds everything a group's spec names.
 
-A name is one of ours (``Json``) or the path of anybody's (``package.module:Name``): both are found
-and built in the same way, by ``Name.of(...)``. Modules are imported when they are first named, so
-nobody pays for what a group does not use. Stores are found by URL: see ``landfall.store``.
+A name is built in (``Json``) or the import path of a plug-in (``package.module:Name``). Both are
+found and built the same way, by ``Name.of(...)``. A module is imported when it is first named, so a
+group does not pay for what it does not use. Stores are found by URL: see ``landfall.store``.
 """
 
 import importlib
@@ -34,7 +34,7 @@ FORMATS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a task does with records, built from a spec: decode, transform, route, encode."""
+    """The stages of a task, built from a spec: decode, transform, route, encode."""
 
     decoder: Decoder
     transforms: tuple[Transform, ...]
@@ -43,23 +43,25 @@ class Pipeline:
 
 
 def pipeline(spec: GroupSpec) -> Pipeline:
-    """Everything a task needs, built once.
+    """Build every stage a task needs.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
-    with _refused("spec.route.pattern"):
+    with _spec_errors("spec.route.pattern"):
         router = Router.of(spec.route, spec.decode.timestamp)
     steps = transforms(spec.transforms)
-    made = output_format(spec.output)
+    format_ = output_format(spec.output)
     schema = schema_of(spec.decode.columns) if spec.decode.columns else None
-    read = (*router.fields, *(path for step in steps for path in step.fields), *made.wanted.fields)
-    wanted = replace(made.wanted, fields=tuple(dict.fromkeys(read)), schema=schema)
-    return Pipeline(decoder(spec.decode, wanted), steps, router, made)
+    # The decoder comes last: what it must extract is the union of what all other stages read.
+    read_by_steps = (path for step in steps for path in step.fields)
+    paths = dict.fromkeys((*router.fields, *read_by_steps, *format_.wanted.fields))
+    wanted = replace(format_.wanted, fields=tuple(paths), schema=schema)
+    return Pipeline(decoder(spec.decode, wanted), steps, router, format_)
 
 
 def check_spec(group: ConsumerGroup) -> None:
-    """Return normally when everything the group names can be built: what a driver does before anything else.
+    """Return normally if everything the group names can be built; a driver checks this first.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
@@ -68,63 +70,67 @@ def check_spec(group: ConsumerGroup) -> None:
 
 
 def decoder(decode: Decode, wanted: Wanted) -> Decoder:
-    """The decoder ``spec.decode`` names.
+    """Return the decoder that ``spec.decode`` names.
 
     Raises:
-        Stalled: SPEC_INVALID, there is none of that name, or its options are wrong.
+        Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: DecoderType = _found("spec.decode.format", "decoder", decode.format, DECODERS)
-    with _refused(f"spec.decode ({decode.format})"):
+    kind: DecoderType = _import_class("spec.decode.format", "decoder", decode.format, DECODERS)
+    with _spec_errors(f"spec.decode ({decode.format})"):
         return kind.of(decode.options, wanted)
 
 
 def transforms(steps: Sequence[TransformStep]) -> tuple[Transform, ...]:
-    """The steps ``spec.transforms`` names, in order.
+    """Return the steps that ``spec.transforms`` names, in order.
 
     Raises:
-        Stalled: SPEC_INVALID, there is none of that name, or its options are wrong.
+        Stalled: SPEC_INVALID; a name is unknown or an option is wrong.
     """
     return tuple(_transform(f"spec.transforms.{i}", step) for i, step in enumerate(steps))
 
 
 def _transform(field: str, step: TransformStep) -> Transform:
-    kind: TransformType = _found(f"{field}.use", "transform", step.use, {})
-    with _refused(f"{field}.options"):
+    kind: TransformType = _import_class(f"{field}.use", "transform", step.use, {})
+    with _spec_errors(f"{field}.options"):
         return kind.of(step.options)
 
 
 def output_format(output: Output) -> Format:
-    """The format ``spec.output`` names, with its codec among the options.
+    """Return the format that ``spec.output`` names; the codec is one of its options.
 
     Raises:
-        Stalled: SPEC_INVALID, there is none of that name, or its options are wrong.
+        Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: FormatType = _found("spec.output.format", "format", output.format, FORMATS)
-    with _refused(f"spec.output ({output.format})"):
+    kind: FormatType = _import_class("spec.output.format", "format", output.format, FORMATS)
+    with _spec_errors(f"spec.output ({output.format})"):
         return kind.of({**output.options, "codec": output.codec})
 
 
-def _found(field: str, what: str, name: str, ours: Mapping[str, str]) -> Any:
-    """The class behind a name; what it can do is only known by its protocol."""
-    path = ours.get(name, name)
+def _import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) -> Any:
+    """Return the class behind a name. Only its protocol says what it can do, hence ``Any``."""
+    path = built_in.get(name, name)
     module, colon, attribute = path.partition(":")
     if not colon:
-        known = ", ".join(sorted(ours))
+        names = f"{', '.join(sorted(built_in))}, or " if built_in else ""
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"{field}: no {what} {name!r}; there are {known}, or package.module:Name",
+            f"{field}: unknown {kind} {name!r}; expected {names}package.module:Name",
         )
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError, ValueError) as error:
         raise Stalled(
-            Reason.SPEC_INVALID, f"{field}: cannot import {what} {path!r}: {error}"
+            Reason.SPEC_INVALID, f"{field}: cannot import {kind} {path!r}: {error}"
         ) from error
 
 
 @contextmanager
-def _refused(field: str) -> Iterator[None]:
-    """Turn a constructor's refusal into one that names the field."""
+def _spec_errors(field: str) -> Iterator[None]:
+    """Turn what a constructor raises into SPEC_INVALID with the path of the field.
+
+    A class of the user's that is not what its protocol says raises TypeError or AttributeError
+    here; that, too, is a wrong spec and not a fault of the driver.
+    """
     try:
         yield
     except (ValueError, TypeError, AttributeError) as error:

@@ -61,7 +61,7 @@ def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
     [
         (
             {"decode": {"format": "Jsn"}},
-            "spec.decode.format: no decoder 'Jsn'; there are Delimited, Json, Raw, Regex, or",
+            "spec.decode.format: unknown decoder 'Jsn'; expected Delimited, Json, Raw, Regex, or",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},
@@ -84,7 +84,7 @@ def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
             {"decode": {"timestamp": {"field": "a.b"}}},
             "spec.decode (Raw): Raw payloads have no fields (a.b)",
         ),
-        ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown piece '{when}'"),
+        ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown placeholder '{when}'"),
         (
             {"transforms": [{"use": "nowhere:Name"}]},
             "spec.transforms.0.use: cannot import transform 'nowhere:Name'",
@@ -99,7 +99,7 @@ def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
         ),
         (
             {"output": {"url": "file:///tmp/x", "format": "Csv"}},
-            "spec.output.format: no format 'Csv'; there are Json,",
+            "spec.output.format: unknown format 'Csv'; expected Json,",
         ),
         (
             {"output": {"url": "file:///tmp/x", "format": "Text", "options": {"x": 1}}},

@@ -1,13 +1,20 @@
-"""Turning rows into the bytes of an object, and back.
+"""The interface of formats, which a plug-in implements: rows into the bytes of an object, and back.
 
-An ``Encoder`` writes one object. It is fed blocks: runs of rows cut at places that depend on the
-data alone, so the same rows always give the same bytes. Between two blocks it should hold as little
-as it can, since a task keeps thousands open: compressors are per block, not per object (a gzip
-object is still one single member, see ``formats.codecs``).
+A ``Format`` is built from ``spec.output``: in the driver, which thereby checks the resource before
+it reads anything, and once in each worker process. It makes an ``Encoder`` for each object, and
+reads its own objects back for ``landfall cat``, ``locate`` and ``verify``. A class is named by a
+built-in name (``Text``, ``Json``, ``SequenceFile``, ``Parquet``) or by an import path,
+``package.module:Name``; ``landfall.registry`` treats both alike.
 
-A ``Format`` makes encoders and can read its own objects back, for ``landfall cat``, ``locate`` and
-``verify``. Yours is found by ``package.module:Name``, like ours by ``Text``, ``Json``,
-``SequenceFile``, ``Parquet``: see ``landfall.registry``.
+An encoder is given blocks: runs of rows whose boundaries depend on the data alone. The same blocks
+must always give the same bytes, because a slice that is landed again must give the same objects; so
+no clock, no randomness, and no file names or host names in headers. A task keeps thousands of
+objects open, so an encoder should hold as little as possible between two blocks: compressors are
+made per block, not per object (a gzip object is still a single member, see ``formats.codecs``).
+
+An exception from ``encode`` or ``finish`` is treated as a bug: the slice fails, is logged with its
+traceback and is retried with backoff. Rows that the format cannot represent must be returned by
+``refuse`` instead, which makes them dead letters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +29,13 @@ from landfall.pipeline.records import BadRows, Records
 
 @dataclass(frozen=True)
 class Block:
-    """Rows for one object, in order, with the typed columns of exactly these rows when the group declares a schema."""
+    """Rows for one object, in the order of their offsets.
+
+    Attributes:
+        records: the rows. Of the optional columns (timestamps, keys, headers) only those that the
+            format asked for in ``Format.wanted`` can be read.
+        columns: the typed columns of exactly these rows, if the group declares a schema.
+    """
 
     records: Records
     columns: pa.RecordBatch | None = None
@@ -33,10 +46,10 @@ class Row:
     """One row read back from an object.
 
     Attributes:
-        offset: its Kafka offset, where the format stores it (SequenceFile, Parquet), else None.
-        value: its payload, or None for a tombstone; for typed columns the row as JSON.
-        key: its Kafka key, where the format stores it.
-        timestamp: Kafka's record timestamp in milliseconds, where the format stores it.
+        offset: its Kafka offset if the format stores it (SequenceFile, Parquet), else None.
+        value: its payload, or None for a tombstone. A row of typed columns is given as JSON.
+        key: its Kafka key if the format stores it.
+        timestamp: its Kafka timestamp in milliseconds if the format stores it.
     """
 
     offset: int | None
@@ -49,16 +62,16 @@ class Encoder(Protocol):
     """Writes one object."""
 
     def encode(self, block: Block) -> bytes:
-        """The next bytes of the object; may be empty while the encoder gathers."""
+        """Return the next bytes of the object; may be empty while the encoder gathers rows."""
         ...
 
     def finish(self) -> bytes:
-        """The last bytes. The encoder is not used again."""
+        """Return the last bytes of the object. The encoder is not used again."""
         ...
 
     @property
     def held_bytes(self) -> int:
-        """Memory this encoder holds now, for the task's budget; an honest estimate in bytes."""
+        """The memory this encoder holds now, in bytes, which the task counts against its budget."""
         ...
 
 
@@ -67,43 +80,51 @@ class Format(Protocol):
 
     @property
     def extension(self) -> str:
-        """The file name's ending with its dot, such as ``.json.gz``; may be empty."""
+        """The file name extension with its dot, such as ``.json.gz``; may be empty."""
         ...
 
     @property
     def wanted(self) -> Wanted:
-        """What this format asks of the decoder beyond the fields of the route."""
+        """What this format needs from the decoder, beyond the fields that the route reads."""
         ...
 
     @property
     def block_bytes(self) -> int:
-        """Payload bytes that make a good block."""
+        """How many payload bytes make a good block; the task buffers rows up to this size.
+
+        Blocks may be smaller, when the task runs short of memory and at the end of a slice.
+        """
         ...
 
     def refuse(self, records: Records) -> BadRows:
-        """The rows this format cannot hold faithfully, such as a payload with the delimiter inside."""
+        """Return the rows this format cannot represent, such as a payload that holds its delimiter."""
         ...
 
     def encoder(self) -> Encoder:
-        """An encoder for a new object."""
+        """Return an encoder for a new object."""
         ...
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back, a row at a time, in order.
+        """Read an object back, row by row, in order.
 
         Raises:
-            ValueError: the bytes are not of this format, or end early; the message says where.
+            ValueError: the bytes are not in this format or end early; the message says where. A
+                damaged object must never give fewer rows silently.
         """
         ...
 
 
 class FormatType(Protocol):
-    """What the registry finds under a format's name."""
+    """The class that ``spec.output.format`` names."""
 
     def of(self, options: Mapping[str, object]) -> Format:
-        """Build the format from ``spec.output``'s codec and options.
+        """Build the format.
+
+        Args:
+            options: ``spec.output.options`` with ``spec.output.codec`` as ``codec`` (None if it is
+                not set). ``formats.options.Options`` reads and checks them.
 
         Raises:
-            ValueError: an option is unknown, missing or out of range; the message names it.
+            ValueError: an option is unknown, missing or out of range; the message must name it.
         """
         ...

@@ -1,1 +1,1 @@
-"""From Kafka records to rows with a place: columns, decoders, event time, time zones, routes."""
+"""Turns Kafka records into decoded rows, each with its event time and its output partition."""

@@ -1,19 +1,20 @@
 """The columns that flow from the reader to the encoders, and the rows that fall out on the way.
 
 One ``Records`` holds consecutive visible records of one topic partition. Offsets and values are
-always there; timestamps, keys and headers cost CPU per record, so they are built when first asked
-for. Rows are only ever picked by position, in order, so every later stage sees offsets strictly
-increasing.
+always present; timestamps, keys and headers cost CPU per record and are built on first access. Rows
+are only ever selected by position and in order, so every later stage sees strictly increasing
+offsets.
 
-The reader cuts its stream into ``Records`` at places that depend on the data alone (rows and bytes
-since the start of the slice), never on how the broker happened to batch its answers. Everything
-downstream is a function of these pieces, which is what makes a landed object the same whenever its
-range is read again.
+The reader divides its stream into ``Records`` at positions that depend on the data alone (rows and
+bytes since the start of the slice), never on how the broker batched its responses. Everything
+downstream is a function of these chunks. That is why a range that is read again gives exactly the
+same objects.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -25,20 +26,21 @@ Int64s = npt.NDArray[np.int64]
 HEADERS = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 )
-"""Kafka headers: in order, keys may repeat, a value may be null."""
+"""Kafka headers: in order, a name may repeat, a value may be null."""
 UNREADABLE_HEADERS = "a header's name is not UTF-8"
+"""The error of a record whose headers no Arrow string column can hold."""
 
 FieldValues = Int64s | pa.StringArray | list[object]
-"""Values of one payload field, a row each: int64 when all rows hold an integer, Arrow strings (null
-=
-absent) when all hold text, else Python scalars (None = absent). A decoder picks what costs it
-least.
+"""Values of one payload field, one per row, shape (rows,).
+
+An int64 array if every row holds an integer, Arrow strings (null means absent) if all values are
+text, else a list of Python values (None means absent). A decoder returns what is cheapest for it.
 """
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What costs CPU per record, built on demand: each call returns the column of every row."""
+    """Builds the columns that cost CPU per record; each call returns one column for all rows."""
 
     timestamps: Callable[[], Int64s]
     keys: Callable[[], pa.BinaryArray]
@@ -47,13 +49,15 @@ class Columns:
 
 @dataclass(frozen=True)
 class Records:
-    """Visible records of one topic partition, a row each, offsets strictly increasing.
+    """Visible records of one topic partition, one per row, with strictly increasing offsets.
+
+    Visible means that a consumer with ``isolation.level=read_committed`` receives the record.
 
     Attributes:
-        topic_partition: where they come from.
-        offsets: int64, shape (rows,).
-        values: payload bytes, shape (rows,); null is a tombstone.
-        columns: how to build the columns below.
+        topic_partition: the topic partition the records come from.
+        offsets: Kafka offsets, int64, shape (rows,).
+        values: payload bytes, an Arrow binary array, shape (rows,); null is a tombstone.
+        columns: builds ``timestamps``, ``keys`` and ``headers``.
     """
 
     topic_partition: TopicPartition
@@ -66,21 +70,24 @@ class Records:
 
     @cached_property
     def timestamps(self) -> Int64s:
-        """Kafka's record timestamps, milliseconds since 1970 UTC; -1 where the record has none."""
+        """Kafka timestamps, milliseconds since 1970 UTC, shape (rows,); -1 if a record has none."""
         return self.columns.timestamps()
 
     @cached_property
     def keys(self) -> pa.BinaryArray:
-        """Record keys; null where there is none."""
+        """Record keys, an Arrow binary array, shape (rows,); null if a record has none."""
         return self.columns.keys()
 
     @cached_property
     def headers(self) -> pa.ListArray:
-        """Record headers, of type ``HEADERS``; an empty list where there are none, null where they cannot be read."""
+        """Record headers, of type ``HEADERS``, shape (rows,).
+
+        A record without headers has an empty list, one whose headers cannot be read has null.
+        """
         return self.columns.headers()
 
     def take(self, rows: Int64s) -> "Records":
-        """Keep the rows at these positions, which must increase; all columns stay lazy."""
+        """Return the rows at these positions, which must increase; all columns stay lazy."""
         positions = pa.array(rows)
         columns = Columns(
             timestamps=lambda: self.timestamps[rows],
@@ -92,13 +99,18 @@ class Records:
         )
 
     def with_values(self, values: pa.BinaryArray) -> "Records":
-        """Keep everything but the payloads."""
+        """Return the same records with other payloads."""
         return Records(self.topic_partition, self.offsets, values, self.columns)
 
 
 @dataclass(frozen=True)
 class BadRows:
-    """Rows that could not be decoded, routed or encoded: ``errors[i]`` belongs to row ``rows[i]``."""
+    """Rows that cannot be decoded, routed or encoded.
+
+    Attributes:
+        rows: positions of the rows, int64, increasing.
+        errors: ``errors[i]`` says what is wrong with row ``rows[i]``.
+    """
 
     rows: Int64s
     errors: Sequence[str]
@@ -118,21 +130,35 @@ NO_BAD_ROWS = BadRows(np.empty(0, np.int64), ())
 
 
 def filled(tp: TopicPartition, offsets: Sequence[int], values: Sequence[bytes | None]) -> Records:
-    """Records with no timestamps, keys or headers: the shortest way to some rows, for decoders' tests and examples."""
+    """Return records that have offsets and payloads only; meant for tests of plug-ins.
+
+    Example:
+        >>> filled(TopicPartition("logs", 0), [7, 8], [b"level=info", None])
+    """
     return of_columns(tp, np.asarray(offsets, np.int64), pa.array(values, pa.binary()))
+
+
+class OptionalColumns(TypedDict, total=False):
+    """The columns of ``of_columns`` that may be left out."""
+
+    timestamps: Int64s
+    keys: pa.BinaryArray
+    headers: pa.ListArray
 
 
 def of_columns(
     tp: TopicPartition,
     offsets: Int64s,
     values: pa.BinaryArray,
-    *,
-    timestamps: Int64s | None = None,
-    keys: pa.BinaryArray | None = None,
-    headers: pa.ListArray | None = None,
+    **optional: Unpack[OptionalColumns],
 ) -> Records:
-    """Records from ready columns; the missing ones mean no timestamp (-1), no key (null), no headers (empty)."""
+    """Return records made of complete columns.
+
+    A column that is left out means: no timestamp (-1), no key (null), no headers (empty list).
+    """
     rows = len(offsets)
+    timestamps, keys = optional.get("timestamps"), optional.get("keys")
+    headers = optional.get("headers")
     columns = Columns(
         timestamps=lambda: np.full(rows, -1, np.int64) if timestamps is None else timestamps,
         keys=lambda: pa.nulls(rows, pa.binary()) if keys is None else keys,

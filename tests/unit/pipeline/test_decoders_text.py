@@ -138,13 +138,13 @@ def test_text_becomes_typed_columns() -> None:
     ("options", "message"),
     [
         ({}, "missing required field `columns`"),
-        ({"columns": []}, "columns must have names"),
-        ({"columns": ["a", "a"]}, "columns must have names"),
+        ({"columns": []}, "columns must have unique names"),
+        ({"columns": ["a", "a"]}, "columns must have unique names"),
         ({"columns": ["a"], "header": True}, "unknown field `header`"),
         ({"columns": ["a"], "separator": ""}, "separator"),
         ({"columns": ["a"], "separator": "||", "quote": '"'}, "separator"),
         ({"columns": ["a"], "quote": "'"}, "quote"),
-        ({"columns": ["b"]}, "no column 'a'; there are b"),
+        ({"columns": ["b"]}, "no column 'a'; the columns are b"),
     ],
 )
 def test_wrong_options_of_delimited_are_refused(options: dict[str, object], message: str) -> None:
@@ -174,5 +174,5 @@ def test_regex_rows_become_json() -> None:
     "pattern", ["no groups", "(unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"]
 )
 def test_wrong_patterns_are_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"pattern|columns must have names"):
+    with pytest.raises(ValueError, match=r"pattern|columns must have unique names"):
         Regex.of({"pattern": pattern}, Wanted())

@@ -75,12 +75,12 @@ def test_the_repeated_hour_has_one_label() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("{when}", "unknown piece '{when}'"),
-        ("dt={date", "unknown piece '{'"),
-        ("dt=date}", "unknown piece '}'"),
-        ("{}", "unknown piece '{}'"),
-        ("{field:}", "not a field's path: {field:}"),
-        ("{field:a..b}", "not a field's path"),
+        ("{when}", "unknown placeholder '{when}'"),
+        ("dt={date", "unknown placeholder '{'"),
+        ("dt=date}", "unknown placeholder '}'"),
+        ("{}", "unknown placeholder '{}'"),
+        ("{field:}", "invalid field path: {field:}"),
+        ("{field:a..b}", "invalid field path"),
         ("%Q", "unknown directive '%Q'"),
         ("100%", "unknown directive '%'"),
         ("{time:%Y%}", "unknown directive '%'"),
@@ -92,7 +92,7 @@ def test_the_repeated_hour_has_one_label() -> None:
         ("x" * 241, "directories too long"),
     ],
 )
-def test_a_wrong_pattern_is_refused_with_the_piece(pattern: str, message: str) -> None:
+def test_a_wrong_pattern_is_refused_with_the_placeholder(pattern: str, message: str) -> None:
     with pytest.raises(
         ValueError, match="^" + message.replace("{", r"\{").replace("}", r"\}").replace(".", r"\.")
     ):
@@ -210,7 +210,7 @@ def test_a_value_too_long_for_a_directory_is_bad() -> None:
     )
 
     assert (got.codes.tolist(), len(got.partitions), got.bad.rows.tolist()) == ([-1, 0], 1, [0])
-    assert got.bad.errors[0].startswith("route: output partition of 511 bytes: 'v=xxx")
+    assert got.bad.errors[0].startswith("route: output partition is too long, 511 bytes: 'v=xxx")
 
 
 def test_years_beyond_the_calendar_of_the_zone_are_bad() -> None:

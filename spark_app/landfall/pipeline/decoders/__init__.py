@@ -1,8 +1,38 @@
-"""Turning payloads into fields that can be routed on and columns that can be written.
+"""The interfaces of decoders and transforms, which a plug-in implements.
 
-A decoder is built once per task by ``Name.of(options, wanted)`` and sees columns, never single
-records. Yours is found by ``package.module:Name``, like ours by ``Raw``, ``Json``, ``Delimited``,
-``Regex``: see ``landfall.registry``.
+A decoder turns payloads into fields, by which records are dated and routed, and into typed columns,
+which formats such as Parquet write. A transform changes, filters or rejects decoded rows before
+they are routed. Both see whole columns (Arrow and NumPy arrays), never single records.
+
+A class is named in the resource either by a built-in name (``Raw``, ``Json``, ``Delimited``,
+``Regex``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats both alike.
+Its class method ``of`` is called with the options from the resource: in the driver, which thereby
+checks the resource before it reads anything, and once in each worker process. A decoder or
+transform must keep no state between calls and must depend on the rows alone: no clock, no
+randomness, no remote service. A range that is read again after a crash must give exactly the same
+objects.
+
+A payload that cannot be decoded is data, not an error: reject its row with ``Decoded.reject`` and
+it becomes a dead letter (or fails the slice under ``badRecords: {policy: Fail}``). An exception
+from ``decode`` or ``apply`` is treated as a bug: the slice fails, is logged with its traceback and
+is retried with backoff; other slices go on.
+
+Example: a decoder whose only field is the length of the payload::
+
+    class Length:
+        def __init__(self, wanted: Wanted) -> None:
+            self._wanted = wanted
+
+        @classmethod
+        def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Length":
+            if options or wanted.schema is not None or wanted.json:
+                raise ValueError("Length takes no options and decodes no columns or JSON")
+            return cls(wanted)
+
+        def decode(self, records: Records) -> Decoded:
+            lengths = pc.binary_length(records.values).to_pylist()
+            empty = {row: "empty payload" for row, length in enumerate(lengths) if length == 0}
+            return Decoded(records, {path: lengths for path in self._wanted.fields}).reject(empty)
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,22 +46,25 @@ import pyarrow as pa
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, FieldValues, Int64s, Records
 
 Path: TypeAlias = tuple[str, ...]
+"""Where a field is in the payload: ``("meta", "ts")`` is ``ts`` inside ``meta``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the later stages ask of a decoder.
+    """What the later stages need from a decoder.
 
     Attributes:
-        fields: paths of payload fields, for the event time and for ``{field:path}`` in the route;
-            ``("meta", "ts")`` is ``ts`` inside ``meta``. For delimited and regex payloads a path is
-            one column or group name.
-        schema: typed columns to extract (``decoders.columns.schema_of``), or None if the payload is
-            written as it is.
-        json: whether ``Decoded.records.values`` must be JSON objects (format ``Json``).
-        timestamps, keys, headers: whether the format writes these columns of ``Records``. Only then
-            are they carried to its blocks: each costs CPU per record. Decoders and transforms may
-            look at them anyway.
+        fields: paths of the payload fields that the event time, the route (``{field:path}``) and
+            the transforms read. For delimited and regex payloads a path, joined by dots, is the
+            name of one column or group.
+        schema: the typed columns to extract, as made by ``typed_columns.schema_of``, or None if the
+            payload is written as it is.
+        json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
+        timestamps: whether the format writes Kafka timestamps. Only the columns that are asked for
+            here are carried to the format, because each costs CPU per record. Decoders and
+            transforms may read all of them in any case.
+        keys: whether the format writes record keys.
+        headers: whether the format writes record headers.
     """
 
     fields: tuple[Path, ...] = ()
@@ -44,15 +77,22 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What came of some records.
+    """Decoded rows, and an account of the rows that fell out.
+
+    Every row given to ``decode`` is exactly one of: kept (in ``records``), bad, or filtered. The
+    task checks the sum. ``keep`` and ``reject`` maintain it; use them instead of building a smaller
+    ``Decoded`` by hand.
 
     Attributes:
-        records: the rows that decoded, in order.
-        fields: for each wanted path, the values of exactly those rows.
-        columns: typed columns of exactly those rows, when a schema was wanted.
-        bad: the rows that did not, by their position in what ``decode`` was given, increasing.
-        filtered: how many rows were left out on purpose (transforms do this; decoders do not).
-        positions: of each row in what ``decode`` was given; None while no row has fallen out.
+        records: the rows that are kept, in their original order.
+        fields: for each wanted path the values of exactly these rows. Give the cheapest of an int64
+            array, an Arrow string array (null means absent) or a list (None means absent).
+        columns: the typed columns of exactly these rows, if a schema was wanted.
+        bad: the rows that could not be decoded or were rejected, by their position in the records
+            given to ``decode``, increasing.
+        filtered: how many rows transforms left out on purpose. A decoder never filters.
+        positions: for each kept row its position in the records given to ``decode``, shape (rows,);
+            None while no row has fallen out.
     """
 
     records: Records
@@ -63,34 +103,41 @@ class Decoded:
     positions: Int64s | None = None
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> "Decoded":
-        """Go on with the rows where ``mask``, shape (rows,), is true; the others are filtered out on purpose."""
+        """Return the rows where ``mask``, shape (rows,), is true; the others count as filtered."""
         kept = np.flatnonzero(mask)
         return (
             self
             if len(kept) == len(self.records)
-            else self._picked(kept, self.bad, len(self.records) - len(kept))
+            else self._take(kept, self.bad, len(self.records) - len(kept))
         )
 
     def reject(self, errors: Mapping[int, str]) -> "Decoded":
-        """Go on without these rows, by their position in ``records``: they are bad."""
+        """Return the rows that are not in ``errors``; those that are become bad rows.
+
+        Args:
+            errors: short messages by row, where a row is a position in ``self.records``, not in
+                what ``decode`` was given. Do not put the whole payload in: dead letters hold it
+                anyway.
+        """
         if not errors:
             return self
         rows = np.array(sorted(errors), np.int64)
         positions = rows if self.positions is None else self.positions[rows]
-        said = dict(zip(self.bad.rows.tolist(), self.bad.errors, strict=True))
-        said |= {
+        by_position = dict(zip(self.bad.rows.tolist(), self.bad.errors, strict=True))
+        by_position |= {
             position: errors[row]
             for position, row in zip(positions.tolist(), rows.tolist(), strict=True)
         }
         bad = BadRows(
-            np.array(sorted(said), np.int64), [said[position] for position in sorted(said)]
+            np.array(sorted(by_position), np.int64),
+            [by_position[position] for position in sorted(by_position)],
         )
-        return self._picked(np.delete(np.arange(len(self.records)), rows), bad, 0)
+        return self._take(np.delete(np.arange(len(self.records)), rows), bad, 0)
 
-    def _picked(self, rows: Int64s, bad: BadRows, filtered: int) -> "Decoded":
+    def _take(self, rows: Int64s, bad: BadRows, filtered: int) -> "Decoded":
         return Decoded(
             self.records.take(rows),
-            {path: _pick(values, rows) for path, values in self.fields.items()},
+            {path: _take_values(values, rows) for path, values in self.fields.items()},
             None if self.columns is None else self.columns.take(pa.array(rows)),
             bad,
             self.filtered + filtered,
@@ -98,57 +145,79 @@ class Decoded:
         )
 
 
-def _pick(values: FieldValues, rows: Int64s) -> FieldValues:
+def _take_values(values: FieldValues, rows: Int64s) -> FieldValues:
     if isinstance(values, list):
         return [values[row] for row in rows.tolist()]
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
 class Decoder(Protocol):
-    """Payloads in, fields and columns out."""
+    """Turns payloads into fields and columns."""
 
     def decode(self, records: Records) -> Decoded:
-        """Decode every row or say what is wrong with it; never raises for what a payload holds."""
+        """Decode a chunk of records.
+
+        Args:
+            records: consecutive visible records of one topic partition. ``records.values`` is an
+                Arrow binary array, shape (rows,), in which null is a tombstone.
+
+        Returns:
+            All rows, each either decoded or bad. Must not raise because of what a payload holds: an
+            exception fails the whole slice (see the module's description).
+        """
         ...
 
 
 class DecoderType(Protocol):
-    """What the registry finds under a decoder's name."""
+    """The class that ``spec.decode.format`` names."""
 
     def of(self, options: Mapping[str, object], wanted: Wanted) -> Decoder:
-        """Build the decoder from ``spec.decode``'s options.
+        """Build the decoder.
+
+        Args:
+            options: ``spec.decode.options``. ``options.read_options`` checks them against a
+                declared ``msgspec.Struct``.
+            wanted: what the later stages need. Refuse here what the decoder cannot deliver.
 
         Raises:
-            ValueError: an option is unknown, missing or out of range; the message names it.
+            ValueError: an option is unknown, missing or out of range, or ``wanted`` asks for
+                something the decoder cannot deliver. The message must name it; the group then stops
+                with ``SpecInvalid`` and the path of the field.
         """
         ...
 
 
 class Transform(Protocol):
-    """A step between decoding and routing: injects fields, rewrites payloads, filters rows.
+    """A step between decoding and routing: adds fields, rewrites payloads, filters or rejects rows.
 
-    It must depend on the rows alone (no clock, no randomness, no service that changes its mind), or
-    a range read again would not give the same objects.
+    The result must depend on the rows alone (no clock, no randomness, no remote service), because a
+    range that is read again must give the same objects.
     """
 
     @property
     def fields(self) -> tuple[Path, ...]:
-        """Payload fields it reads, beyond those of the route."""
+        """Paths of the payload fields this step reads, so that the decoder extracts them."""
         ...
 
     def apply(self, decoded: Decoded) -> Decoded:
-        """Return the rows to go on with; ``Decoded.keep`` leaves rows out on purpose, ``Decoded.reject`` as bad."""
+        """Return the rows that continue to the next step.
+
+        ``Decoded.keep`` leaves rows out on purpose, ``Decoded.reject`` makes them bad,
+        ``Records.with_values`` replaces payloads, and a field added to ``fields`` can be used in
+        the route as ``{field:name}``. Rows must stay in order. Must not raise because of what a row
+        holds.
+        """
         ...
 
 
 class TransformType(Protocol):
-    """What ``transforms[].use`` names."""
+    """The class that ``spec.transforms[].use`` names."""
 
     def of(self, options: Mapping[str, object]) -> Transform:
-        """Build the step from its options.
+        """Build the step from ``spec.transforms[].options``.
 
         Raises:
-            ValueError: an option is unknown, missing or out of range; the message names it.
+            ValueError: an option is unknown, missing or out of range; the message must name it.
         """
         ...
 

@@ -1,14 +1,14 @@
-"""Text with separators: every payload is one row of named columns, without a header.
+"""Decoder ``Delimited``: every payload is one row of separated values, without a header line.
 
-| option | default | |
+| option | default | meaning |
 |---|---|---|
-| ``columns`` | needed | the columns' names, in order |
-| ``separator`` | ``,`` | one character or more |
-| ``quote`` | none | ``"``: a value may stand in double quotes, a quote inside is doubled (RFC 4180) |
+| ``columns`` | required | the names of the columns, in order |
+| ``separator`` | ``,`` | one or more characters |
+| ``quote`` | none | ``"``: values may be in double quotes, a quote inside is doubled (RFC 4180) |
 
-Good is a payload that is UTF-8 and has as many values as there are columns. Nothing is trimmed: a
-final newline belongs to the last value. Tombstones pass, with every column absent. Rows are split
-in columns by Arrow; only rows that hold a quote are read one by one.
+A payload is decoded if it is UTF-8 and has exactly one value per column. Nothing is trimmed: a
+final newline is part of the last value. Tombstones pass, with every column absent. Arrow splits
+whole columns; only rows that contain a quote are parsed one by one.
 """
 
 import csv
@@ -26,13 +26,13 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.texts import Texts, utf8
 from landfall.pipeline.records import Records
 
-# The csv module refuses values over 128 KiB otherwise; a record can be larger, and is in memory
-# already.
+# By default the csv module refuses values over 128 KiB. A record may be larger, and is already in
+# memory, so the limit protects nothing here.
 csv.field_size_limit(2**31 - 1)
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """What Delimited takes."""
+    """Options of ``Delimited``."""
 
     columns: tuple[str, ...]
     separator: str = ","
@@ -41,7 +41,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Delimited:
-    """Rows of separated values."""
+    """Splits text by a separator."""
 
     texts: Texts
     separator: str
@@ -52,19 +52,21 @@ class Delimited:
         """Build the decoder.
 
         Raises:
-            ValueError: an option is wrong, or a wanted field is no column.
+            ValueError: an option is wrong, or a wanted field is not a column.
         """
-        read = read_options(options, Options)
-        if not read.separator or (
-            read.quote and (len(read.separator) > 1 or read.separator in '"\r\n')
-        ):
+        checked = read_options(options, Options)
+        separator = checked.separator
+        if not separator:
+            raise ValueError("options: separator is empty")
+        if checked.quote and (len(separator) > 1 or separator in '"\r\n'):
             raise ValueError(
-                f"options: separator {read.separator!r} cannot part values (with quotes: one character)"
+                f"options: separator {separator!r} must be one character other than a quote or a"
+                " line break when quote is set"
             )
-        return cls(Texts(read.columns, wanted), read.separator, read.quote)
+        return cls(Texts(checked.columns, wanted), separator, checked.quote)
 
     def decode(self, records: Records) -> Decoded:
-        """Every row with the right number of values."""
+        """Return every row with the right number of values; the others are bad."""
         texts, errors = utf8(records.values)
         errors = dict(errors)
         rows = pc.split_pattern(texts, self.separator)
@@ -76,22 +78,23 @@ class Delimited:
         fits = (lengths == width) & np.asarray(rows.is_valid())
         for row in np.flatnonzero(~fits & np.asarray(rows.is_valid())).tolist():
             errors[row] = f"delimited: {lengths[row]} values for {width} columns"
+        # The values of all rows are in one flat array: value i of a row is at its start + i.
         places = [pa.array(starts[:-1] + i, mask=~fits) for i in range(width)]
         return self.texts.decoded(records, [rows.values.take(place) for place in places], errors)
 
     def _unquoted(
         self, texts: pa.StringArray, rows: pa.ListArray, errors: dict[int, str]
     ) -> pa.ListArray:
-        """The rows again, those that hold a quote read as RFC 4180 says; adds to ``errors``."""
+        """Parse the rows that contain a quote again, by RFC 4180; adds to ``errors``."""
         quoted = np.flatnonzero(pc.match_substring(texts, '"').fill_null(False))  # noqa: FBT003  # Arrow's signature
         if not len(quoted):
             return rows
-        read = rows.to_pylist()
+        split = rows.to_pylist()
         for row in quoted.tolist():
             try:
-                (read[row],) = csv.reader(
+                (split[row],) = csv.reader(
                     [texts[row].as_py()], delimiter=self.separator, strict=True
                 )
             except (csv.Error, ValueError) as error:
-                read[row], errors[row] = None, f"delimited: {error}"
-        return pa.array(read, pa.list_(pa.string()))
+                split[row], errors[row] = None, f"delimited: {error}"
+        return pa.array(split, pa.list_(pa.string()))

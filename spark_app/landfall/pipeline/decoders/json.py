@@ -1,18 +1,22 @@
-"""JSON objects: every payload is checked in full, only the wanted fields become Python values.
+"""Decoder ``Json``: validates every payload as one JSON object and extracts only the wanted fields.
 
-A payload is good when it is exactly one JSON object: UTF-8, legal escapes and numbers, no NaN,
-nothing after it. That holds for the parts nobody wants, too (msgspec skips them, but checks their
-grammar; UTF-8 is checked by Arrow for all rows at once). Only a number that no double can hold goes
-unnoticed in a part nobody wants. Of a repeated key the last one counts. A wanted field that is
-absent, null, or below something that is no object is None. A tombstone is a bad row.
+A payload is decoded if it is exactly one JSON object: UTF-8, legal escapes and numbers, no NaN,
+nothing after it. This holds for the fields that are not wanted, too: msgspec skips them but checks
+their grammar, and Arrow checks UTF-8 for all rows at once. The one exception is a number too large
+for a double, which goes unnoticed in a field that is not wanted. Of a repeated key the last value
+counts. A wanted field is None if it is absent, null, or inside something that is not an object. A
+tombstone has every field absent.
 
-Speed comes from three tiers, each giving the same rows. Payloads are taken in pieces that fit a
-processor's cache, since a payload is copied out of its Arrow buffer before msgspec reads it; a
-piece that fails one tier takes the next:
+There are three ways to decode, which all give the same rows; each is tried when the faster one
+before it fails:
 
-1. a Struct type made of the wanted paths, all integers: one int64 array each;
-2. the same with values of any type;
-3. row by row, where a row is bad or of an odd shape.
+1. with a Struct type of the wanted paths in which every field is an integer: one int64 array each;
+2. with the same Struct type and fields of any type;
+3. row by row, for rows that are bad or have an unusual shape.
+
+Payloads are decoded in slabs that fit in the processor's cache, because each payload is copied out
+of its Arrow buffer before msgspec reads it. A slab that one way cannot decode goes to the next way,
+so one bad row slows down its own slab only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,12 +36,12 @@ from landfall.pipeline.decoders.typed_columns import JSON_TYPES, record_batch, t
 from landfall.pipeline.records import FieldValues, Int64s, Records
 
 Values: TypeAlias = Mapping[Leaf, FieldValues]
-"""The values of every leaf, a row each."""
+"""The values of every leaf, one per row."""
 Extracted: TypeAlias = tuple[Values, Mapping[int, str]]
-"""Values, and what is wrong, by row."""
+"""Values, and errors by row."""
 
-_PIECE_BYTES = 256 * 1024
-"""Of payload decoded at a time: what fits a processor's second cache."""
+_SLAB_BYTES = 256 * 1024
+"""Payload bytes decoded at a time, so that they fit in a processor's L2 cache."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOT_SHARED = {ColumnType.BINARY, ColumnType.JSON}
@@ -45,18 +49,19 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """Json takes none."""
+    """Options of ``Json``: none."""
 
 
 @dataclass(frozen=True)
 class Json:
-    """JSON objects.
+    """Decodes JSON objects.
 
     Attributes:
         fields: the leaf of each wanted path.
-        schema: of typed columns, if any are declared.
-        columns: the leaf of each of them.
-        layers: Struct types that hold all leaves; None if a name cannot stand in one.
+        schema: the schema of the typed columns, if the group declares any.
+        columns: the leaf of each typed column.
+        layers: Struct types that together hold all leaves; None if a Struct cannot have one of the
+            field names, and every payload is decoded row by row.
     """
 
     fields: Mapping[Path, Leaf]
@@ -69,11 +74,13 @@ class Json:
         """Build the decoder.
 
         Raises:
-            ValueError: there are options.
+            ValueError: an option is given.
         """
         read_options(options, Options)
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(Leaf(column.path, JSON_TYPES[column.type]) for column in typed)
+        # A wanted field that is also a typed column is decoded once, if the column's Python value
+        # is what the field would be.
         shared = {
             leaf.path: leaf
             for leaf, column in zip(columns, typed, strict=True)
@@ -85,30 +92,32 @@ class Json:
         return cls(fields, wanted.schema, columns, layers(leaves) if nameable else None)
 
     def decode(self, records: Records) -> Decoded:
-        """Every row that is a JSON object, with its fields and columns."""
+        """Return every row that is a JSON object, with its fields and columns."""
         values, errors = self._values(records.values)
         fields = {path: values[leaf] for path, leaf in self.fields.items()}
         if self.schema is None:
             return Decoded(records, fields).reject(errors)
-        batch, wrong = record_batch(self.schema, [_listed(values[leaf]) for leaf in self.columns])
-        return Decoded(records, fields, batch).reject({**wrong, **errors})
+        batch, column_errors = record_batch(
+            self.schema, [_as_list(values[leaf]) for leaf in self.columns]
+        )
+        return Decoded(records, fields, batch).reject({**column_errors, **errors})
 
     def _values(self, payloads: pa.BinaryArray) -> Extracted:
-        """The values of every leaf, None where a payload is null, and what is wrong with the others, by row."""
+        """Return the values of every leaf, None where a payload is null, and errors by row."""
         if not payloads.null_count:
-            return self._columns(payloads)
+            return self._values_without_nulls(payloads)
         rows = np.flatnonzero(pc.is_valid(payloads))
-        values, errors = self._columns(payloads.take(pa.array(rows)))
+        values, errors = self._values_without_nulls(payloads.take(pa.array(rows)))
         spread = {leaf: _spread(column, rows, len(payloads)) for leaf, column in values.items()}
         return spread, {int(rows[row]): error for row, error in errors.items()}
 
-    def _columns(self, payloads: pa.BinaryArray) -> Extracted:
-        """The same without nulls."""
-        step = max(1, _PIECE_BYTES * len(payloads) // max(1, payloads.nbytes))
+    def _values_without_nulls(self, payloads: pa.BinaryArray) -> Extracted:
+        step = max(1, _SLAB_BYTES * len(payloads) // max(1, payloads.nbytes))
+        # An empty column is one empty slab, so that every leaf gets a column.
         starts = range(0, max(1, len(payloads)), step)
-        return _concatenated([self._piece(payloads.slice(start, step)) for start in starts], step)
+        return _concatenate([self._slab(payloads.slice(start, step)) for start in starts], step)
 
-    def _piece(self, payloads: pa.BinaryArray) -> Extracted:
+    def _slab(self, payloads: pa.BinaryArray) -> Extracted:
         rows = payloads.to_pylist()
         if self.layers is not None and _is_utf8(payloads):
             try:
@@ -122,27 +131,30 @@ class Json:
         return self._row_by_row(rows)
 
     def _row_by_row(self, payloads: Sequence[bytes]) -> Extracted:
-        made: list[list[object]] = [[layer.nothing] * len(payloads) for layer in self.layers or ()]
-        odd: list[int] = []
+        layers = self.layers or ()
+        by_layer: list[list[object]] = [[layer.nothing] * len(payloads) for layer in layers]
+        unread: list[int] = []
         for row, payload in enumerate(payloads):
             try:
-                payload.decode()
-                for objects, layer in zip(made, self.layers or (), strict=True):
+                payload.decode()  # for its errors alone: msgspec does not check skipped strings
+                for objects, layer in zip(by_layer, layers, strict=True):
                     objects[row] = layer.any.decode(payload)
             except _UNREADABLE:
-                odd.append(row)
+                unread.append(row)
         columns: dict[Leaf, list[object]] = {leaf: [None] * len(payloads) for leaf in self._leaves}
-        for objects, layer in zip(made, self.layers or (), strict=True):
+        for objects, layer in zip(by_layer, layers, strict=True):
             columns |= layer.columns(objects)
+        # What a Struct cannot read may still be an object, such as one with text where a nested
+        # object is wanted. Only here is a payload called bad, and the error names the field.
         errors = {}
-        for row in odd if self.layers is not None else range(len(payloads)):
+        for row in unread if self.layers is not None else range(len(payloads)):
             try:
-                document = _document(payloads[row])
+                document = _parse_object(payloads[row])
                 for leaf, column in columns.items():
-                    column[row] = _found(document, leaf)
+                    column[row] = _find(document, leaf)
             except _UNREADABLE as error:
                 errors[row] = f"json: {error}"
-        return {leaf: _narrowed(column) for leaf, column in columns.items()}, errors
+        return {leaf: _as_int64s(column) for leaf, column in columns.items()}, errors
 
     @property
     def _leaves(self) -> tuple[Leaf, ...]:
@@ -158,38 +170,44 @@ def _is_utf8(payloads: pa.BinaryArray) -> bool:
 
 
 def _layer_values(layer: Layer, payloads: Sequence[bytes]) -> Values:
-    """The layer's values, if every row gives them."""
+    """Return the layer's values; raises an error of ``_UNREADABLE`` if any row fails."""
     try:
         if layer.ints is not None:
             return layer.int_columns(list(map(layer.ints.decode, payloads)))
     except (OverflowError, msgspec.ValidationError):
-        pass  # all of it is JSON so far, only not all integers
+        pass  # the payloads are JSON so far, but not all values are integers
     columns = layer.columns(list(map(layer.any.decode, payloads)))
-    return {leaf: _narrowed(column) for leaf, column in columns.items()}
+    return {leaf: _as_int64s(column) for leaf, column in columns.items()}
 
 
-def _concatenated(pieces: Sequence[Extracted], step: int) -> Extracted:
-    """Pieces of ``step`` rows, but for the last, as one."""
+def _concatenate(slabs: Sequence[Extracted], step: int) -> Extracted:
+    """Join slabs; each but the last has ``step`` rows."""
     values: dict[Leaf, FieldValues] = {}
-    for leaf in pieces[0][0]:
-        columns = [piece[leaf] for piece, _ in pieces]
+    for leaf in slabs[0][0]:
+        columns = [slab[leaf] for slab, _ in slabs]
         if all(isinstance(column, np.ndarray) for column in columns):
             values[leaf] = np.concatenate(columns)
         else:
-            values[leaf] = [value for column in columns for value in _listed(column)]
+            values[leaf] = [value for column in columns for value in _as_list(column)]
     errors = {
-        i * step + row: error for i, (_, wrong) in enumerate(pieces) for row, error in wrong.items()
+        i * step + row: error
+        for i, (_, slab_errors) in enumerate(slabs)
+        for row, error in slab_errors.items()
     }
     return values, errors
 
 
-def _document(payload: bytes) -> Mapping[str, msgspec.Raw]:
+def _parse_object(payload: bytes) -> Mapping[str, msgspec.Raw]:
     payload.decode()
     return _OBJECT.decode(payload)
 
 
-def _found(document: Mapping[str, msgspec.Raw], leaf: Leaf) -> object:
-    """A leaf's value, or None if there is none; a DecodeError that names the path if it is of a wrong type."""
+def _find(document: Mapping[str, msgspec.Raw], leaf: Leaf) -> object:
+    """Return a leaf's value, or None if it is absent.
+
+    Raises:
+        msgspec.DecodeError: the value has the wrong type; the message names the path.
+    """
     level = document
     for part in leaf.path[:-1]:
         try:
@@ -203,7 +221,9 @@ def _found(document: Mapping[str, msgspec.Raw], leaf: Leaf) -> object:
         raise msgspec.DecodeError(f"{'.'.join(leaf.path)}: {error}") from error
 
 
-def _narrowed(column: list[object]) -> FieldValues:
+def _as_int64s(column: list[object]) -> FieldValues:
+    """Return the column as an int64 array if it can be one, else unchanged."""
+    # ``type`` and not ``isinstance``: True and False must stay booleans.
     if set(map(type, column)) != {int}:
         return column
     try:
@@ -213,11 +233,12 @@ def _narrowed(column: list[object]) -> FieldValues:
 
 
 def _spread(column: FieldValues, rows: Int64s, length: int) -> FieldValues:
+    """Return a column of ``length`` rows that has these values at ``rows`` and None elsewhere."""
     spread: list[object] = [None] * length
-    for row, value in zip(rows.tolist(), _listed(column), strict=True):
+    for row, value in zip(rows.tolist(), _as_list(column), strict=True):
         spread[row] = value
     return spread
 
 
-def _listed(column: FieldValues) -> list[object]:
+def _as_list(column: FieldValues) -> list[object]:
     return column if isinstance(column, list) else column.tolist()

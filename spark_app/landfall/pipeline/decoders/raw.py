@@ -1,4 +1,4 @@
-"""Payloads as they are: nothing is read, nothing can be wrong, tombstones pass through."""
+"""Decoder ``Raw``: passes payloads on unchanged, so no row is bad and tombstones pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,33 +11,31 @@ from landfall.pipeline.records import Records
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """Raw takes none."""
+    """Options of ``Raw``: none."""
 
 
 @dataclass(frozen=True)
 class Raw:
-    """Verbatim payloads."""
+    """Passes payloads on unchanged."""
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Raw":
         """Build the decoder.
 
         Raises:
-            ValueError: there are options, or somebody wants to look inside the payloads.
+            ValueError: an option is given, or a later stage needs the contents of payloads.
         """
         read_options(options, Options)
         if wanted.fields or wanted.schema is not None or wanted.json:
-            paths = ", ".join(".".join(path) for path in wanted.fields)
-            asked = (
-                f"fields ({paths})"
-                if paths
-                else "typed columns"
-                if wanted.schema is not None
-                else "JSON"
-            )
-            raise ValueError(f"Raw payloads have no {asked}")
+            raise ValueError(f"Raw payloads have no {_describe(wanted)}")
         return cls()
 
     def decode(self, records: Records) -> Decoded:
-        """Every row, untouched."""
+        """Return every row unchanged."""
         return Decoded(records)
+
+
+def _describe(wanted: Wanted) -> str:
+    if wanted.fields:
+        return f"fields ({', '.join('.'.join(path) for path in wanted.fields)})"
+    return "typed columns" if wanted.schema is not None else "JSON"

@@ -1,11 +1,14 @@
-r"""Text that a regular expression takes apart: the named groups are the columns.
+r"""Decoder ``Regex``: splits text by a regular expression whose named groups are the columns.
 
-| option | default | |
+| option | default | meaning |
 |---|---|---|
-| ``pattern`` | needed | RE2 syntax, every group named: ``(?P<ip>\S+) - (?P<user>\S+)``; found anywhere unless anchored by ``^`` |
+| ``pattern`` | required | RE2 syntax with named groups, such as ``(?P<ip>\S+) - (?P<user>\S+)`` |
 
-The pattern runs in RE2, in time linear in the payload: no payload can make it hang. Good is a payload that is UTF-8 and in
-which the pattern is found. A group that takes no part is empty. Tombstones pass, with every column absent.
+The pattern may match anywhere in the payload unless it is anchored with ``^``. A payload is decoded
+if it is UTF-8 and the pattern matches. A group that takes no part in the match is empty text.
+Tombstones pass, with every column absent.
+
+RE2 takes time linear in the length of the payload, so no payload can make the decoder hang.
 """
 
 from collections.abc import Mapping
@@ -23,14 +26,14 @@ from landfall.pipeline.records import Records
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """What Regex takes."""
+    """Options of ``Regex``."""
 
     pattern: str
 
 
 @dataclass(frozen=True)
 class Regex:
-    """Rows taken apart by a pattern."""
+    """Extracts named groups from text."""
 
     texts: Texts
     pattern: str
@@ -40,21 +43,23 @@ class Regex:
         """Build the decoder.
 
         Raises:
-            ValueError: the pattern is wrong or names no group, or a wanted field is no group.
+            ValueError: the pattern is invalid or has no named group, or a wanted field is not a
+                group.
         """
         pattern = read_options(options, Options).pattern
         try:
+            # Matching an empty column compiles the pattern, and its type names the groups.
             groups = pc.extract_regex(pa.array([], pa.string()), pattern).type
         except pa.ArrowInvalid as error:
             raise ValueError(f"options: pattern {pattern!r}: {error}") from error
         return cls(Texts(tuple(field.name for field in groups), wanted), pattern)
 
     def decode(self, records: Records) -> Decoded:
-        """Every row in which the pattern is found."""
+        """Return every row in which the pattern matches; the others are bad."""
         texts, errors = utf8(records.values)
-        found = pc.extract_regex(texts, self.pattern)
-        unlike = np.flatnonzero(pc.and_(texts.is_valid(), found.is_null())).tolist()
-        columns = [pc.struct_field(found, [i]) for i in range(len(self.texts.names))]
+        matches = pc.extract_regex(texts, self.pattern)
+        unmatched = np.flatnonzero(pc.and_(texts.is_valid(), matches.is_null())).tolist()
+        columns = [pc.struct_field(matches, [i]) for i in range(len(self.texts.names))]
         return self.texts.decoded(
-            records, columns, {**dict.fromkeys(unlike, "regex: pattern not found"), **errors}
+            records, columns, {**dict.fromkeys(unmatched, "regex: pattern not found"), **errors}
         )

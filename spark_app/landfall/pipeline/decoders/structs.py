@@ -1,8 +1,9 @@
-"""Struct types made for wanted paths, so that msgspec turns only the wanted parts of a JSON object into Python values.
+"""Builds msgspec Struct types that extract only the wanted paths of a JSON object.
 
-Wanted ``("meta", "ts")`` and ``("id",)`` make ``Struct(f0: Struct(f0: T), f1: T)`` with the fields
-renamed to what the JSON calls them. Paths that cannot stand in one type (``("meta",)`` beside
-``("meta", "ts")``) go to a second layer, which decodes the payload once more.
+The paths ``("meta", "ts")`` and ``("id",)`` give ``Struct(f0: Struct(f0: T), f1: T)``, where each
+field is renamed to its name in the JSON. Two paths of which one contains the other (``("meta",)``
+and ``("meta", "ts")``) cannot be in one type; the second goes to another layer, which decodes the
+payload once more.
 """
 
 import re
@@ -20,18 +21,22 @@ from landfall.pipeline.records import Int64s
 Tree: TypeAlias = dict[str, "Tree | Leaf"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f]*')
+"""Names that JSON writes without escapes; msgspec refuses others as the names of Struct fields."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One wanted value: where it stands, and what msgspec must find there; every type allows null."""
+    """One wanted value: its path, and the type msgspec must find there, which always allows null.
+
+    Compared by identity: two columns of one path and type are still two leaves.
+    """
 
     path: Path
     type: Any = object
 
     @property
     def nameable(self) -> bool:
-        """Whether a Struct's field can be called so in JSON."""
+        """Whether Struct fields can have the names in this path."""
         return all(_NAMEABLE.fullmatch(part) for part in self.path)
 
 
@@ -40,10 +45,9 @@ class Layer:
     """Leaves that one Struct type holds.
 
     Attributes:
-        leaves: per leaf, the Struct's attributes that lead there.
-        ints: decodes payloads whose every leaf is an integer; None when a leaf asks for another
-            type.
-        any: decodes every payload whose leaves are of their types, null or absent.
+        leaves: for each leaf the chain of Struct attributes that leads to it.
+        ints: decodes payloads in which every leaf is an integer; None if a leaf has another type.
+        any: decodes payloads in which every leaf has its type, is null or is absent.
         nothing: what ``any`` makes of ``{}``.
     """
 
@@ -53,11 +57,15 @@ class Layer:
     nothing: object
 
     def columns(self, objects: Sequence[object]) -> dict[Leaf, list[object]]:
-        """The values of every leaf, a row per object; None where absent, or below what is."""
+        """Return the values of every leaf, one per object; None if it is absent."""
         return {leaf: _column(objects, names) for leaf, names in self.leaves.items()}
 
     def int_columns(self, objects: Sequence[object]) -> dict[Leaf, Int64s]:
-        """The same for objects of ``ints``. Raises OverflowError if int64 cannot hold one."""
+        """Return the values of every leaf of objects that ``ints`` decoded.
+
+        Raises:
+            OverflowError: an integer does not fit in int64.
+        """
         return {
             leaf: np.fromiter(map(attrgetter(".".join(names)), objects), np.int64, len(objects))
             for leaf, names in self.leaves.items()
@@ -65,11 +73,14 @@ class Layer:
 
 
 def layers(leaves: Sequence[Leaf]) -> tuple[Layer, ...]:
-    """As few layers as hold all leaves; one for no leaves, since payloads are to be checked anyway."""
+    """Return as few layers as hold all leaves.
+
+    Without leaves there is still one layer, because decoding with it validates the payloads.
+    """
     groups: list[list[Leaf]] = [[]]
     for leaf in leaves:
         for group in groups:
-            if not any(_in_the_way(leaf.path, other.path) for other in group):
+            if not any(_overlaps(leaf.path, other.path) for other in group):
                 group.append(leaf)
                 break
         else:
@@ -77,7 +88,8 @@ def layers(leaves: Sequence[Leaf]) -> tuple[Layer, ...]:
     return tuple(_layer(_tree(group), group) for group in groups)
 
 
-def _in_the_way(path: Path, other: Path) -> bool:
+def _overlaps(path: Path, other: Path) -> bool:
+    """Whether one path contains the other, or both are the same."""
     shorter = min(len(path), len(other))
     return path[:shorter] == other[:shorter]
 
@@ -88,7 +100,7 @@ def _tree(leaves: Sequence[Leaf]) -> Tree:
         branch = tree
         for part in leaf.path[:-1]:
             inner = branch.setdefault(part, {})
-            assert not isinstance(inner, Leaf), "no leaf is in the way of another"
+            assert not isinstance(inner, Leaf), "paths in one layer do not overlap"
             branch = inner
         branch[leaf.path[-1]] = leaf
     return tree
@@ -115,6 +127,8 @@ def _names(tree: Tree, path: Path) -> list[str]:
 
 
 def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
+    # With ``ints`` every field is required and an integer, so the fast way fails at the first row
+    # that is different; otherwise every field is optional.
     fields: list[Any] = []
     for i, node in enumerate(tree.values()):
         kind: Any = (
@@ -123,6 +137,7 @@ def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
         inner = kind if ints or isinstance(node, Leaf) else kind | None
         fields.append((f"f{i}", inner) if ints else (f"f{i}", inner, None))
     rename: Mapping[str, str] = {f"f{i}": name for i, name in enumerate(tree)}
+    # No garbage collection: a Struct made from JSON cannot contain a cycle.
     return msgspec.defstruct("Wanted", fields, rename=rename, gc=False)
 
 

@@ -1,8 +1,8 @@
-"""What decoders of text have in common: from columns of text to fields, typed columns and JSON.
+"""What text decoders share: making fields, typed columns and JSON from columns of text.
 
-A column is an Arrow string array with a row per record, null for tombstones and for rows that are
-bad. Empty text counts as absent for fields. As JSON a row is one object of all columns, in order,
-as text; a tombstone stays one.
+A text column is an Arrow string array, shape (rows,), with null for tombstones and bad rows. Empty
+text counts as an absent field. As JSON, a row becomes one object with all columns in order, each
+value a string; a tombstone stays a tombstone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,12 @@ from landfall.pipeline.records import Records
 
 @dataclass(frozen=True)
 class Texts:
-    """Turns columns of these names into what is wanted."""
+    """Makes what the later stages need from text columns.
+
+    Attributes:
+        names: the names of the text columns, in order; unique.
+        wanted: what the later stages need; every field and typed column must be one of ``names``.
+    """
 
     names: tuple[str, ...]
     wanted: Wanted
@@ -28,45 +33,56 @@ class Texts:
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) < len(self.names):
             raise ValueError(
-                f"columns must have names, each its own: {', '.join(self.names) or 'none'}"
+                f"columns must have unique names, got {', '.join(self.names) or 'none'}"
             )
         typed = typed_columns(self.wanted.schema) if self.wanted.schema is not None else ()
         for path in (*self.wanted.fields, *(column.path for column in typed)):
             if ".".join(path) not in self.names:
-                raise ValueError(f"no column {'.'.join(path)!r}; there are {', '.join(self.names)}")
+                raise ValueError(
+                    f"no column {'.'.join(path)!r}; the columns are {', '.join(self.names)}"
+                )
 
     def decoded(
         self, records: Records, texts: Sequence[pa.StringArray], errors: Mapping[int, str]
     ) -> Decoded:
-        """The rows that are not in ``errors``, with what is wanted of them."""
+        """Return the rows that are not in ``errors``, with what the later stages need.
+
+        Args:
+            records: the records that were decoded.
+            texts: one text column per name, in the order of ``names``.
+            errors: what is wrong, by row; such rows become bad.
+        """
         columns = dict(zip(self.names, texts, strict=True))
         fields = {path: _absent_if_empty(columns[".".join(path)]) for path in self.wanted.fields}
-        made = (
-            records.with_values(self._json(records.values, texts)) if self.wanted.json else records
-        )
+        if self.wanted.json:
+            records = records.with_values(self._json(records.values, texts))
         if self.wanted.schema is None:
-            return Decoded(made, fields).reject(errors)
+            return Decoded(records, fields).reject(errors)
         typed = [columns[".".join(column.path)] for column in typed_columns(self.wanted.schema)]
-        batch, wrong = record_batch(self.wanted.schema, typed)
-
-        return Decoded(made, fields, batch).reject({**wrong, **errors})
+        batch, column_errors = record_batch(self.wanted.schema, typed)
+        # ``errors`` last: a row that did not decode is also null in every column, which says less.
+        return Decoded(records, fields, batch).reject({**column_errors, **errors})
 
     def _json(self, payloads: pa.BinaryArray, texts: Sequence[pa.StringArray]) -> pa.BinaryArray:
         names = [orjson.dumps(name).decode() for name in self.names]
-        pieces: list[object] = []
+        tokens: list[object] = []
         for i, (name, text) in enumerate(zip(names, texts, strict=True)):
-            pieces += [f"{',' if i else '{'}{name}:", _json_text(text)]
-        lines = pc.binary_join_element_wise(*pieces, "}", "").cast(pa.binary())
+            tokens += [f"{',' if i else '{'}{name}:", _json_text(text)]
+        objects = pc.binary_join_element_wise(*tokens, "}", "").cast(pa.binary())
         return (
-            pc.if_else(payloads.is_null(), pa.scalar(None, pa.binary()), lines)
+            pc.if_else(payloads.is_null(), pa.scalar(None, pa.binary()), objects)
             if payloads.null_count
-            else lines
+            else objects
         )
 
 
 def utf8(payloads: pa.BinaryArray) -> tuple[pa.StringArray, Mapping[int, str]]:
-    """Payloads as text, null where they are null or bad; and which are not UTF-8."""
+    """Return payloads as text, and errors by row for those that are not UTF-8.
+
+    The text is null where a payload is null or not UTF-8.
+    """
     try:
+        # This checks UTF-8 for the whole column at once and copies nothing.
         return payloads.cast(pa.string()), {}
     except pa.ArrowInvalid:
         texts: list[str | None] = []
@@ -88,6 +104,7 @@ def _absent_if_empty(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _json_text(texts: pa.StringArray) -> pa.StringArray:
+    # Most columns contain nothing that JSON must escape, and then only quotes need to be added.
     chars = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if len(chars) and (
         chars.min() < 0x20 or (chars == ord('"')).any() or (chars == ord("\\")).any()

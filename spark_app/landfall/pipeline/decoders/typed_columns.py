@@ -1,23 +1,24 @@
-"""Typed columns: what ``spec.decode.columns`` declares, as an Arrow schema, and values made into such columns.
+"""Typed columns: the Arrow schema of ``spec.decode.columns``, and conversion of values to it.
 
-Types are declared, never inferred. A value that is not of its column's type makes a bad row that
-names the column.
+Types are declared, never inferred. A value that does not fit its column's type makes the row bad;
+the error names the column.
 
-==========  =====================  =============================================  ==========================================
-type        Arrow                  from JSON                                      from text (Delimited, Regex)
-==========  =====================  =============================================  ==========================================
-String      string                 text                                           the text
-Int32/64    int32, int64           an integer in range                            digits
-Float64     double                 a number                                       a number
-Boolean     bool                   true, false                                    ``true``, ``false``
-Timestamp   timestamp[ms, UTC]     an integer of milliseconds, or ISO-8601 text   the same
-Date        date32                 ISO-8601 text                                  the same
-Binary      binary                 base64 text                                    the text's UTF-8 bytes
-Json        string                 anything, verbatim                             JSON
-==========  =====================  =============================================  ==========================================
+=========  ==================  ============================  ============================
+type       Arrow type          from JSON                     from text (Delimited, Regex)
+=========  ==================  ============================  ============================
+String     string              text                          the text
+Int32/64   int32, int64        an integer in range           digits
+Float64    double              a number                      a number
+Boolean    bool                true, false                   ``true``, ``false``
+Timestamp  timestamp[ms, UTC]  milliseconds (an integer) or  the same
+                               ISO-8601 text
+Date       date32              ISO-8601 text                 the same
+Binary     binary              base64 text                   the UTF-8 bytes of the text
+Json       string              any JSON value, verbatim      JSON
+=========  ==================  ============================  ============================
 
-Absent and null are null; so is empty text, except in String and Binary. Null in a column that is
-not nullable is bad.
+Absent and null values become null, and so does empty text, except in String and Binary. A null in a
+column that is not nullable makes the row bad.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,14 +58,12 @@ JSON_TYPES: Mapping[ColumnType, Any] = {
     ColumnType.BINARY: bytes | None,
     ColumnType.JSON: msgspec.Raw,
 }
-"""What msgspec must find in JSON; where Python's value says the same as JSON's, a field of that
-path can share it.
-"""
+"""The type that msgspec must find in JSON for each column type."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedColumn:
-    """A declared column: its name, where in the payload it stands, what it must be."""
+    """A declared column: name, path in the payload, type, and whether it may be null."""
 
     name: str
     path: Path
@@ -73,7 +72,10 @@ class TypedColumn:
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
-    """The Arrow schema of declared columns; each field's metadata holds its path and type for the decoder."""
+    """Return the Arrow schema of declared columns.
+
+    The metadata of each field holds the path and the declared type; ``typed_columns`` reads them.
+    """
     return pa.schema([_arrow_field(column) for column in columns])
 
 
@@ -84,7 +86,7 @@ def _arrow_field(column: Column) -> pa.Field:
 
 
 def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
-    """What ``schema_of`` was given, in order."""
+    """Return the declared columns of a schema that ``schema_of`` made, in order."""
     return tuple(
         TypedColumn(
             field.name,
@@ -99,23 +101,27 @@ def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
 def record_batch(
     schema: pa.Schema, values: Sequence[Sequence[object] | pa.StringArray]
 ) -> tuple[pa.RecordBatch, Mapping[int, str]]:
-    """Columns of text, or of Python values that ``JSON_TYPES`` let through, as typed columns; and what is wrong, by row.
+    """Convert one sequence of values per column to typed columns.
 
-    Rows with errors are in the batch, too, as null: the caller takes them out.
+    Args:
+        schema: made by ``schema_of``.
+        values: for each column text, or Python values of the type that ``JSON_TYPES`` names.
+
+    Returns:
+        The batch and the errors by row. Rows with errors are in the batch as null; the caller must
+        remove them.
     """
     errors: dict[int, str] = {}
     arrays = []
     for column, column_values in zip(typed_columns(schema), values, strict=True):
-        array, wrong = _array(column, column_values)
+        array, column_errors = _array(column, column_values)
         if not column.nullable and array.null_count:
-            wrong = (
-                dict.fromkeys(
-                    np.flatnonzero(array.is_null()).tolist(), f"column {column.name}: null"
-                )
-                | wrong
-            )
+            nulls = np.flatnonzero(array.is_null()).tolist()
+            # A value that could not be converted is null, too; the error that says why wins.
+            column_errors = dict.fromkeys(nulls, f"column {column.name}: null") | column_errors
         arrays.append(array)
-        errors = wrong | errors
+        errors = column_errors | errors  # the first column that is wrong names the row
+    # Without the metadata, which is for decoders and does not belong in the written file.
     fields = [pa.field(field.name, field.type) for field in schema]
     return pa.record_batch(arrays, schema=pa.schema(fields)), errors
 
@@ -139,19 +145,20 @@ def _array(
 
 
 def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, dict[int, str]]:
-    kind = ARROW[column.type]
+    arrow_type = ARROW[column.type]
     if column.type in {ColumnType.STRING, ColumnType.BINARY}:
-        return texts.cast(kind), {}
-    filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        return texts.cast(arrow_type), {}
+    present = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     if column.type is ColumnType.JSON:
-        return _each(column, filled.to_pylist(), lambda text: _json_text(_RAW.decode(text)))
+        return _each(column, present.to_pylist(), lambda text: _json_text(_RAW.decode(text)))
     try:
-        return filled.cast(kind), {}
+        return present.cast(arrow_type), {}
     except pa.ArrowInvalid:
+        # Arrow does not say which rows it could not cast, so each is cast by itself.
         return _each(
             column,
-            filled.to_pylist(),
-            lambda text: pa.array([text], pa.string()).cast(kind)[0].as_py(),
+            present.to_pylist(),
+            lambda text: pa.array([text], pa.string()).cast(arrow_type)[0].as_py(),
         )
 
 
@@ -171,15 +178,16 @@ def _timestamps(
 def _each(
     column: TypedColumn, values: Sequence[object], convert: Callable[[Any], object]
 ) -> tuple[pa.Array, dict[int, str]]:
-    made: list[object] = []
+    """Convert value by value; a value that cannot be converted is null and has an error."""
+    converted: list[object] = []
     errors: dict[int, str] = {}
     for row, value in enumerate(values):
         try:
-            made.append(None if value is None else convert(value))
+            converted.append(None if value is None else convert(value))
         except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError):
-            made.append(None)
+            converted.append(None)
             errors[row] = f"column {column.name}: expected {column.type}, got {value!r:.80}"
-    return pa.array(made, ARROW[column.type]), errors
+    return pa.array(converted, ARROW[column.type]), errors
 
 
 def _json_text(raw: msgspec.Raw) -> str | None:

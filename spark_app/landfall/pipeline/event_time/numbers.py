@@ -1,0 +1,163 @@
+"""Event times from numbers, and what all event times share: their type, range and errors. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from landfall.api.spec import Timestamp, TimeUnit
+from landfall.pipeline.records import Int64s
+from landfall.pipeline.timezones import MAX_SECONDS, MIN_SECONDS
+
+MIN_MILLIS = MIN_SECONDS * 1000
+"""0001-01-01T00:00:00.000Z."""
+MAX_MILLIS = MAX_SECONDS * 1000 + 999
+"""9999-12-31T23:59:59.999Z."""
+
+PER_MILLI = {TimeUnit.MILLISECONDS: 1, TimeUnit.MICROSECONDS: 10**3, TimeUnit.NANOSECONDS: 10**6}
+"""How many of a unit make a millisecond."""
+NUMERIC = {TimeUnit.SECONDS, TimeUnit.AUTO, *PER_MILLI}
+"""The units of numbers."""
+
+_INT64 = range(-(2**63), 2**63)
+_AUTO = (
+    (10**18, TimeUnit.NANOSECONDS),
+    (10**15, TimeUnit.MICROSECONDS),
+    (10**12, TimeUnit.MILLISECONDS),
+)
+_MAX_SHOWN = 80
+"""Characters of a value that an error message shows."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Event times of some rows.
+
+    Attributes:
+        millis: milliseconds since 1970 UTC, int64, shape (rows,); 0 for rows in ``errors``.
+        absent: rows that hold no time at all, increasing.
+        errors: what is wrong, by row.
+    """
+
+    millis: Int64s
+    absent: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+def expected(timestamp: Timestamp) -> str:
+    """Return how an error message describes the values that this timestamp setting accepts."""
+    match timestamp.unit:
+        case TimeUnit.ISO8601:
+            return "ISO-8601 text"
+        case TimeUnit.CUSTOM:
+            return f"text in the format {timestamp.format!r}"
+        case TimeUnit.AUTO:
+            return "a number or ISO-8601 text"
+        case _:
+            return f"a number of {timestamp.unit.lower()} or ISO-8601 text"
+
+
+def all_bad(values: Sequence[object], error: str) -> Times:
+    """Return times in which every row has this error, each with its own value."""
+    return Times(
+        np.zeros(len(values), np.int64),
+        errors={row: with_value(error, value) for row, value in enumerate(values)},
+    )
+
+
+def with_value(error: str, value: object) -> str:
+    """Return the error with the value that caused it, shortened."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    shown = repr(value)
+    return f"{error}, got {shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 3] + '...'}"
+
+
+def checked(millis: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> Times:
+    """Return the times, those outside the years 1 to 9999 as errors.
+
+    Args:
+        millis: milliseconds since 1970 UTC, shape (rows,).
+        values: what they were read from, for the error messages.
+    """
+    if not len(millis) or (millis.min() >= MIN_MILLIS and millis.max() <= MAX_MILLIS):
+        return Times(millis)
+    bad = np.flatnonzero((millis < MIN_MILLIS) | (millis > MAX_MILLIS)).tolist()
+    millis = millis.copy()
+    millis[bad] = 0
+    errors = {row: with_value("timestamp out of range", values[row]) for row in bad}
+    return Times(millis, errors=errors)
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+
+def int_times(values: Int64s, unit: TimeUnit) -> Times:
+    """Return the times of an int64 column in a numeric unit."""
+    return checked(to_millis(values, unit), values)
+
+
+def split_overflow(values: Sequence[object] | pa.Array) -> tuple[Int64s, Mapping[int, str]]:
+    """Return Python integers as int64, 0 where they do not fit, and errors for the latter by row.
+
+    In every unit a number that does not fit in int64 is outside the years 1 to 9999.
+    """
+    fits = [isinstance(value, int) and value in _INT64 for value in values]
+    numbers = [value if fit else 0 for value, fit in zip(values, fits, strict=True)]
+    errors = {
+        row: with_value("timestamp out of range", values[row])
+        for row, fit in enumerate(fits)
+        if not fit
+    }
+    return np.array(numbers, np.int64), errors
+
+
+def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
+    """Return the times of a column of doubles in a numeric unit."""
+    fits = np.abs(values) < 2.0**63  # also false for NaN
+    whole = np.floor(np.where(fits, values, 0))
+    fraction = np.where(fits, values, 0) - whole
+    # As in Secor, the number without its fraction decides the unit: -0.5 and 0.5 are both seconds,
+    # as is 0.
+    millis = to_millis(whole.astype(np.int64), unit)
+    in_seconds = (unit is TimeUnit.SECONDS) | ((unit is TimeUnit.AUTO) & (whole < 10**12))
+    # A binary fraction such as 0.29 is a little below or above what was written, so it is rounded
+    # to the nearest millisecond, yet never into the next second.
+    millis += np.where(in_seconds, np.minimum(np.rint(fraction * 1000), 999), 0).astype(np.int64)
+    return checked(np.where(fits, millis, MAX_MILLIS + 1), values)
+
+
+def to_millis(values: Int64s, unit: TimeUnit) -> Int64s:
+    """Return milliseconds, rounded down; a number that is out of range stays out of range."""
+    if unit is TimeUnit.AUTO:
+        return _auto_millis(values)
+    if unit is TimeUnit.SECONDS:
+        # Clipped first, because the product might overflow int64 and wrap into the valid range.
+        return np.asarray(np.clip(values, MIN_SECONDS - 1, MAX_SECONDS + 1) * 1000)
+    per_milli = PER_MILLI[unit]
+    return values if per_milli == 1 else values // per_milli
+
+
+def auto_unit(value: int) -> TimeUnit:
+    """Return the unit that the size of a number implies."""
+    return next((unit for minimum, unit in _AUTO if value >= minimum), TimeUnit.SECONDS)
+
+
+def _auto_millis(values: Int64s) -> Int64s:
+    if not len(values):
+        return values
+    smallest, largest = auto_unit(int(values.min())), auto_unit(int(values.max()))
+    if smallest is largest:
+        return to_millis(values, smallest)
+    return np.select(
+        [values >= minimum for minimum, _ in _AUTO],
+        [to_millis(values, unit) for _, unit in _AUTO],
+        to_millis(values, TimeUnit.SECONDS),
+    )
