@@ -123,7 +123,7 @@ def test_hadoop_reads_odd_records(
 def test_spark_reads_a_file_in_splits(
     spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
 ) -> None:
-    """Splits begin in the middle of the file and look for the next sync mark."""
+    """Splits begin in the middle of the file and look for the next sync marker."""
     file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
     path = write(tmp_path / "a.seq", file, *plain_blocks())
 

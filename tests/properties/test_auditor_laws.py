@@ -14,7 +14,7 @@ from landfall.audit import rows
 from landfall.audit.route_evaluator import RouteEvaluator
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
-from landfall.task.partitioning import Sorter
+from landfall.task.partitioning import Partitioner
 from tests.support.auditor_fakes import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
@@ -182,7 +182,7 @@ def test_the_auditor_routes_records_as_the_writer_does(
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
     ]
     written: dict[int, str | None] = {m.position: None for m in messages}
-    for partition, landed in Sorter.of(group).sort(of_messages(CLICKS, messages)).outputs:
+    for partition, landed in Partitioner.of(group).partition(of_messages(CLICKS, messages)).outputs:
         written |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
     route = RouteEvaluator.of(group)

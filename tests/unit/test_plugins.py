@@ -3,7 +3,7 @@
 from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
-from landfall.task.partitioning import BadRecord, Sorted, Sorter
+from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner
 
 GROUP = {
     "apiVersion": "landfall.dev/v1alpha1",
@@ -23,14 +23,14 @@ GROUP = {
 }
 
 
-def sort(*values: bytes | None) -> Sorted:
-    return Sorter.of(parse_group(GROUP).spec).sort(
+def partition(*values: bytes | None) -> PartitionedChunk:
+    return Partitioner.of(parse_group(GROUP).spec).partition(
         filled(TopicPartition("logs", 0), range(len(values)), values)
     )
 
 
 def test_the_example_plug_ins_decode_enrich_and_filter() -> None:
-    got = sort(
+    got = partition(
         b"nothing",
         b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""',
         b"level=debug at=2026-11-21T04:00:00Z",
@@ -54,7 +54,7 @@ def test_the_example_plug_ins_decode_enrich_and_filter() -> None:
 
 
 def test_an_example_payload_becomes_json() -> None:
-    got = sort(b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""')
+    got = partition(b'level=info At=2026-11-21T04:00:00Z msg="it \\"works\\""')
 
     ((_, rows),) = got.outputs
     assert (

@@ -97,7 +97,7 @@ class Format(Protocol):
         ...
 
     def refuse(self, records: Records) -> BadRows:
-        """Return the rows this format cannot represent, such as a payload that holds its delimiter."""
+        """Return the rows this format cannot represent, such as one that holds its delimiter."""
         ...
 
     def encoder(self) -> Encoder:

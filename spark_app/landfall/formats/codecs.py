@@ -1,22 +1,26 @@
-"""Compression that keeps nothing between two blocks.
+"""Compression that keeps no compressor between two blocks.
 
-A task holds thousands of objects open, and a deflate compressor weighs hundreds of kilobytes: so
-every block gets a fresh one, and what an open object keeps is a checksum and a length. The files
-are ordinary all the same:
+A task keeps thousands of objects open, and a deflate compressor takes hundreds of kilobytes. So
+every block gets a fresh compressor, and an open object keeps only a checksum and a length. The
+files are ordinary nevertheless:
 
-``Gzip``  one single gzip member (some readers stop after the first): header; each block as raw deflate ended by a sync
-          flush, which aligns it to a byte without marking it final; at the end an empty final deflate block, CRC-32 and
-          length. A block never refers back into the one before. ISA-L at level 2: ten times zlib's speed, files 7 % larger.
-          Header without name and time.
-``Zstd``  a frame per block with its content size and checksum, level 3. A zstd file is any number of frames.
-``None``  the bytes as they are.
+``Gzip``
+    A single gzip member, because some readers stop after the first. It consists of a header without
+    name and time; each block as raw deflate that ends with a sync flush, which aligns it to a byte
+    without marking it final; and at the end an empty final deflate block, the CRC-32 and the
+    length. A block never refers back to the one before. ISA-L at level 2 is ten times as fast as
+    zlib, and its files are 7 % larger.
+``Zstd``
+    A frame per block, with its content size and checksum, at level 3. A zstd file may consist of
+    any number of frames.
+``None``
+    The bytes as they are.
 
-The same blocks always give the same bytes, on the same kind of CPU: ISA-L picks its match finder by
-instruction set.
+The same blocks always give the same bytes on the same kind of CPU; ISA-L chooses its match finder
+by the CPU's instruction set.
 
 Reading is strict: data that ends early or does not match its checksum is an error, never a shorter
-result. Gzip of any number of members and zstd of any number of frames are read, by whoever they
-were written.
+result. Files with any number of gzip members or zstd frames can be read, whatever wrote them.
 """
 
 import struct
@@ -36,7 +40,7 @@ Bytes = bytes | memoryview
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
 _RAW, _ZLIB, _GZIP = -15, 15, 31
-"""zlib's window bits: bare deflate, with zlib's wrapping, with gzip's."""
+"""zlib's parameter ``wbits`` for a raw deflate stream, a zlib stream and a gzip member."""
 _READ_BYTES = 64 * 1024
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _EMPTY_FINAL_BLOCK = b"\x03\x00"
@@ -47,11 +51,11 @@ class Compressor(Protocol):
     """Compresses one object, a block at a time."""
 
     def compress(self, block: Bytes) -> bytes:
-        """All of this block, compressed."""
+        """Return all of this block, compressed."""
         ...
 
     def finish(self) -> bytes:
-        """What the object ends with. The compressor is not used again."""
+        """Return the last bytes of the object. The compressor is not used again."""
         ...
 
 
@@ -60,33 +64,33 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether its end was seen."""
+        """Whether the end of the member or frame has been read."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """What came after its end."""
+        """The bytes after its end."""
         ...
 
     def decompress(self, data: bytes, /) -> bytes:
-        """What these bytes hold."""
+        """Return the decompressed bytes."""
         ...
 
 
 class PlainCompressor:
-    """No compression."""
+    """Does not compress."""
 
     def compress(self, block: Bytes) -> bytes:
-        """The block itself."""
+        """Return the block itself."""
         return bytes(block)
 
     def finish(self) -> bytes:
-        """Nothing."""
+        """Return nothing."""
         return b""
 
 
 class GzipCompressor:
-    """One gzip member, whose blocks know nothing of each other."""
+    """Writes one gzip member whose blocks are compressed independently of each other."""
 
     def __init__(self) -> None:
         self._crc32 = 0
@@ -94,7 +98,7 @@ class GzipCompressor:
         self._header = _GZIP_HEADER
 
     def compress(self, block: Bytes) -> bytes:
-        """The block as raw deflate, aligned to a byte and not final; the header before the first."""
+        """Return the block as raw deflate, aligned to a byte and not final; first the header."""
         self._crc32 = isal_zlib.crc32(block, self._crc32)
         self._length += len(block)
         header, self._header = self._header, b""
@@ -102,7 +106,7 @@ class GzipCompressor:
         return b"".join((header, fresh.compress(block), fresh.flush(isal_zlib.Z_SYNC_FLUSH)))
 
     def finish(self) -> bytes:
-        """The final block and the trailer."""
+        """Return the final block and the trailer."""
         return (
             self._header
             + _EMPTY_FINAL_BLOCK
@@ -111,7 +115,7 @@ class GzipCompressor:
 
 
 class _Zstd(threading.local):
-    """One compression context for each thread: making one costs a tenth of compressing a block."""
+    """One compression context per thread: creating one costs a tenth of compressing a block."""
 
     def __init__(self) -> None:
         self.context = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
@@ -121,26 +125,32 @@ _zstd = _Zstd()
 
 
 class ZstdCompressor:
-    """A frame per block."""
+    """Writes a frame per block."""
 
     def __init__(self) -> None:
         self._empty = True
 
     def compress(self, block: Bytes) -> bytes:
-        """The block as a frame."""
+        """Return the block as a frame."""
         self._empty = False
         return _zstd.context.compress(block)
 
     def finish(self) -> bytes:
-        """An empty frame if there was no block, so that the object is a zstd file at all."""
+        """Return an empty frame if there was no block, because 0 bytes are not a zstd file."""
         return _zstd.context.compress(b"") if self._empty else b""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCodec:
-    """How a whole object is compressed: its name's ending, and how to begin either way."""
+    """How whole objects are compressed.
 
-    ending: str
+    Attributes:
+        extension: what the file name ends with, such as ``.gz``.
+        compressor: makes a compressor for a new object.
+        decompressor: makes a decompressor for one member or frame; None if nothing is compressed.
+    """
+
+    extension: str
     compressor: Callable[[], Compressor]
     decompressor: Callable[[], Decompressor] | None
 
@@ -156,79 +166,85 @@ STREAMS: Mapping[Codec, StreamCodec] = MappingProxyType(
 )
 
 
-def deflated(block: Bytes) -> bytes:
-    """The block as a complete zlib stream."""
-    return _whole(block, _ZLIB)
+def deflate(block: Bytes) -> bytes:
+    """Return the block as a complete zlib stream."""
+    return _compress(block, _ZLIB)
 
 
-def gzipped(block: Bytes) -> bytes:
-    """The block as a complete gzip member."""
-    return _whole(block, _GZIP)
+def gzip(block: Bytes) -> bytes:
+    """Return the block as a complete gzip member."""
+    return _compress(block, _GZIP)
 
 
-def _whole(block: Bytes, window_bits: int) -> bytes:
+def _compress(block: Bytes, window_bits: int) -> bytes:
     fresh = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, window_bits)
     return bytes(fresh.compress(block) + fresh.flush())
 
 
-def inflated(data: Bytes) -> bytes:
-    """What one complete zlib stream holds.
+def inflate(data: Bytes) -> bytes:
+    """Return the contents of one complete zlib stream.
 
     Raises:
-        ValueError: it is damaged, ends early, or something follows it.
+        ValueError: the stream is damaged, ends early, or is followed by other bytes.
     """
-    return _opened(data, _ZLIB)
+    return _decompress(data, _ZLIB)
 
 
-def gunzipped(data: Bytes) -> bytes:
-    """What one complete gzip member holds.
+def gunzip(data: Bytes) -> bytes:
+    """Return the contents of one complete gzip member.
 
     Raises:
-        ValueError: it is damaged, ends early, or something follows it.
+        ValueError: the member is damaged, ends early, or is followed by other bytes.
     """
-    return _opened(data, _GZIP)
+    return _decompress(data, _GZIP)
 
 
-def _opened(data: Bytes, window_bits: int) -> bytes:
-    reader = isal_zlib.decompressobj(window_bits)
+def _decompress(data: Bytes, window_bits: int) -> bytes:
+    decompressor = isal_zlib.decompressobj(window_bits)
     try:
-        opened = bytes(reader.decompress(data))
+        contents = bytes(decompressor.decompress(data))
     except _DAMAGED as error:
         raise ValueError(f"damaged compressed data: {error}") from error
-    if not reader.eof or reader.unused_data:
+    if not decompressor.eof:
+        raise ValueError(f"{len(data)} bytes of compressed data end early")
+    if decompressor.unused_data:
         raise ValueError(
-            f"{len(data)} bytes of compressed data {'hold too much' if reader.eof else 'end early'}"
+            f"{len(data)} bytes of compressed data are followed by"
+            f" {len(decompressor.unused_data)} other bytes"
         )
-    return opened
+    return contents
 
 
-def decompressed(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
-    """The object's bytes, in pieces; an object of no bytes gives none.
+def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
+    """Return the contents of an object in chunks; an object of 0 bytes has none.
 
     Raises:
-        ValueError: the compressed data is damaged or ends early; the message says near which of its
-            bytes.
+        ValueError: the compressed data is damaged or ends early; the message says before which
+            byte.
     """
-    pieces = iter(lambda: stream.read(_READ_BYTES), b"")
-    begin = STREAMS[codec].decompressor
-    return pieces if begin is None else _expanded(codec, begin, pieces)
+    chunks = iter(lambda: stream.read(_READ_BYTES), b"")
+    new_decompressor = STREAMS[codec].decompressor
+    return (
+        chunks if new_decompressor is None else _decompress_chunks(codec, new_decompressor, chunks)
+    )
 
 
-def _expanded(
-    codec: Codec, begin: Callable[[], Decompressor], pieces: Iterator[bytes]
+def _decompress_chunks(
+    codec: Codec, new_decompressor: Callable[[], Decompressor], chunks: Iterator[bytes]
 ) -> Iterator[bytes]:
     position = 0
-    reader: Decompressor | None = None
-    for piece in pieces:
-        position += len(piece)
-        left = piece
-        while left:
-            reader = reader or begin()
+    current: Decompressor | None = None
+    for chunk in chunks:
+        position += len(chunk)
+        unread = chunk
+        # A chunk may hold the end of one member or frame, whole ones, and the start of another.
+        while unread:
+            current = current or new_decompressor()
             try:
-                opened = reader.decompress(left)
+                contents = current.decompress(unread)
             except _DAMAGED as error:
                 raise ValueError(f"damaged {codec} data before byte {position}: {error}") from error
-            yield opened
-            left, reader = (reader.unused_data, None) if reader.eof else (b"", reader)
-    if reader is not None:
+            yield contents
+            unread, current = (current.unused_data, None) if current.eof else (b"", current)
+    if current is not None:
         raise ValueError(f"{codec} data ends early, at byte {position}")

@@ -1,13 +1,13 @@
-r"""JSON lines: every payload on a line of its own.
+r"""Format ``Json``: JSON lines, each payload on a line of its own.
 
-The decoder has proven each payload to be JSON. JSON allows raw line breaks only between tokens, where they are white
-space; so a pretty-printed payload gets a space for each of them and is otherwise left byte for byte: numbers, duplicate
-keys and the order of fields stay what they were.
+The decoder has checked that each payload is JSON. JSON allows line breaks only between tokens,
+where they are white space. So in a pretty-printed payload each line break is replaced by a space,
+and every other byte stays: numbers, duplicate keys and the order of fields are not changed.
 
-| option | default | |
+| option | default | meaning |
 |---|---|---|
-| ``tombstones`` | ``DeadLetter`` | a record without a value: a dead letter, or ``Null``: the line ``null`` |
-| ``extension`` | ``.json``, ``.json.gz``, ``.json.zst`` | Secor's files have only ``""``, ``.gz``, ``.zst`` |
+| ``tombstones`` | ``DeadLetter`` | or ``Null``: write a tombstone as the line ``null`` |
+| ``extension`` | ``.json``, ``.json.gz`` or ``.json.zst`` | Secor: ``""``, ``.gz`` or ``.zst`` |
 | codec | ``Gzip`` | or ``Zstd``, ``None`` |
 
 Offsets, keys, timestamps and headers are not stored.
@@ -39,44 +39,44 @@ class Json:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Json":
-        """Build it from ``spec.output``'s codec and options; ValueError names a wrong one."""
-        left = Options(options)
-        codec = left.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
+        codec = unread.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
         json = cls(
-            tombstones=left.tombstones(Tombstones.DEAD_LETTER, Tombstones.NULL),
+            tombstones=unread.tombstones(Tombstones.DEAD_LETTER, Tombstones.NULL),
             codec=codec,
-            extension=left.extension(".json" + codecs.STREAMS[codec].ending),
+            extension=unread.extension(".json" + codecs.STREAMS[codec].extension),
         )
-        left.close()
+        unread.close()
         return json
 
     @property
     def wanted(self) -> Wanted:
-        """Payloads that are JSON."""
+        """The decoder must deliver JSON payloads."""
         return Wanted(json=True)
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of payload in a good block."""
+        """See ``text.BLOCK_BYTES``."""
         return text.BLOCK_BYTES
 
     def refuse(self, records: Records) -> BadRows:
-        """Tombstones, unless the option lets them in."""
-        return text.refused(
-            (text.tombstones(records.values, self.tombstones), "a tombstone has no line")
+        """Return tombstones as bad rows, unless ``tombstones`` is ``Null``."""
+        return text.bad_rows(
+            (text.tombstones(records.values, self.tombstones), text.TOMBSTONE_ERROR)
         )
 
     def encoder(self) -> Encoder:
-        """An encoder for a new object."""
+        """Return an encoder for a new object."""
         return text.LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor())
 
     def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
-        single = values.fill_null(b"null") if self.tombstones is Tombstones.NULL else values
+        present = values.fill_null(b"null") if self.tombstones is Tombstones.NULL else values
         for line_break in _LINE_BREAKS:
-            if text.may_hold(single, line_break):
-                single = pc.replace_substring(single, pattern=line_break, replacement=b" ")
-        return pc.binary_join_element_wise(single, b"\n", b"")
+            if text.may_hold(present, line_break):
+                present = pc.replace_substring(present, pattern=line_break, replacement=b" ")
+        return pc.binary_join_element_wise(present, b"\n", b"")
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; ValueError if it is damaged."""
-        return text.split(codecs.decompressed(self.codec, stream), b"\n")
+        """Read an object back; raises ValueError if it is damaged."""
+        return text.split(codecs.decompress(self.codec, stream), b"\n")

@@ -1,6 +1,7 @@
-"""Taking a format's options apart, so that a wrong one is refused by its name and with what would have been right.
+"""Reads and checks the options of a format; an error names the option and says what is expected.
 
-Each method takes one option out; ``close`` refuses what nobody took.
+Each method of ``Options`` takes one option out, and ``close`` raises an error for those left over.
+Plug-ins may use it too.
 """
 
 import re
@@ -18,52 +19,58 @@ _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
 
 class Tombstones(StrEnum):
-    """What becomes of a record without a value in a format that has no null."""
+    """What a format without null values does with a tombstone, a record without a value."""
 
     DEAD_LETTER = "DeadLetter"
+    """Make it a dead letter."""
     EMPTY = "Empty"
-    """Written like an empty payload."""
+    """Write it like an empty payload."""
     NULL = "Null"
-    """Written as the word ``null``."""
+    """Write the word ``null``."""
 
 
 class Options:
-    """The options of one format, taken one by one."""
+    """The options of one format.
+
+    Every method raises ValueError if the option is wrong. An option that is None counts as left
+    out.
+    """
 
     def __init__(self, options: Mapping[str, object]) -> None:
-        self._left = {name: value for name, value in options.items() if value is not None}
-        self._taken: list[str] = []
+        self._remaining = {name: value for name, value in options.items() if value is not None}
+        self._known: list[str] = []
 
     def _take(self, name: str, default: object) -> object:
-        self._taken.append(name)
-        return self._left.pop(name, default)
+        self._known.append(name)
+        return self._remaining.pop(name, default)
 
     def choice(self, name: str, default: Choice, allowed: Iterable[Choice] | None = None) -> Choice:
-        """One word of a closed list: the type of ``default``, or ``allowed`` out of it."""
-        kind, value = type(default), self._take(name, default)
-        words = tuple(kind) if allowed is None else tuple(allowed)
-        for word in words:
-            if value == word:
-                return word
-        raise ValueError(f"option {name}: {value!r} is not one of {', '.join(words)}")
+        """Return one member of the enum of ``default``, or only of ``allowed`` if that is given."""
+        value = self._take(name, default)
+        choices = tuple(type(default)) if allowed is None else tuple(allowed)
+        for choice in choices:
+            if value == choice:
+                return choice
+        shown = str(value) if isinstance(value, StrEnum) else value
+        raise ValueError(f"option {name}: {shown!r} is not one of {', '.join(choices)}")
 
     def codec(self, default: Codec, *others: Codec) -> Codec:
-        """The codec: ``default`` when left out, else that or one of ``others``."""
+        """Return the codec: one of these, ``default`` if it is left out."""
         return self.choice("codec", default, (default, *others))
 
     def tombstones(self, default: Tombstones, other: Tombstones) -> Tombstones:
-        """What becomes of tombstones: one of these two."""
+        """Return what to do with tombstones: one of these two."""
         return self.choice("tombstones", default, (default, other))
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self._take(name, default)
         if not isinstance(value, bool):
-            raise ValueError(f"option {name}: {value!r} is not true or false")  # noqa: TRY004  # all are ValueErrors
+            raise ValueError(f"option {name}: {value!r} is not true or false")  # noqa: TRY004  # see class
         return value
 
     def quantity(self, name: str, default: int) -> int:
-        """Bytes, as a number or as ``32Mi``; more than none."""
+        """Return a positive number of bytes, given as a number or as text such as ``32Mi``."""
         try:
             value = quantity(self._take(name, default))
         except ValueError as error:
@@ -73,38 +80,40 @@ class Options:
         return value
 
     def delimiter(self, name: str, default: str) -> bytes:
-        r"""Some bytes, written as text (UTF-8) in which ``\n \r \t \0 \\ \xHH`` mean what they mean in C."""
+        r"""Return bytes given as UTF-8 text with C's escapes ``\n \r \t \0 \\ \xHH``."""
         value = self._take(name, default)
         if not isinstance(value, str):
-            raise ValueError(f"option {name}: {value!r} is not text")  # noqa: TRY004  # all are ValueErrors
+            raise ValueError(f"option {name}: {value!r} is not text")  # noqa: TRY004  # see class
 
-        def unescaped(found: re.Match[bytes]) -> bytes:
-            code = found[1]
+        def unescape(match: re.Match[bytes]) -> bytes:
+            code = match[1]
             if len(code) == 3:
                 return bytes.fromhex(code[1:].decode())
             if code not in _ESCAPED:
                 raise ValueError(
-                    rf"option {name}: {value!r} has an escape that is not one of \n \r \t \0 \\ \xHH"
+                    rf"option {name}: {value!r} has an escape other than \n \r \t \0 \\ \xHH"
                 )
             return _ESCAPED[code]
 
-        return _ESCAPE.sub(unescaped, value.encode())
+        return _ESCAPE.sub(unescape, value.encode())
 
     def extension(self, default: str) -> str:
-        """The file name's ending, empty or with its dot."""
+        """Return the file name extension, empty or with its leading dot."""
         value = self._take("extension", default)
         if not isinstance(value, str) or not re.fullmatch(r"(\.[A-Za-z0-9-]+)*", value):
             raise ValueError(
-                f"option extension: {value!r} is not empty or such as .json.gz (letters, digits, -)"
+                f"option extension: {value!r} is neither empty nor like .json.gz (letters, digits,"
+                " hyphens)"
             )
         return value
 
     def close(self) -> None:
-        """Refuse what is left.
+        """Check that every option given is one that a method above took.
 
         Raises:
-            ValueError: an option is unknown; the message names it and those that are known.
+            ValueError: an option is unknown; the message names it and the known ones.
         """
-        if self._left:
-            unknown, known = ", ".join(sorted(self._left)), ", ".join(sorted(self._taken))
-            raise ValueError(f"unknown option {unknown}: this format knows {known}")
+        if self._remaining:
+            unknown, known = ", ".join(sorted(self._remaining)), ", ".join(sorted(self._known))
+            plural = "s" if len(self._remaining) > 1 else ""
+            raise ValueError(f"unknown option{plural} {unknown}; the options are {known}")

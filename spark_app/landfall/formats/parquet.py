@@ -1,20 +1,22 @@
-"""Parquet: the envelope of each record as columns, or typed columns when the group declares a schema.
+"""Format ``Parquet``: the envelope of each record as columns, or declared typed columns.
 
 Without a schema the columns are ``topic, partition, offset, timestamp, key, value, headers``:
-everything Kafka knows of a record, tombstones and null keys included. With one they are the
-declared columns, and, unless ``envelope`` is off, ``_topic, _partition, _offset, _timestamp`` after
-them. A schema is declared, never guessed from data.
+everything Kafka stores of a record, including tombstones and null keys. With a schema they are the
+declared columns, followed by ``_topic, _partition, _offset, _timestamp`` unless ``envelope`` is
+false. A schema is declared, never inferred from data.
 
-| option | default | |
+| option | default | meaning |
 |---|---|---|
-| ``rowGroupBytes`` | ``32Mi`` | payload bytes in a row group, which are in memory while they gather |
-| ``envelope`` | true | whether typed columns get their coordinates too; without ``_offset`` objects cannot be verified |
+| ``rowGroupBytes`` | ``32Mi`` | payload bytes in a row group, which the task buffers in memory |
+| ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
 | ``extension`` | ``.parquet`` | |
-| codec | ``Zstd`` | (level 3) or ``Snappy``, ``Gzip``, ``None`` |
+| codec | ``Zstd`` (level 3) | or ``Snappy``, ``Gzip``, ``None`` |
 
-A block is a row group, written when it comes; between two blocks the writer keeps their places for
-the footer only. Pages carry checksums. The same blocks give the same bytes as long as Arrow's
-version is the same, which the footer names.
+Without ``_offset`` objects cannot be verified against Kafka.
+
+A block becomes a row group and is written at once; between two blocks the writer keeps only what
+the footer will say about the row groups. Pages have checksums. The same blocks give the same bytes
+as long as the version of Arrow, which the footer names, is the same.
 """
 
 import shutil
@@ -51,16 +53,16 @@ ENVELOPE = pa.schema(
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
 )
-"""Codecs, with the level where there is one. Arrow's own default for gzip is 9, half as fast as 6
-for nothing.
+"""The codecs, and the compression level of those that have one.
+
+Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly saves anything.
 """
 
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
+"""The memory of an open writer: growth of the process, measured by tests/bench/bench_formats.py."""
 _CHUNK_HELD_BYTES = 1200
-"""Of a writer, and of each column of each row group it wrote: growth of the process, measured by
-tests/bench/bench_formats.py.
-"""
+"""The memory for each column of each row group that was written, measured in the same way."""
 
 
 @dataclass(frozen=True)
@@ -74,69 +76,73 @@ class Parquet:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Parquet":
-        """Build it from ``spec.output``'s codec and options; ValueError names a wrong one."""
-        left = Options(options)
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
         parquet = cls(
-            block_bytes=left.quantity("rowGroupBytes", 32 * 2**20),
-            envelope=left.flag("envelope", default=True),
-            codec=left.choice("codec", Codec.ZSTD, LEVELS),
-            extension=left.extension(".parquet"),
+            block_bytes=unread.quantity("rowGroupBytes", 32 * 2**20),
+            envelope=unread.flag("envelope", default=True),
+            codec=unread.choice("codec", Codec.ZSTD, LEVELS),
+            extension=unread.extension(".parquet"),
         )
-        left.close()
+        unread.close()
         return parquet
 
     @property
     def wanted(self) -> Wanted:
-        """The whole envelope; the schema, if there is one, is the decoder's."""
+        """The whole envelope; the registry adds the schema if the group declares one."""
         return Wanted(timestamps=True, keys=True, headers=True)
 
     def refuse(self, records: Records) -> BadRows:
-        """Records whose headers cannot be read: the envelope holds everything else, and typed columns what was decoded."""
+        """Return records whose headers cannot be read; all else fits in the columns."""
         headers = records.headers
-        return text.refused((headers.is_null() if headers.null_count else None, UNREADABLE_HEADERS))
+        return text.bad_rows(
+            (headers.is_null() if headers.null_count else None, UNREADABLE_HEADERS)
+        )
 
     def encoder(self) -> Encoder:
-        """An encoder for a new object."""
+        """Return an encoder for a new object."""
         return ParquetEncoder(self)
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; ValueError if it is damaged. Copied to a temporary file first: the footer comes last.
+        """Read an object back; raises ValueError if it is damaged.
 
-        A row of declared columns comes as JSON, binary ones in it as base64.
+        A row of declared columns is given as JSON, with binary values in base64.
         """
+        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(stream, file)
-            row = 0
+            number = 0
             try:
-                for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(
-                    _READ_ROWS
-                ):
-                    for found in _rows(batch):
-                        yield found
-                        row += 1
+                parquet = pq.ParquetFile(file, page_checksum_verification=True)
+                for batch in parquet.iter_batches(_READ_ROWS):
+                    for row in _rows(batch):
+                        yield row
+                        number += 1
             except (pa.ArrowException, OSError) as error:
-                raise ValueError(f"damaged Parquet file, at row {row} or later: {error}") from error
+                raise ValueError(
+                    f"damaged Parquet file, at row {number} or later: {error}"
+                ) from error
 
 
-class _Sink:
-    """Where Arrow writes, and from where the bytes are taken."""
+class _Buffer:
+    """The file Arrow writes to; ``take`` returns what was written since the last call."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._written: list[bytes] = []
         self.closed = False
 
-    def write(self, piece: bytes) -> None:
-        self._pieces.append(bytes(piece))
+    def write(self, data: bytes) -> None:
+        self._written.append(bytes(data))
 
     def flush(self) -> None:
-        """Nothing waits elsewhere."""
+        """Does nothing: nothing is buffered elsewhere. Arrow calls it."""
 
     def close(self) -> None:
         self.closed = True
 
     def take(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        written, self._written = self._written, []
+        return b"".join(written)
 
 
 class ParquetEncoder:
@@ -144,46 +150,46 @@ class ParquetEncoder:
 
     def __init__(self, parquet: Parquet) -> None:
         self._parquet = parquet
-        self._sink = _Sink()
+        self._buffer = _Buffer()
         self._writer: pq.ParquetWriter | None = None
         self._columns = 0
         self._row_groups = 0
 
     def encode(self, block: Block) -> bytes:
-        """The block as a row group."""
+        """Return the block as a row group."""
         rows = len(block.records)
         if rows:
             table = self._table(block)
             self._writer = self._writer or self._open(table.schema)
             self._writer.write_table(table, row_group_size=rows)
             self._row_groups += 1
-        return self._sink.take()
+        return self._buffer.take()
 
     def finish(self) -> bytes:
-        """The footer."""
+        """Return the footer."""
         (self._writer or self._open(ENVELOPE)).close()
-        return self._sink.take()
+        return self._buffer.take()
 
     @property
     def held_bytes(self) -> int:
-        """The writer, and each row group's part of the footer to come."""
+        """The memory of the writer, and of each row group's entry in the footer."""
         return _WRITER_HELD_BYTES + _CHUNK_HELD_BYTES * self._columns * self._row_groups
 
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         self._columns = len(schema)
-        enveloped = schema.equals(ENVELOPE)
-        # payloads seldom repeat: a dictionary and least and greatest values of them would be work
-        # for nothing
+        is_envelope = schema.equals(ENVELOPE)
+        # Payloads seldom repeat, so a dictionary and minimum and maximum of them would be wasted
+        # work.
         return pq.ParquetWriter(
-            pa.PythonFile(self._sink, mode="w"),
+            pa.PythonFile(self._buffer, mode="w"),
             schema,
             compression=self._parquet.codec.lower(),
             compression_level=LEVELS[self._parquet.codec],
-            use_dictionary=["topic", "partition", "key"] if enveloped else True,
+            use_dictionary=["topic", "partition", "key"] if is_envelope else True,
             column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-            if enveloped
+            if is_envelope
             else None,
-            write_statistics=[*COORDINATES, "key"] if enveloped else True,
+            write_statistics=[*COORDINATES, "key"] if is_envelope else True,
             write_page_checksum=True,
             store_schema=False,
         )
@@ -199,32 +205,33 @@ class ParquetEncoder:
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
             raise ValueError(
-                f"{records.topic_partition}: two columns of one name among {', '.join(names)}"
+                f"{records.topic_partition}: two columns have the same name among"
+                f" {', '.join(names)}"
             )
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
 def envelope(records: Records) -> list[pa.Array]:
-    """The columns of ``ENVELOPE``."""
+    """Return the columns of ``ENVELOPE`` for these records."""
     return [*_coordinates(records), records.keys, records.values, records.headers]
 
 
 def _coordinates(records: Records) -> list[pa.Array]:
-    rows, where = len(records), records.topic_partition
+    rows, tp = len(records), records.topic_partition
     times = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
     return [
-        pa.repeat(where.topic, rows),
-        pa.repeat(np.int32(where.partition), rows),
+        pa.repeat(tp.topic, rows),
+        pa.repeat(np.int32(tp.partition), rows),
         pa.array(records.offsets),
         times,
     ]
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    enveloped = batch.schema.names == ENVELOPE.names
-    mark = "" if enveloped else "_"
-    offsets, times = (_integers(batch, mark + name) for name in ("offset", "timestamp"))
-    if enveloped:
+    is_envelope = batch.schema.names == ENVELOPE.names
+    prefix = "" if is_envelope else "_"
+    offsets, times = (_integers(batch, prefix + name) for name in ("offset", "timestamp"))
+    if is_envelope:
         values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
     else:
         coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
@@ -235,5 +242,5 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
-    there = name in batch.schema.names
-    return batch[name].cast(pa.int64()).to_pylist() if there else [None] * len(batch)
+    stored = name in batch.schema.names
+    return batch[name].cast(pa.int64()).to_pylist() if stored else [None] * len(batch)

@@ -1,20 +1,24 @@
-"""Hadoop SequenceFiles, version 6, as Secor writes them and as Hadoop's own reader opens them without native libraries.
+"""Format ``SequenceFile``: Hadoop SequenceFiles, version 6, in the way Secor writes them.
 
-| option | default | |
+Hadoop's own reader opens them without native libraries.
+
+| option | default | meaning |
 |---|---|---|
-| ``keyMode`` | ``Legacy`` | LongWritable: the offset; or ``MessagePack``: BytesWritable, see docs/adr/0001 |
-| ``compression`` | ``Block`` | or ``Record`` (each value by itself), ``None`` |
-| ``tombstones`` | ``Empty`` | a record without a value is written as an empty one, as Secor does; or ``DeadLetter`` |
-| ``extension`` | ``.seq`` | Secor's files have only its codec's, ``""``, ``.deflate`` or ``.gz`` |
-| codec | ``Deflate`` | Hadoop's DefaultCodec; or ``Gzip``, ``None`` (only and always with ``compression: None``) |
+| ``keyMode`` | ``Legacy`` | or ``MessagePack``, see below |
+| ``compression`` | ``Block`` | or ``Record`` (each value separately), ``None`` |
+| ``tombstones`` | ``Empty`` | write them like empty payloads; or ``DeadLetter`` |
+| ``extension`` | ``.seq`` | Secor's files have that of the codec: ``""``, ``.deflate``, ``.gz`` |
+| codec | ``Deflate`` | or ``Gzip``, ``None``; ``None`` if and only if ``compression`` is |
 
-Values are BytesWritable: the payload. Headers are not stored; Legacy stores neither keys nor
-timestamps.
+A key is a LongWritable with the offset (``Legacy``) or a BytesWritable with a MessagePack map of
+offset, timestamp and Kafka key (``MessagePack``, see docs/adr/0001). A value is a BytesWritable
+with the payload. Headers are not stored; ``Legacy`` stores neither Kafka keys nor timestamps.
+``Deflate`` is Hadoop's DefaultCodec.
 
-With ``Block``, a block of rows is a block of the file. Otherwise a sync mark stands at the start of
-every block of rows and then about every 100 kB, as Hadoop does it. The mark itself, random with
-Hadoop, is made from the topic partition and the first offset, so that the same rows give the same
-bytes and yet no landed file carries the mark of another.
+With ``Block``, each block of rows is a block of the file. Otherwise there is a sync marker at the
+start of each block of rows and then about every 100 kB, as in Hadoop. The marker, which Hadoop
+chooses at random, is derived from the topic partition and the first offset, so that the same rows
+give the same bytes and two files still have different markers.
 """
 
 import hashlib
@@ -38,21 +42,21 @@ Compress = Callable[[codecs.Bytes], bytes]
 
 _SYNC_ESCAPE = b"\xff\xff\xff\xff"
 _SYNC_INTERVAL = 5 * 1024 * (4 + 16)
-"""Bytes between two sync marks: Hadoop's SequenceFile.SYNC_INTERVAL."""
+"""Bytes between two sync markers: Hadoop's SequenceFile.SYNC_INTERVAL."""
 _BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
 _LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
 _HELD_BYTES = 1024
 
 
 class KeyMode(StrEnum):
-    """What a record's key holds."""
+    """What the keys contain."""
 
     LEGACY = "Legacy"
     MESSAGE_PACK = "MessagePack"
 
 
 class Compression(StrEnum):
-    """What is compressed as one."""
+    """What is compressed together."""
 
     BLOCK = "Block"
     RECORD = "Record"
@@ -61,8 +65,8 @@ class Compression(StrEnum):
 
 COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
     {
-        Codec.DEFLATE: ("org.apache.hadoop.io.compress.DefaultCodec", codecs.deflated),
-        Codec.GZIP: ("org.apache.hadoop.io.compress.GzipCodec", codecs.gzipped),
+        Codec.DEFLATE: ("org.apache.hadoop.io.compress.DefaultCodec", codecs.deflate),
+        Codec.GZIP: ("org.apache.hadoop.io.compress.GzipCodec", codecs.gzip),
     }
 )
 
@@ -79,50 +83,58 @@ class SequenceFile:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "SequenceFile":
-        """Build it from ``spec.output``'s codec and options; ValueError names a wrong one."""
-        left = Options(options)
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
+        # Either of the two options set to None implies the other.
         plain = Codec.NONE in (options.get("compression"), options.get("codec"))
         file = cls(
-            key_mode=left.choice("keyMode", KeyMode.LEGACY),
-            compression=left.choice(
+            key_mode=unread.choice("keyMode", KeyMode.LEGACY),
+            compression=unread.choice(
                 "compression", Compression.NONE if plain else Compression.BLOCK
             ),
-            codec=left.choice(
+            codec=unread.choice(
                 "codec", Codec.NONE if plain else Codec.DEFLATE, (*COMPRESSORS, Codec.NONE)
             ),
-            tombstones=left.tombstones(Tombstones.EMPTY, Tombstones.DEAD_LETTER),
-            extension=left.extension(".seq"),
+            tombstones=unread.tombstones(Tombstones.EMPTY, Tombstones.DEAD_LETTER),
+            extension=unread.extension(".seq"),
         )
-        left.close()
+        unread.close()
         if plain and (file.compression, file.codec) != (Compression.NONE, Codec.NONE):
             raise ValueError(
-                f"option compression: {file.compression} does not go with codec {file.codec}"
+                f"option compression: {file.compression} cannot be used with codec {file.codec}"
             )
         return file
 
     @property
     def wanted(self) -> Wanted:
-        """Payloads as they are, and what MessagePack keys are made of."""
+        """MessagePack keys need timestamps and Kafka keys."""
         packed = self.key_mode is KeyMode.MESSAGE_PACK
         return Wanted(timestamps=packed, keys=packed)
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of payload in a good block."""
+        """See ``text.BLOCK_BYTES``."""
         return text.BLOCK_BYTES
 
     def refuse(self, records: Records) -> BadRows:
-        """Tombstones, if the option says so."""
-        return text.refused(
-            (text.tombstones(records.values, self.tombstones), "a tombstone has no value")
+        """Return tombstones as bad rows if ``tombstones`` is ``DeadLetter``."""
+        return text.bad_rows(
+            (
+                text.tombstones(records.values, self.tombstones),
+                "a tombstone, and option tombstones is DeadLetter",
+            )
         )
 
     def encoder(self) -> Encoder:
-        """An encoder for a new object."""
+        """Return an encoder for a new object."""
         return SequenceFileEncoder(self)
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back, whatever its key mode, compression and codec; ValueError if it is damaged."""
+        """Read an object back, with any key mode, compression and codec.
+
+        Raises:
+            ValueError: the object is damaged.
+        """
         return sequencereader.rows(stream)
 
 
@@ -134,7 +146,7 @@ class SequenceFileEncoder:
         self._sync = b""
 
     def encode(self, block: Block) -> bytes:
-        """The block's records; before the first, the file's header."""
+        """Return the records of the block, and before the first the header of the file."""
         records = block.records
         if not len(records):
             return b""
@@ -145,12 +157,12 @@ class SequenceFileEncoder:
         return header + body(records)
 
     def finish(self) -> bytes:
-        """Nothing; the header, if there was no record."""
+        """Return nothing, or the header if there was no record."""
         return b"" if self._sync else self._header("")
 
     @property
     def held_bytes(self) -> int:
-        """Next to nothing: every block is compressed and written at once."""
+        """A small constant, because every block is compressed and written at once."""
         return _HELD_BYTES
 
     def _header(self, seed: str) -> bytes:
@@ -178,33 +190,37 @@ class SequenceFileEncoder:
         return writables.bytes_writables(writables.messagepack_keys(records))
 
     def _block(self, records: Records) -> bytes:
-        """A sync mark, the count, and four compressed runs: key lengths, keys, value lengths, values."""
+        """Return a block: sync marker, count, key lengths, keys, value lengths, values.
+
+        Each of the last four is compressed as a whole.
+        """
         compress = COMPRESSORS[self._file.codec][1]
         out = [_SYNC_ESCAPE, self._sync, writables.vint(len(records))]
         for column in (self._keys(records), _values(records)):
             lengths = writables.vints(pc.binary_length(column).to_numpy().astype(np.int64))
-            for run in (lengths, column):
-                compressed = compress(text.payload_bytes(run))
+            for part in (lengths, column):
+                compressed = compress(text.payload_bytes(part))
                 out += (writables.vint(len(compressed)), compressed)
         return b"".join(out)
 
     def _records(self, records: Records) -> bytes:
-        """Each record as its length, its key's length, its key and its (compressed) value, with sync marks between."""
+        """Return records with sync markers between: lengths of record and key, key, value."""
         keys, values = self._keys(records), _values(records)
         if self._file.compression is Compression.RECORD:
-            # Hadoop's layout asks for a compressor run per value: the one per-record loop here, and
-            # as slow as it looks.
+            # Hadoop's layout requires a compressor per value. This is the only loop over records
+            # here, and it is slow.
             compress = COMPRESSORS[self._file.codec][1]
             values = pa.array([compress(value.as_buffer()) for value in values], pa.binary())
         key_bytes, value_bytes = (
             pc.binary_length(column).to_numpy().astype(np.int64) for column in (keys, values)
         )
-        before = np.cumsum(8 + key_bytes + value_bytes) - (8 + key_bytes + value_bytes)
-        marked = np.diff(before // _SYNC_INTERVAL, prepend=-1) > 0
-        marks = pc.if_else(pa.array(marked), _SYNC_ESCAPE + self._sync, b"")
+        # A marker precedes the first record and each record that starts in a new interval.
+        starts = np.cumsum(8 + key_bytes + value_bytes) - (8 + key_bytes + value_bytes)
+        marked = np.diff(starts // _SYNC_INTERVAL, prepend=-1) > 0
+        markers = pc.if_else(pa.array(marked), _SYNC_ESCAPE + self._sync, b"")
         lengths = writables.int32s(key_bytes + value_bytes), writables.int32s(key_bytes)
         return bytes(
-            text.payload_bytes(pc.binary_join_element_wise(marks, *lengths, keys, values, b""))
+            text.payload_bytes(pc.binary_join_element_wise(markers, *lengths, keys, values, b""))
         )
 
 

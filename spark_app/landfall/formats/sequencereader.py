@@ -1,8 +1,8 @@
-"""Reading SequenceFiles back, strictly: every count, length and sync mark must be what the rest of the file says.
+"""Reads SequenceFiles back, strictly: counts, lengths and sync markers must agree.
 
-Key classes LongWritable (an offset) and BytesWritable (Secor's MessagePack map), values
-BytesWritable, every kind of compression with DefaultCodec and GzipCodec. A damaged file gives a
-ValueError with the byte position, never fewer rows.
+Keys may be LongWritable (an offset) or BytesWritable (Secor's MessagePack map); values are
+BytesWritable; every kind of compression is read, with DefaultCodec and GzipCodec. A damaged file
+gives a ValueError with the byte position, never fewer rows.
 """
 
 import struct
@@ -22,53 +22,55 @@ Key = tuple[int | None, bytes | None, int | None]
 _VERSION = b"SEQ\x06"
 _SYNC_ESCAPE = -1
 _SYNC_BYTES = 16
-_PIECE_BYTES = 1 << 20
-_OPENERS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+_READ_BYTES = 1 << 20
+_DECOMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {
-        "org.apache.hadoop.io.compress.DefaultCodec": codecs.inflated,
-        "org.apache.hadoop.io.compress.GzipCodec": codecs.gunzipped,
+        "org.apache.hadoop.io.compress.DefaultCodec": codecs.inflate,
+        "org.apache.hadoop.io.compress.GzipCodec": codecs.gunzip,
     }
 )
 
 
 class _Source:
-    """The file's bytes in order, with the position."""
+    """The bytes of the file in order, and the position after those read so far."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self.position = 0
 
     def take(self, count: int) -> bytes:
-        """Exactly so many bytes."""
+        """Return exactly this many bytes."""
         taken = self._up_to(count)
-        if len(taken) != count:
-            raise ValueError(
-                f"the file ends early: {count - len(taken)} bytes are missing at byte {self.position}"
-            )
+        self._check_complete(taken, count)
         return taken
+
+    def _check_complete(self, taken: bytes, count: int) -> None:
+        missing = count - len(taken)
+        if missing:
+            plural = "bytes are" if missing > 1 else "byte is"
+            raise ValueError(f"the file ends early: {missing} {plural} missing at {self.position}")
 
     def _up_to(self, count: int) -> bytes:
         if count < 0:
             raise ValueError(f"a length of {count} before byte {self.position}")
-        pieces, left = [], count
-        # in pieces: what a damaged length says is never made room for
-        while left and (more := self._stream.read(min(left, _PIECE_BYTES))):
-            pieces.append(more)
-            left -= len(more)
-        self.position += count - left
-        return b"".join(pieces)
+        chunks, remaining = [], count
+        # Read in chunks, so that memory is never allocated for a damaged length.
+        while remaining and (chunk := self._stream.read(min(remaining, _READ_BYTES))):
+            chunks.append(chunk)
+            remaining -= len(chunk)
+        self.position += count - remaining
+        return b"".join(chunks)
 
     def int32(self) -> int:
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def int32_or_end(self) -> int | None:
-        """A number, or None if the file ends here."""
-        start = self._up_to(4)
-        if 0 < len(start) < 4:
-            raise ValueError(
-                f"the file ends early: {4 - len(start)} bytes are missing at byte {self.position}"
-            )
-        return int.from_bytes(start, "big", signed=True) if start else None
+        """Return a number, or None if the file ends here."""
+        taken = self._up_to(4)
+        if not taken:
+            return None
+        self._check_complete(taken, 4)
+        return int.from_bytes(taken, "big", signed=True)
 
     def vint(self) -> int:
         first = self.take(1)
@@ -80,20 +82,27 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the start of a file says of the rest."""
+    """How the rest of the file must be read.
+
+    Attributes:
+        key: parses a key.
+        decompress: decompresses a value, or the parts of a block; does nothing without compression.
+        blocks: whether the file consists of blocks, not of records.
+        sync: the sync marker.
+    """
 
     key: Callable[[bytes], Key]
-    open_value: Callable[[bytes], bytes]
+    decompress: Callable[[bytes], bytes]
     blocks: bool
     sync: bytes
 
 
 def rows(stream: BinaryIO) -> Iterator[Row]:
-    """Every record, in order.
+    """Return every record, in order.
 
     Raises:
-        ValueError: this is no SequenceFile of ours or Secor's, or it is damaged; the message says
-            where.
+        ValueError: this is not a SequenceFile that Landfall or Secor writes, or it is damaged; the
+            message says where.
     """
     source = _Source(stream)
     start = 0
@@ -108,7 +117,7 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
             yield from read(source, header, length)
     except (ValueError, struct.error) as error:
         raise ValueError(
-            f"damaged SequenceFile, in the piece that starts at byte {start}: {error}"
+            f"damaged SequenceFile, in the record or block that starts at byte {start}: {error}"
         ) from error
 
 
@@ -118,52 +127,54 @@ def _header(source: _Source) -> _Header:
     key, value = source.text(), source.text()
     if key not in _KEYS or value != "org.apache.hadoop.io.BytesWritable":
         raise ValueError(
-            f"records of {key} and {value}, not of {' or '.join(_KEYS)} and BytesWritable"
+            f"keys of {key} and values of {value}, not {' or '.join(_KEYS)} and BytesWritable"
         )
     compressed, blocks = source.take(2)
     codec = source.text() if compressed else ""
-    if compressed and codec not in _OPENERS:
-        raise ValueError(f"codec {codec}, not {' or '.join(_OPENERS)}")
-    for _ in range(2 * source.int32()):
+    if compressed and codec not in _DECOMPRESSORS:
+        raise ValueError(f"codec {codec}, not {' or '.join(_DECOMPRESSORS)}")
+    for _ in range(2 * source.int32()):  # the metadata, pairs of name and value
         source.text()
-    return _Header(
-        _KEYS[key], _OPENERS[codec] if compressed else bytes, bool(blocks), source.take(_SYNC_BYTES)
-    )
+    decompress = _DECOMPRESSORS[codec] if compressed else bytes
+    return _Header(_KEYS[key], decompress, bool(blocks), source.take(_SYNC_BYTES))
 
 
 def _check_sync(source: _Source, header: _Header) -> None:
     if source.take(_SYNC_BYTES) != header.sync:
-        raise ValueError(f"no sync mark before byte {source.position}")
+        raise ValueError(f"no sync marker before byte {source.position}")
 
 
 def _block(source: _Source, header: _Header, escape: int) -> Iterator[Row]:
     if escape != _SYNC_ESCAPE:
-        raise ValueError(f"no sync mark before byte {source.position}")
+        raise ValueError(f"no sync marker before byte {source.position}")
     _check_sync(source, header)
     count = source.vint()
-    runs = [header.open_value(source.take(source.vint())) for _ in range(4)]
-    keys, values = (_cut(lengths, run, count) for lengths, run in (runs[:2], runs[2:]))
+    parts = [header.decompress(source.take(source.vint())) for _ in range(4)]
+    keys, values = (_split(lengths, joined, count) for lengths, joined in (parts[:2], parts[2:]))
     for key, value in zip(keys, values, strict=True):
         yield _row(header, key, value)
 
 
-def _cut(lengths: bytes, run: bytes, count: int) -> list[bytes]:
+def _split(lengths: bytes, joined: bytes, count: int) -> list[bytes]:
+    """Split ``count`` values that are joined, by their lengths."""
     bounds = list(accumulate(_vints(lengths), initial=0))
-    if len(bounds) != count + 1 or bounds[-1] != len(run):
+    if len(bounds) != count + 1 or bounds[-1] != len(joined):
         raise ValueError(
-            f"{len(bounds) - 1} lengths of {bounds[-1]} bytes for {count} records of {len(run)} bytes"
+            f"{len(bounds) - 1} lengths with a sum of {bounds[-1]} bytes,"
+            f" for {count} records of {len(joined)} bytes"
         )
-    return [run[start:end] for start, end in pairwise(bounds)]
+    return [joined[start:end] for start, end in pairwise(bounds)]
 
 
 def _record(source: _Source, header: _Header, length: int) -> Iterator[Row]:
+    """Read a record of ``length`` bytes, or the sync marker if that is the escape."""
     if length == _SYNC_ESCAPE:
         _check_sync(source, header)
         return
     key_length = source.int32()
     if not 0 <= key_length <= length:
         raise ValueError(f"a key of {key_length} bytes in a record of {length} bytes")
-    yield _row(header, source.take(key_length), header.open_value(source.take(length - key_length)))
+    yield _row(header, source.take(key_length), header.decompress(source.take(length - key_length)))
 
 
 def _row(header: _Header, key: bytes, value: bytes) -> Row:
@@ -172,6 +183,7 @@ def _row(header: _Header, key: bytes, value: bytes) -> Row:
 
 
 def _bytes_writable(written: bytes) -> bytes:
+    """Return the contents of a BytesWritable."""
     if len(written) < 4 or int.from_bytes(written[:4], "big") != len(written) - 4:
         raise ValueError(
             f"a BytesWritable of {len(written)} bytes that starts with {written[:4]!r}"
@@ -199,7 +211,7 @@ _KEYS: Mapping[str, Callable[[bytes], Key]] = MappingProxyType(
 
 
 def _vint_width(first: int) -> int:
-    """How many bytes follow the first of a vint; lengths are never negative."""
+    """Return how many bytes follow the first of a vint that is not negative, as lengths are."""
     if first < 128:
         return 0
     if not 136 <= first <= 143:

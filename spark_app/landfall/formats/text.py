@@ -1,14 +1,18 @@
-r"""Delimited text: every payload followed by the delimiter, nothing escaped, nothing else.
+r"""Format ``Text``: every payload followed by a delimiter, without escaping.
 
-| option | default | |
+| option | default | meaning |
 |---|---|---|
-| ``delimiter`` | ``"\n"`` | some bytes, escapes allowed; empty writes payloads back to back, which cannot be read back |
-| ``delimiterInside`` | ``DeadLetter`` | a payload in which the delimiter occurs: a dead letter, or ``Keep``: several rows for a reader |
-| ``tombstones`` | ``DeadLetter`` | a record without a value: a dead letter, or ``Empty``: like an empty payload |
-| ``extension`` | ``.txt``, ``.txt.gz``, ``.txt.zst`` | Secor's files have only ``""``, ``.gz``, ``.zst`` |
+| ``delimiter`` | ``"\n"`` | bytes, with escapes; see below for empty |
+| ``delimiterInside`` | ``DeadLetter`` | or ``Keep``: write payloads that contain the delimiter |
+| ``tombstones`` | ``DeadLetter`` | or ``Empty``: write a tombstone like an empty payload |
+| ``extension`` | ``.txt``, ``.txt.gz`` or ``.txt.zst`` | Secor: ``""``, ``.gz`` or ``.zst`` |
 | codec | ``Gzip`` | or ``Zstd``, ``None`` |
 
-Offsets, keys, timestamps and headers are not stored.
+With an empty delimiter payloads are written back to back, and the object cannot be read back into
+rows. With ``Keep`` a reader sees several rows where such a payload was written. Offsets, keys,
+timestamps and headers are not stored.
+
+This module also holds what the formats share.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,44 +31,50 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Records
 
 BLOCK_BYTES = 2**20
-"""Small enough to hold thousands, large enough that compression loses nothing at its borders."""
+"""Payload bytes in a block of text formats: small enough for a task to buffer thousands, large
+enough that a fresh compressor for each block costs nothing.
+"""
+TOMBSTONE_ERROR = "this format cannot write a tombstone"
 _HELD_BYTES = 1024
-"""Of an encoder between two blocks: a few Python objects."""
+"""The memory of an encoder between two blocks: a few Python objects."""
 
 Lines = Callable[[pa.BinaryArray], pa.BinaryArray]
-"""Makes of every payload its line, delimiter included."""
+"""Turns every payload into its line, including the delimiter."""
 
 
 class DelimiterInside(StrEnum):
-    """What becomes of a payload in which the delimiter occurs."""
+    """What to do with a payload that contains the delimiter."""
 
     DEAD_LETTER = "DeadLetter"
     KEEP = "Keep"
 
 
 class LinesEncoder:
-    """Writes payloads, each as its line."""
+    """Writes every payload as a line."""
 
     def __init__(self, lines: Lines, compressor: codecs.Compressor) -> None:
         self._lines = lines
         self._compressor = compressor
 
     def encode(self, block: Block) -> bytes:
-        """The block's lines, compressed."""
+        """Return the lines of the block, compressed."""
         lines = self._lines(block.records.values)
         if lines.null_count:
+            # Tombstones are bad rows by now. Their lines would silently vanish from the object.
+            plural = "s" if lines.null_count > 1 else ""
             raise ValueError(
-                f"{block.records.topic_partition}: {lines.null_count} tombstones where none can be written"
+                f"{block.records.topic_partition}: {lines.null_count} tombstone{plural} in a block"
+                " of a format that cannot write any"
             )
         return self._compressor.compress(payload_bytes(lines))
 
     def finish(self) -> bytes:
-        """The compressor's end."""
+        """Return the end of the compressed data."""
         return self._compressor.finish()
 
     @property
     def held_bytes(self) -> int:
-        """Next to nothing: no compressor lives between two blocks."""
+        """A small constant, because no compressor exists between two blocks."""
         return _HELD_BYTES
 
 
@@ -80,52 +90,56 @@ class Text:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Text":
-        """Build it from ``spec.output``'s codec and options; ValueError names a wrong one."""
-        left = Options(options)
-        codec = left.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
+        codec = unread.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
         text = cls(
-            delimiter=left.delimiter("delimiter", "\n"),
-            delimiter_inside=left.choice("delimiterInside", DelimiterInside.DEAD_LETTER),
-            tombstones=left.tombstones(Tombstones.DEAD_LETTER, Tombstones.EMPTY),
+            delimiter=unread.delimiter("delimiter", "\n"),
+            delimiter_inside=unread.choice("delimiterInside", DelimiterInside.DEAD_LETTER),
+            tombstones=unread.tombstones(Tombstones.DEAD_LETTER, Tombstones.EMPTY),
             codec=codec,
-            extension=left.extension(".txt" + codecs.STREAMS[codec].ending),
+            extension=unread.extension(".txt" + codecs.STREAMS[codec].extension),
         )
-        left.close()
+        unread.close()
         return text
 
     @property
     def wanted(self) -> Wanted:
-        """Payloads as they are."""
+        """Nothing but the payloads."""
         return Wanted()
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of payload in a good block."""
+        """See ``BLOCK_BYTES``."""
         return BLOCK_BYTES
 
     def refuse(self, records: Records) -> BadRows:
-        """Tombstones and payloads with the delimiter inside, unless the options let them in."""
+        """Return tombstones and payloads with the delimiter inside, unless options allow them."""
         values = records.values
-        inside = self.delimiter_inside is DelimiterInside.DEAD_LETTER and may_hold(
+        search = self.delimiter_inside is DelimiterInside.DEAD_LETTER and may_hold(
             values, self.delimiter
         )
-        return refused(
+        return bad_rows(
             (
-                self._torn(values) if inside else None,
-                f"the payload holds the delimiter {self.delimiter!r}",
+                self._contains_delimiter(values) if search else None,
+                f"the payload contains the delimiter {self.delimiter!r}",
             ),
-            (tombstones(values, self.tombstones), "a tombstone has no line"),
+            (tombstones(values, self.tombstones), TOMBSTONE_ERROR),
         )
 
-    def _torn(self, values: pa.BinaryArray) -> pa.BooleanArray:
-        """Where a reader would see the payload end too early: ``a|`` before a delimiter ``||`` is torn too."""
+    def _contains_delimiter(self, values: pa.BinaryArray) -> pa.BooleanArray:
+        """Return which payloads a reader would see end too early.
+
+        The delimiter is searched in the payload with the delimiter appended, because the two may
+        overlap: ``a|`` before the delimiter ``||`` is read as ``a``.
+        """
         ends = pc.find_substring(
             pc.binary_join_element_wise(values, self.delimiter, b""), pattern=self.delimiter
         )
         return pc.not_equal(ends, pc.binary_length(values))
 
     def encoder(self) -> Encoder:
-        """An encoder for a new object."""
+        """Return an encoder for a new object."""
         return LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor())
 
     def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
@@ -133,12 +147,12 @@ class Text:
         return pc.binary_join_element_wise(present, self.delimiter, b"")
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; ValueError if it is damaged, or has no delimiter to tell rows apart by."""
-        return split(codecs.decompressed(self.codec, stream), self.delimiter)
+        """Read an object back; raises ValueError if it is damaged or the delimiter is empty."""
+        return split(codecs.decompress(self.codec, stream), self.delimiter)
 
 
 def payload_bytes(values: pa.BinaryArray) -> memoryview:
-    """The bytes of all values back to back, without copying; nulls must not be among them."""
+    """Return the bytes of all values back to back, without copying; no value may be null."""
     _, bounds, payload = values.buffers()
     if len(values) == 0 or payload is None:
         return memoryview(b"")
@@ -147,23 +161,30 @@ def payload_bytes(values: pa.BinaryArray) -> memoryview:
 
 
 def may_hold(values: pa.BinaryArray, pattern: bytes) -> bool:
-    """Whether a closer look is worth it: no for most payloads, fast; always for a pattern of several bytes."""
+    """Return False if no value contains the pattern; True means that some value may contain it.
+
+    This is a fast check for a pattern of one byte, which most payloads do not contain. A longer
+    pattern always gives True, because a reader may see it where the end of a payload meets the
+    delimiter.
+    """
     return len(pattern) > 1 or (len(pattern) == 1 and pattern in bytes(payload_bytes(values)))
 
 
-def tombstones(values: pa.BinaryArray, wanted: Tombstones) -> pa.BooleanArray | None:
-    """Where tombstones are, if there are any and they are dead letters."""
-    return values.is_null() if values.null_count and wanted is Tombstones.DEAD_LETTER else None
+def tombstones(values: pa.BinaryArray, policy: Tombstones) -> pa.BooleanArray | None:
+    """Return which rows are tombstones that become dead letters; None if no row is."""
+    return values.is_null() if values.null_count and policy is Tombstones.DEAD_LETTER else None
 
 
-def refused(*reasons: tuple[pa.BooleanArray | None, str]) -> BadRows:
-    """The rows marked by any of the reasons, in order; no row may be marked by two. A null marks nothing."""
+def bad_rows(*reasons: tuple[pa.BooleanArray | None, str]) -> BadRows:
+    """Return the rows that any of the masks marks, each with the error of its mask.
+
+    A mask of None and a null in a mask mark nothing. No row may be marked twice.
+    """
     rows: dict[int, str] = {}
-    for marks, error in reasons:
-        if marks is not None:
-            rows.update(
-                dict.fromkeys(pc.indices_nonzero(marks.fill_null(False)).to_pylist(), error)  # noqa: FBT003
-            )
+    for mask, error in reasons:
+        if mask is not None:
+            marked = pc.indices_nonzero(mask.fill_null(False)).to_pylist()  # noqa: FBT003  # Arrow's signature
+            rows.update(dict.fromkeys(marked, error))
     ordered = sorted(rows)
     return (
         BadRows(np.array(ordered, np.int64), [rows[row] for row in ordered])
@@ -172,25 +193,28 @@ def refused(*reasons: tuple[pa.BooleanArray | None, str]) -> BadRows:
     )
 
 
-def split(pieces: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
-    """Rows of delimited bytes.
+def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
+    """Return the rows of delimited bytes, whose chunks may end anywhere.
 
     Raises:
-        ValueError: there is no delimiter, or the bytes end inside a row.
+        ValueError: the delimiter is empty, or the bytes end inside a row.
     """
     if not delimiter:
-        raise ValueError("rows cannot be told apart: the delimiter is empty")
-    row, begun = 0, bytearray()
-    for piece in pieces:
-        searched = max(0, len(begun) - len(delimiter) + 1)
-        begun += piece
-        if begun.find(delimiter, searched) < 0:
+        raise ValueError("rows cannot be separated: the delimiter is empty")
+    row, pending = 0, bytearray()
+    for chunk in chunks:
+        # The start of a delimiter may be pending; bytes before it have been searched already, and
+        # searching them for every chunk of a long row would take quadratic time.
+        unsearched = max(0, len(pending) - len(delimiter) + 1)
+        pending += chunk
+        if pending.find(delimiter, unsearched) < 0:
             continue
-        *whole, begun = begun.split(delimiter)
-        row += len(whole)
-        for value in whole:
+        *complete, pending = pending.split(delimiter)
+        row += len(complete)
+        for value in complete:
             yield Row(None, bytes(value))
-    if begun:
+    if pending:
         raise ValueError(
-            f"row {row}: the object ends after {len(begun)} bytes of it, before the delimiter {delimiter!r}"
+            f"row {row}: the object ends after {len(pending)} bytes of the row, before the"
+            f" delimiter {delimiter!r}"
         )

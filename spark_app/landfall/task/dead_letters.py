@@ -1,8 +1,9 @@
-"""Records that could not be landed, kept whole: where they were, what they held, at which stage they failed and why.
+"""Dead letters: records that could not be landed, stored with the stage that failed and why.
 
-They make ordinary objects of the slice, Parquet under ``layout.dead_letter_key``, written within
-the same budget. The columns are those of the Parquet envelope (``topic, partition, offset,
-timestamp, key, value, headers``, the value being the original bytes), then ``stage`` and ``error``.
+They are ordinary objects of the slice, Parquet files under ``object_names.dead_letter_key``, and
+count against the same memory budget. The columns are those of the Parquet envelope (``topic,
+partition, offset, timestamp, key, value, headers``, where the value is the original payload), then
+``stage`` and ``error``.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ class DeadLetterEncoder:
         self._parquet: Encoder = _FORMAT.encoder()
 
     def encode(self, block: Block) -> bytes:
-        """The letters, a row group."""
-        assert block.columns is not None
+        """Return the dead letters as a row group."""
+        assert block.columns is not None, "LAYOUT.rows was given the columns stage and error"
         whole = pa.RecordBatch.from_arrays(
             [*envelope(block.records), *block.columns.columns],
             schema=pa.schema([*ENVELOPE, *block.columns.schema]),
@@ -38,40 +39,43 @@ class DeadLetterEncoder:
         return self._parquet.encode(Block(block.records, whole))
 
     def finish(self) -> bytes:
-        """Parquet's footer."""
+        """Return Parquet's footer."""
         return self._parquet.finish()
 
     @property
     def held_bytes(self) -> int:
-        """What the Parquet writer holds."""
+        """The memory of the Parquet encoder."""
         return self._parquet.held_bytes
 
 
-def letters(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBatch:
-    """The bad records of a chunk, as rows of ``LAYOUT``; headers that cannot be read are left out, and that is said."""
-    fallen = records.take(np.array([record.row for record in bad], np.int64))
+def dead_letter_batch(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBatch:
+    """Return the bad records of a chunk as rows of ``LAYOUT``.
+
+    Headers that cannot be read are left out, and the row's error says so.
+    """
+    rejected = records.take(np.array([record.row for record in bad], np.int64))
     errors = [record.error for record in bad]
-    headers = fallen.headers
+    headers = rejected.headers
     if headers.null_count:
-        told = headers.to_pylist()
+        listed = headers.to_pylist()
         errors = [
-            _told(error) if found is None else error
-            for error, found in zip(errors, told, strict=True)
+            _without_headers(error) if of_row is None else error
+            for error, of_row in zip(errors, listed, strict=True)
         ]
-        headers = pa.array([found or [] for found in told], HEADERS)
-    said = {"stage": [record.stage for record in bad], "error": errors}
+        headers = pa.array([of_row or [] for of_row in listed], HEADERS)
+    columns = {"stage": [record.stage for record in bad], "error": errors}
     whole = of_columns(
-        fallen.topic_partition,
-        fallen.offsets,
-        fallen.values,
-        timestamps=fallen.timestamps,
-        keys=fallen.keys,
+        rejected.topic_partition,
+        rejected.offsets,
+        rejected.values,
+        timestamps=rejected.timestamps,
+        keys=rejected.keys,
         headers=headers,
     )
-    return LAYOUT.rows(whole, pa.RecordBatch.from_pydict(said))
+    return LAYOUT.rows(whole, pa.RecordBatch.from_pydict(columns))
 
 
-def _told(error: str) -> str:
+def _without_headers(error: str) -> str:
     return (
         f"{error}; headers are left out"
         if error == UNREADABLE_HEADERS

@@ -1,12 +1,12 @@
-"""Landing slices: what a task does, and all it does.
+"""Landing slices: everything a task does.
 
-Each slice is read to its end, sorted, encoded and uploaded, and comes back as a ``LandedSlice``
-whose counters add up; or as a ``FailedSlice`` after its uploads were given up, while the others go
-on. No object is completed here.
+Each slice is read to its end, partitioned, encoded and uploaded, and is returned as a
+``LandedSlice`` whose counters add up. A slice that fails is returned as a ``FailedSlice`` after its
+uploads were aborted, and the other slices continue. No object is completed here.
 
-An error nobody raised on purpose is a fault of ours or of a plug-in. It fails its slice as
-``Retry``, which says "unexpected" with the place it came from, and is logged with its traceback:
-counted and shown like any failure, it must not pass for a busy store.
+An exception other than ``LandfallError`` is a bug in Landfall or in a plug-in. It fails the slice
+as ``Retry``, so that the batch is retried with backoff. Its message says "unexpected" and where it
+was raised, and the log has its traceback, so that it is not mistaken for an outage of the store.
 """
 
 import logging
@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.formats import Encoder
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
@@ -26,45 +25,53 @@ from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
-from landfall.task.partitioning import BadRecord, Sorter
-from landfall.task.rows import Layout, payload_bytes
+from landfall.task.partitioning import BadRecord, Partitioner
+from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
 log = logging.getLogger(__name__)
 
-_TOLD_ERRORS = 5
-_ERROR_CHARACTERS = 300
+_MAX_ERRORS = 5
+"""How many bad records of a slice are described in its result."""
+_MAX_ERROR_CHARACTERS = 300
 _DEAD_LETTERS = ""
-"""Where dead letters are among the outputs: no output partition has an empty name."""
+"""The key of dead letters among the output partitions, none of which has an empty name."""
 
 
 def land(
-    batch: Batch, pieces: Sequence[Slice], reader: Reader, uploads: Uploads
+    batch: Batch, slices: Sequence[Slice], reader: Reader, uploads: Uploads
 ) -> tuple[SliceResult, ...]:
-    """A result for each slice, in order; never raises for what a slice met."""
-    return land_sorted(batch, pieces, reader, uploads, Sorter.of(batch.group.spec))
+    """Land slices; returns one result per slice, in order. An error in a slice is its result."""
+    return land_with(Partitioner.of(batch.group.spec), batch, slices, reader, uploads)
 
 
-def land_sorted(
-    batch: Batch, pieces: Sequence[Slice], reader: Reader, uploads: Uploads, sorter: Sorter
+def land_with(
+    partitioner: Partitioner,
+    batch: Batch,
+    slices: Sequence[Slice],
+    reader: Reader,
+    uploads: Uploads,
 ) -> tuple[SliceResult, ...]:
-    """The same with a sorter that was made before."""
+    """Do what ``land`` does with a partitioner that exists already."""
     memory = MemoryBudget.of(batch, uploads)
     with Uploader(uploads, memory.in_flight_bytes) as uploader:
-        # the last parts of a slice go up while the next one is read
-        begun = [_Landing(batch, piece, sorter, uploader, memory).read(reader) for piece in pieces]
-        return tuple(landing.result() for landing in begun)
+        context = _TaskContext(batch, partitioner, uploader, memory)
+        # All slices are read before any result is awaited: the last parts of one slice are uploaded
+        # while the next slice is read.
+        landings = [_SliceLanding(context, slice_).read(reader) for slice_ in slices]
+        return tuple(landing.result() for landing in landings)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """How a task's memory is shared out.
+    """How the memory of a task is divided.
 
     Attributes:
         buffer_bytes: for rows, encoders and encoded bytes.
-        in_flight_bytes: for parts under way to the store.
-        part_bytes: the size of a part, so that some of them fit.
-        least_part_bytes: the store's.
+        in_flight_bytes: for parts on their way to the store.
+        part_bytes: the size of a part, so that at least two fit in ``in_flight_bytes`` if the store
+            allows parts that small.
+        least_part_bytes: the store's minimum for every part but the last.
     """
 
     buffer_bytes: int
@@ -74,16 +81,26 @@ class MemoryBudget:
 
     @classmethod
     def of(cls, batch: Batch, uploads: Uploads) -> "MemoryBudget":
-        """Half of the task's memory for buffers, a quarter for parts under way: the rest is found where nobody counts.
+        """Give half of the task's memory to buffers and a quarter to parts in flight.
 
-        That is the chunk at hand and what allocators keep; ``tests/bench/memory.py`` measures
-        whether it is enough.
+        The rest is for memory that nothing here counts: the current chunk, and what allocators
+        keep. ``tests/bench/memory.py`` measures whether it is enough.
         """
         spec = batch.group.spec
         in_flight = spec.tuning.task_memory // 4
         part = max(uploads.least_part_bytes, min(spec.output.s3.part_bytes, in_flight // 2))
         buffers = spec.tuning.task_memory // 2
         return cls(buffers, in_flight, part, uploads.least_part_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskContext:
+    """What all slices of a task share."""
+
+    batch: Batch
+    partitioner: Partitioner
+    uploader: Uploader
+    memory: MemoryBudget
 
 
 @dataclass
@@ -95,40 +112,34 @@ class _Counts:
     errors: list[str] = field(default_factory=list)
 
 
-class _Landing:
-    """One slice on its way."""
+class _SliceLanding:
+    """Lands one slice."""
 
-    def __init__(
-        self, batch: Batch, piece: Slice, sorter: Sorter, uploader: Uploader, memory: MemoryBudget
-    ) -> None:
-        self._batch, self._piece, self._sorter, self._uploader, self._memory = (
-            batch,
-            piece,
-            sorter,
-            uploader,
-            memory,
-        )
+    def __init__(self, context: _TaskContext, slice_: Slice) -> None:
+        self._context = context
+        self._group = context.batch.group
+        self._slice = slice_
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
         self._cpu_seconds = self._seconds = 0.0
 
-    def read(self, reader: Reader) -> "_Landing":
-        """Read the slice to its end, or fail."""
+    def read(self, reader: Reader) -> "_SliceLanding":
+        """Read the slice to its end and send its parts; an error is kept for ``result``."""
         cpu_before, before = time.process_time(), time.monotonic()
         try:
-            self._sealed = self._land(reader.read(self._piece))
+            self._sealed = self._land(reader.read(self._slice))
             self._cpu_seconds, self._seconds = (
                 time.process_time() - cpu_before,
                 time.monotonic() - before,
             )
-        except Exception as error:  # noqa: BLE001  # one slice of many: whatever it met, the others go on
+        except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
             self._fail(error)
         return self
 
     def result(self) -> SliceResult:
-        """Wait for its parts."""
+        """Wait until all parts are uploaded, and return the result of the slice."""
         if self._failed is None:
             try:
                 return self._landed()
@@ -137,67 +148,80 @@ class _Landing:
         return self._failed
 
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
-        outputs = Outputs(self._memory.buffer_bytes, self._piece.offsets.start, self._begin)
+        """Read, partition and encode all chunks; parts may still be in flight afterwards."""
+        budget = self._context.memory.buffer_bytes
+        outputs = Outputs(budget, self._slice.offsets.start, self._open)
         for records in chunks:
-            found = self._sorter.sort(records)
-            if found.bad:
-                self._note(found.bad, records)
-                outputs.add(_DEAD_LETTERS, dead_letters.letters(records, found.bad))
-            for partition, rows in found.outputs:
+            chunk = self._context.partitioner.partition(records)
+            if chunk.bad:
+                self._account_for(chunk.bad, records)
+                outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
+            for partition, rows in chunk.outputs:
                 outputs.add(partition, rows)
             outputs.free_memory(next_offset=int(records.offsets[-1]) + 1)
             self._counts.visible += len(records)
-            self._counts.filtered += found.filtered
+            self._counts.filtered += chunk.filtered
             self._counts.input_bytes += payload_bytes(records.values)
         return outputs.seal()
 
-    def _note(self, bad: Sequence[BadRecord], records: Records) -> None:
-        told = [
-            f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_ERROR_CHARACTERS]
-            for b in bad[:_TOLD_ERRORS]
+    def _account_for(self, bad: Sequence[BadRecord], records: Records) -> None:
+        """Count bad records; with the policy ``Fail`` they stall the topic partition instead."""
+        errors = [
+            f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_MAX_ERROR_CHARACTERS]
+            for b in bad[:_MAX_ERRORS]
         ]
-        if self._batch.group.spec.bad_records.policy == "Fail":
+        if self._group.spec.bad_records.policy == "Fail":
+            count = "1 bad record" if len(bad) == 1 else f"{len(bad)} bad records, the first"
             raise Stalled(
-                Reason.BAD_RECORDS,
-                f"{self._piece.topic_partition}: {len(bad)} bad records, {told[0]}",
+                Reason.BAD_RECORDS, f"{self._slice.topic_partition}: {count} at {errors[0]}"
             )
         self._counts.dead_lettered += len(bad)
-        self._counts.errors += told[: _TOLD_ERRORS - len(self._counts.errors)]
+        self._counts.errors += errors[: _MAX_ERRORS - len(self._counts.errors)]
 
-    def _begin(self, partition: str, start: int) -> ObjectWriter:
+    def _open(self, partition: str, start: int) -> ObjectWriter:
         return (
-            self._begin_dead_letters(start)
+            self._open_dead_letters(start)
             if partition == _DEAD_LETTERS
-            else self._begin_data(partition, start)
+            else self._open_data(partition, start)
         )
 
-    def _begin_data(self, partition: str, start: int) -> ObjectWriter:
-        tp, output = self._piece.topic_partition, self._sorter.stages.format
-        generation = self._batch.group.spec.generation
+    def _open_data(self, partition: str, start: int) -> ObjectWriter:
+        tp, partitioner = self._slice.topic_partition, self._context.partitioner
+        format_ = partitioner.stages.format
         key = object_names.object_key(
-            tp.topic, partition, generation, tp.partition, start, output.extension
+            tp.topic, partition, self._group.spec.generation, tp.partition, start, format_.extension
         )
-        return self._open(
-            ObjectKind.DATA, key, self._sorter.layout, output.encoder(), output.block_bytes
+        return ObjectWriter(
+            tp,
+            ObjectKind.DATA,
+            partitioner.layout,
+            format_.encoder(),
+            self._upload(key),
+            self._sizes(format_.block_bytes),
         )
 
-    def _begin_dead_letters(self, start: int) -> ObjectWriter:
-        tp, group = self._piece.topic_partition, self._batch.group
+    def _open_dead_letters(self, start: int) -> ObjectWriter:
+        tp = self._slice.topic_partition
         key = object_names.dead_letter_key(
-            group.metadata.name, tp.topic, group.spec.generation, tp.partition, start
+            self._group.metadata.name, tp.topic, self._group.spec.generation, tp.partition, start
         )
-        letters = DeadLetterEncoder()
-        return self._open(
-            ObjectKind.DEAD_LETTERS, key, dead_letters.LAYOUT, letters, dead_letters.BLOCK_BYTES
+        return ObjectWriter(
+            tp,
+            ObjectKind.DEAD_LETTERS,
+            dead_letters.LAYOUT,
+            DeadLetterEncoder(),
+            self._upload(key),
+            self._sizes(dead_letters.BLOCK_BYTES),
         )
 
-    def _open(
-        self, kind: ObjectKind, key: str, columns: Layout, encoder: Encoder, block_bytes: int
-    ) -> ObjectWriter:
-        upload = ObjectUpload(self._uploader, key, self._batch.token)
+    def _upload(self, key: str) -> ObjectUpload:
+        upload = ObjectUpload(self._context.uploader, key, self._context.batch.token)
         self._uploads.append(upload)
-        sizes = Sizes(block_bytes, self._memory.part_bytes, self._memory.least_part_bytes)
-        return ObjectWriter(self._piece.topic_partition, kind, columns, encoder, upload, sizes)
+        return upload
+
+    def _sizes(self, block_bytes: int) -> Sizes:
+        memory = self._context.memory
+        return Sizes(block_bytes, memory.part_bytes, memory.least_part_bytes)
 
     def _landed(self) -> LandedSlice:
         before = time.monotonic()
@@ -206,12 +230,12 @@ class _Landing:
         )
         counts = self._counts
         return LandedSlice(
-            piece=self._piece,
+            piece=self._slice,
             objects=objects,
             landed=sum(landed.rows for landed in objects if landed.kind is ObjectKind.DATA),
             filtered=counts.filtered,
             dead_lettered=counts.dead_lettered,
-            invisible=len(self._piece.offsets) - counts.visible,
+            invisible=len(self._slice.offsets) - counts.visible,
             input_bytes=counts.input_bytes,
             errors=tuple(counts.errors),
             cpu_seconds=round(self._cpu_seconds, 3),
@@ -219,17 +243,18 @@ class _Landing:
         )
 
     def _fail(self, error: Exception) -> FailedSlice:
-        self._failed = FailedSlice(self._piece, _told(error, self._piece))
-        self._uploader.abort(self._uploads)
+        self._failed = FailedSlice(self._slice, _as_landfall_error(error, self._slice))
+        self._context.uploader.abort(self._uploads)
         return self._failed
 
 
-def _told(error: Exception, piece: Slice) -> LandfallError:
+def _as_landfall_error(error: Exception, slice_: Slice) -> LandfallError:
+    """Log the error, and return it in a form that says what to do about it."""
     if isinstance(error, LandfallError):
-        log.warning("slice failed", extra={"slice": str(piece), "error": str(error)})
+        log.warning("slice failed", extra={"slice": str(slice_), "error": str(error)})
         return error
-    log.error("slice failed unexpectedly", extra={"slice": str(piece)}, exc_info=error)
+    log.error("slice failed unexpectedly", extra={"slice": str(slice_)}, exc_info=error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return Retry(
-        f"{piece}: unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
+        f"{slice_}: unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
     )

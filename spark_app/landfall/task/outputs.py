@@ -1,14 +1,15 @@
-"""The objects a slice is writing: a buffer, an encoder and an upload for each output partition.
+"""The objects that a slice is writing, each with a buffer, an encoder and an upload.
 
-Rows gather until they make a block of the format, encoded bytes until they make a part. What all of
-it holds is looked at after each chunk; over the budget, the largest are relieved until half of it
-is free: rows are encoded in a shorter block, bytes are sent as a shorter part, and where a part
-would be too short for the store the object is closed. Later rows of that output partition begin
-another object of the slice, named by the first offset after the chunk, which is above everything in
-the object before.
+Rows are buffered until they make a block of the format, and encoded bytes until they make a part.
+The memory that all objects hold is checked after each chunk. If it exceeds the budget, memory is
+freed, beginning with the largest object, until half of the budget is free. First, rows are encoded
+in shorter blocks. If that is not enough, encoded bytes are sent as shorter parts. Where a part
+would be too short for the store, the object is sealed. Later rows of that output partition begin
+another object of the slice, named by the first offset after the chunk, which is above every offset
+in the object before.
 
-Blocks, parts and objects are cut by the data alone, never by the clock or by how far an upload is:
-the same slice gives the same bytes on every attempt.
+Where blocks, parts and objects end depends on the data alone, never on the clock or on the progress
+of an upload, so the same slice gives the same bytes on every attempt.
 """
 
 from collections.abc import Callable
@@ -21,23 +22,23 @@ from isal import isal_zlib
 from landfall.formats import Encoder
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
-from landfall.task.rows import Layout, weights
+from landfall.task.rows import Layout, cumulative_weights
 from landfall.task.uploading import ObjectUpload
 
-_PIECE_BYTES = 2048
-"""What a few rows cost beside their bytes: buffers are rounded up, and there are Python objects
-around them.
+_OVERHEAD_BYTES = 2048
+"""The memory of a record batch in addition to its data: Arrow rounds buffers up, and Python objects
+wrap them.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Where to cut.
+    """Where blocks and parts end.
 
     Attributes:
-        block_bytes: payload that makes a block.
-        part_bytes: encoded bytes that make a part.
-        least_part_bytes: a part that is not the last must not be shorter.
+        block_bytes: the weight of rows that makes a block.
+        part_bytes: the encoded bytes that make a part.
+        least_part_bytes: the store's minimum for every part but the last.
     """
 
     block_bytes: int
@@ -47,7 +48,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class SealedObject:
-    """An object of which nothing more comes, its parts perhaps still under way."""
+    """An object to which nothing more is written; its parts may still be in flight."""
 
     upload: ObjectUpload
     kind: ObjectKind
@@ -57,10 +58,10 @@ class SealedObject:
     crc32: int
 
     def landed(self) -> LandedObject:
-        """The object with all its parts uploaded.
+        """Wait until all parts are uploaded, and return the object.
 
         Raises:
-            LandfallError: a part could not be.
+            LandfallError: a part could not be uploaded.
         """
         return LandedObject(
             self.upload.result(),
@@ -74,7 +75,20 @@ class SealedObject:
 
 @dataclass
 class ObjectWriter:
-    """An object being written."""
+    """Writes one object.
+
+    Attributes:
+        tp: the topic partition of the slice.
+        kind: data or dead letters.
+        layout: the columns of the rows.
+        encoder: encodes the rows in the format.
+        upload: takes the encoded bytes.
+        sizes: where blocks and parts end.
+        rows: how many rows were added.
+        first_offset: the offset of the first row; -1 before it.
+        last_offset: the offset of the last row; -1 before it.
+        crc32: the checksum of the bytes encoded so far.
+    """
 
     tp: TopicPartition
     kind: ObjectKind
@@ -86,76 +100,80 @@ class ObjectWriter:
     first_offset: int = -1
     last_offset: int = -1
     crc32: int = 0
-    _waiting: list[pa.RecordBatch] = field(default_factory=list)
-    _waiting_weight: int = 0
-    _waiting_bytes: int = 0
+    _buffered: list[pa.RecordBatch] = field(default_factory=list)
+    _buffered_weight: int = 0
+    _buffered_bytes: int = 0
     _encoded: list[bytes] = field(default_factory=list)
     _encoded_bytes: int = 0
 
     @property
     def held_bytes(self) -> int:
-        """Memory it holds: rows, the encoder, encoded bytes."""
-        return self._waiting_bytes + self.encoder.held_bytes + self._encoded_bytes
+        """The memory of buffered rows, the encoder and encoded bytes."""
+        return self._buffered_bytes + self.encoder.held_bytes + self._encoded_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows, at least one, all above those taken before."""
+        """Add rows, at least one, whose offsets are above those of all rows before."""
         offsets = rows.column("offset")
         if not self.rows:
             self.first_offset = offsets[0].as_py()
         self.last_offset = offsets[-1].as_py()
         self.rows += len(rows)
-        self._wait(rows)
-        if self._waiting_weight >= self.sizes.block_bytes:
+        self._buffer(rows)
+        if self._buffered_weight >= self.sizes.block_bytes:
             self._encode_blocks()
 
-    def flush(self) -> None:
-        """Encode the rows that wait, as a block of its own."""
-        if self._waiting:
-            self._encode(self._gathered())
+    def flush_rows(self) -> None:
+        """Encode the buffered rows as one block, even a short one."""
+        if self._buffered:
+            self._encode(self._take_buffered())
 
     def flush_part(self) -> None:
-        """Send the encoded bytes, if the store takes so short a part."""
+        """Send the encoded bytes as one part, unless the store refuses parts that short."""
         if self._encoded_bytes >= self.sizes.least_part_bytes:
             self._send(self._encoded_bytes)
 
     def seal(self) -> SealedObject:
-        """Write the object's end and send the rest."""
-        self.flush()
-        self._take(self.encoder.finish())
+        """Encode the end of the object and send everything that remains."""
+        self.flush_rows()
+        self._append(self.encoder.finish())
+        # An object of 0 bytes has one empty part, because an upload without parts cannot be
+        # completed.
         if self._encoded_bytes or not self.upload.begun:
             self._send(self._encoded_bytes)
         return SealedObject(
             self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
         )
 
-    def _wait(self, rows: pa.RecordBatch) -> None:
-        self._waiting.append(rows)
-        self._waiting_weight += int(weights(rows)[-1])
-        self._waiting_bytes += rows.nbytes + _PIECE_BYTES
+    def _buffer(self, rows: pa.RecordBatch) -> None:
+        self._buffered.append(rows)
+        self._buffered_weight += int(cumulative_weights(rows)[-1])
+        self._buffered_bytes += rows.nbytes + _OVERHEAD_BYTES
 
-    def _gathered(self) -> pa.RecordBatch:
-        rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_batches(self._waiting)
-        self._waiting, self._waiting_weight, self._waiting_bytes = [], 0, 0
+    def _take_buffered(self) -> pa.RecordBatch:
+        rows = self._buffered[0] if len(self._buffered) == 1 else pa.concat_batches(self._buffered)
+        self._buffered, self._buffered_weight, self._buffered_bytes = [], 0, 0
         return rows
 
     def _encode_blocks(self) -> None:
-        rows = self._gathered()
-        cumulated, start = weights(rows), 0
+        """Encode as many full blocks as there are, and buffer the rest again."""
+        rows = self._take_buffered()
+        weights, start = cumulative_weights(rows), 0
         while start < len(rows):
-            before = cumulated[start - 1] if start else 0
-            end = int(np.searchsorted(cumulated, before + self.sizes.block_bytes)) + 1
+            before = weights[start - 1] if start else 0
+            end = int(np.searchsorted(weights, before + self.sizes.block_bytes)) + 1
             if end > len(rows):
                 break
             self._encode(rows.slice(start, end - start))
             start = end
         if start < len(rows):
-            # copied, or the few rows that are left would keep the whole chunk alive
-            self._wait(rows.take(pa.array(np.arange(start, len(rows)))))
+            # ``take`` copies, and ``slice`` would not: the few rows that remain would keep the
+            # whole chunk in memory.
+            self._buffer(rows.take(pa.array(np.arange(start, len(rows)))))
 
     def _encode(self, rows: pa.RecordBatch) -> None:
-        self._take(self.encoder.encode(self.layout.block(self.tp, rows)))
+        self._append(self.encoder.encode(self.layout.block(self.tp, rows)))
 
-    def _take(self, encoded: bytes) -> None:
+    def _append(self, encoded: bytes) -> None:
         self.crc32 = isal_zlib.crc32(encoded, self.crc32)
         self._encoded.append(encoded)
         self._encoded_bytes += len(encoded)
@@ -170,12 +188,18 @@ class ObjectWriter:
 
 
 class Outputs:
-    """The open objects of a slice, by output partition, within a budget."""
+    """The open objects of a slice, one per output partition, within a memory budget."""
 
     def __init__(
         self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]
     ) -> None:
-        """Make objects with ``begin``, from the output partition and the offset that names them: first ``start``."""
+        """Begin with no object.
+
+        Args:
+            budget_bytes: how much memory all objects may hold.
+            start: the offset that names the first object of each output partition.
+            begin: opens an object, given the output partition and the offset that names it.
+        """
         self._budget = budget_bytes
         self._start = start
         self._next_starts: dict[str, int] = {}
@@ -185,11 +209,11 @@ class Outputs:
 
     @property
     def held_bytes(self) -> int:
-        """Memory all open objects hold."""
+        """The memory of all open objects."""
         return sum(output.held_bytes for output in self._open.values())
 
     def add(self, partition: str, rows: pa.RecordBatch) -> None:
-        """Take rows for an output partition."""
+        """Add rows to an output partition, and open an object if there is none."""
         if partition not in self._open:
             self._open[partition] = self._begin(
                 partition, self._next_starts.get(partition, self._start)
@@ -197,35 +221,40 @@ class Outputs:
         self._open[partition].add(rows)
 
     def free_memory(self, next_offset: int) -> None:
-        """Over the budget, make half of it free, the largest object first; all later rows are at ``next_offset`` or above."""
+        """If the budget is exceeded, free memory until half is free, the largest objects first.
+
+        Call it between chunks: all later rows must be at ``next_offset`` or above.
+        """
         held = self.held_bytes
         if held <= self._budget:
             return
-        for relief in (self._flush, self._ship, self._seal):
-            # sorting is stable and objects are in the order they were begun: ties too are cut by
-            # the data alone
+        # From the cheapest means to the dearest: short blocks compress less, short parts are more
+        # requests, and a sealed object is one more object for readers.
+        for step in (self._flush_rows, self._flush_part, self._seal):
+            # Sorting is stable and objects are in the order in which they were opened, so that even
+            # between objects of one size the data alone decides.
             for partition in sorted(
                 self._open, key=lambda p: self._open[p].held_bytes, reverse=True
             ):
                 if held <= self._budget // 2:
                     return
                 held -= self._open[partition].held_bytes
-                relief(partition)
+                step(partition)
                 if partition in self._open:
                     held += self._open[partition].held_bytes
                 else:
                     self._next_starts[partition] = next_offset
 
     def seal(self) -> list[SealedObject]:
-        """Close everything; all the objects of the slice."""
+        """Seal all open objects; returns all objects of the slice."""
         for partition in list(self._open):
             self._seal(partition)
         return self._sealed
 
-    def _flush(self, partition: str) -> None:
-        self._open[partition].flush()
+    def _flush_rows(self, partition: str) -> None:
+        self._open[partition].flush_rows()
 
-    def _ship(self, partition: str) -> None:
+    def _flush_part(self, partition: str) -> None:
         self._open[partition].flush_part()
 
     def _seal(self, partition: str) -> None:

@@ -1,8 +1,8 @@
-"""From a chunk of records to rows per output partition: decode, transform, route, and let the format refuse.
+"""Turns a chunk of records into rows per output partition: decodes, transforms and routes.
 
-Built once per group and worker, it holds no state between chunks, so what comes of a chunk depends
-on the chunk alone. Rows that fall out on the way are described by their original bytes, whatever a
-decoder or a transform made of them.
+A ``Partitioner`` is built once per worker process and keeps no state between chunks, so the result
+depends on the chunk alone. Bad records refer to rows of the original chunk, so that dead letters
+hold the original payload, whatever a decoder or a transform made of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,13 @@ from landfall.task.rows import Layout
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that fell out: the row it has in its chunk, at which stage, and why."""
+    """A record that cannot be landed.
+
+    Attributes:
+        row: its position in the chunk.
+        stage: the stage that failed: ``decode``, ``transform``, ``route`` or ``encode``.
+        error: what is wrong with it.
+    """
 
     row: int
     stage: str
@@ -28,13 +34,13 @@ class BadRecord:
 
 
 @dataclass(frozen=True)
-class Sorted:
-    """What came of a chunk; its rows, its bad records and the filtered ones are all of the chunk.
+class PartitionedChunk:
+    """A chunk divided by output partition; rows, bad and filtered records add up to the chunk.
 
     Attributes:
-        outputs: output partitions with their rows, of the pipeline's layout.
-        bad: the records that fell out, in order.
-        filtered: how many were left out on purpose.
+        outputs: output partitions with their rows, in the partitioner's layout.
+        bad: records that cannot be landed, in the order of their offsets.
+        filtered: how many records transforms left out on purpose.
     """
 
     outputs: tuple[tuple[str, pa.RecordBatch], ...]
@@ -43,50 +49,60 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Sorter:
-    """The stages between the reader and the encoders."""
+class Partitioner:
+    """The stages between the reader and the encoders.
+
+    Attributes:
+        stages: decoder, transforms, router and format.
+        layout: the columns that the format writes.
+    """
 
     stages: Pipeline
     layout: Layout
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "Sorter":
-        """Build what the spec asks for.
+    def of(cls, spec: GroupSpec) -> "Partitioner":
+        """Build the stages that the spec names.
 
         Raises:
-            Stalled: SPEC_INVALID, naming the option or the plug-in that is wrong.
+            Stalled: SPEC_INVALID; the message names the option or the plug-in that is wrong.
         """
         stages = registry.pipeline(spec)
         return cls(stages, Layout.of(stages.format.wanted))
 
-    def sort(self, records: Records) -> Sorted:
-        """Send every record to its output partition, or say what became of it."""
+    def partition(self, records: Records) -> PartitionedChunk:
+        """Assign every record to its output partition, or account for it as bad or filtered."""
         decoded = self.stages.decoder.decode(records)
-        bad = _told("decode", decoded.bad)
+        # ``|`` keeps the right side: a record stays with the first stage that rejected it, because
+        # ``Decoded.bad`` accumulates and contains the rows of the stages before, too.
+        bad = _bad_records("decode", decoded.bad)
         for transform in self.stages.transforms:
             decoded = transform.apply(decoded)
-            bad = _told("transform", decoded.bad) | bad
-        left = decoded.records
-        if not len(left):
-            return Sorted((), _ordered(bad), decoded.filtered)
-        routed = self.stages.router.route(left, decoded.fields)
-        refused = self.stages.format.refuse(left)
+            bad = _bad_records("transform", decoded.bad) | bad
+        remaining = decoded.records
+        if not len(remaining):
+            return PartitionedChunk((), _ordered(bad), decoded.filtered)
+        routed = self.stages.router.route(remaining, decoded.fields)
+        refused = self.stages.format.refuse(remaining)
         codes = routed.codes
         if routed.bad or refused:
-            rows = np.searchsorted(records.offsets, left.offsets)
-            bad = _told("encode", refused, rows) | _told("route", routed.bad, rows) | bad
+            # These rows are positions in ``remaining``; offsets, which are unique and increasing,
+            # lead back to positions in the chunk.
+            rows = np.searchsorted(records.offsets, remaining.offsets)
+            by_format = _bad_records("encode", refused, rows)
+            bad = by_format | _bad_records("route", routed.bad, rows) | bad
             codes = codes.copy()
             codes[refused.rows] = -1
-        outputs = _split(self.layout.rows(left, decoded.columns), codes, routed.partitions)
-        return Sorted(tuple(outputs), _ordered(bad), decoded.filtered)
+        outputs = _split(self.layout.rows(remaining, decoded.columns), codes, routed.partitions)
+        return PartitionedChunk(tuple(outputs), _ordered(bad), decoded.filtered)
 
 
-def _told(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:
-    """Bad rows by their row in the chunk, which ``rows`` tells from theirs."""
-    found = bad.rows if rows is None else rows[bad.rows]
+def _bad_records(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:
+    """Return bad records by their row in the chunk; ``rows[i]`` is the chunk's row of row ``i``."""
+    in_chunk = bad.rows if rows is None else rows[bad.rows]
     return {
         row: BadRecord(row, stage, error)
-        for row, error in zip(found.tolist(), bad.errors, strict=True)
+        for row, error in zip(in_chunk.tolist(), bad.errors, strict=True)
     }
 
 
@@ -97,9 +113,11 @@ def _ordered(bad: Mapping[int, BadRecord]) -> tuple[BadRecord, ...]:
 def _split(
     rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Divide rows by output partition; rows whose code is -1 are left out."""
     if len(partitions) == 1 and not codes.any():
         yield partitions[0], rows
         return
+    # A stable sort keeps the rows of each output partition in the order of their offsets.
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
     for partition, start, end in zip(partitions, bounds[:-1], bounds[1:], strict=True):

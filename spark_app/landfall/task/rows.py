@@ -1,9 +1,9 @@
-"""Rows on their way from a chunk of a slice to the block of an object, as Arrow record batches.
+"""Rows between a chunk of a slice and a block of an object, as Arrow record batches.
 
-A ``Records`` builds its columns lazily from the reader's messages and so keeps the whole chunk
-alive. What waits in a buffer must not: here the columns the format writes, and only those, become
-Arrow columns that can be picked, cut and joined together. A picked row is a copied row; only a
-whole chunk that goes to one output is passed on as it is.
+A ``Records`` builds its columns lazily from the reader's messages, and so keeps the whole chunk in
+memory. Buffered rows must not. Here the columns that the format writes, and only those, become
+Arrow columns, which can be selected, sliced and concatenated. A selected row is a copy; only a
+chunk that goes to one output partition as a whole is passed on without copying.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import Columns, Int64s, Records
 
 ROW_BYTES = 16
-"""Counted for every row beside its payload, so that rows without one fill a buffer too."""
+"""A row's weight in addition to its payload, so that rows with empty payloads fill blocks, too."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns rows carry: offset and value always, then these, then the typed columns."""
+    """The columns of rows: offset and value, then those chosen here, then typed columns."""
 
     timestamps: bool
     keys: bool
@@ -31,11 +31,11 @@ class Layout:
 
     @classmethod
     def of(cls, wanted: Wanted) -> "Layout":
-        """What a format wants."""
+        """Return the layout that a format needs."""
         return cls(wanted.timestamps, wanted.keys, wanted.headers)
 
     def rows(self, records: Records, columns: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The rows of a chunk, with their typed columns if there are any."""
+        """Return the rows of a chunk, with their typed columns if there are any."""
         arrays: dict[str, pa.Array] = {"offset": pa.array(records.offsets), "value": records.values}
         if self.timestamps:
             arrays["timestamp"] = pa.array(records.timestamps)
@@ -43,6 +43,7 @@ class Layout:
             arrays["key"] = records.keys
         if self.headers:
             arrays["headers"] = records.headers
+        # The prefix keeps typed columns apart from the columns above, whatever their names are.
         typed = (
             {
                 f"_{name}": column
@@ -54,11 +55,11 @@ class Layout:
         return pa.RecordBatch.from_arrays([*arrays.values(), *typed.values()], [*arrays, *typed])
 
     def block(self, tp: TopicPartition, rows: pa.RecordBatch) -> Block:
-        """The same rows as a format takes them."""
+        """Return rows that ``rows`` made as the block that a format encodes."""
         columns = Columns(
-            timestamps=lambda: _carried(rows, "timestamp").to_numpy(),
-            keys=lambda: _carried(rows, "key"),
-            headers=lambda: _carried(rows, "headers"),
+            timestamps=lambda: _column(rows, "timestamp").to_numpy(),
+            keys=lambda: _column(rows, "key"),
+            headers=lambda: _column(rows, "headers"),
         )
         records = Records(tp, rows.column("offset").to_numpy(), rows.column("value"), columns)
         typed = [name for name in rows.schema.names if name.startswith("_")]
@@ -70,24 +71,25 @@ class Layout:
         )
 
 
-def _carried(rows: pa.RecordBatch, name: str) -> pa.Array:
+def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
     if name not in rows.schema.names:
-        raise LookupError(f"the format writes {name} without saying so in its Wanted")
+        raise LookupError(f"the format reads the column {name}, which its Wanted does not ask for")
     return rows.column(name)
 
 
-def weights(rows: pa.RecordBatch) -> Int64s:
-    """Cumulated size of the rows, shape (rows,): payload bytes and ``ROW_BYTES`` each."""
+def cumulative_weights(rows: pa.RecordBatch) -> Int64s:
+    """Return the cumulative weight of rows, shape (rows,): payload and ``ROW_BYTES`` each."""
     bounds = _bounds(rows.column("value")).astype(np.int64)
-    cumulated: Int64s = bounds[1:] - bounds[0] + ROW_BYTES * np.arange(1, len(rows) + 1)
-    return cumulated
+    weights: Int64s = bounds[1:] - bounds[0] + ROW_BYTES * np.arange(1, len(rows) + 1)
+    return weights
 
 
 def payload_bytes(values: pa.BinaryArray) -> int:
-    """How many bytes these payloads have together."""
+    """Return the sum of the lengths of these payloads, in bytes."""
     bounds = _bounds(values)
     return int(bounds[-1]) - int(bounds[0])
 
 
 def _bounds(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Return where the values begin and end in Arrow's data buffer, shape (rows + 1,)."""
     return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)

@@ -1,7 +1,7 @@
-"""Parts on their way to the store, in the background, with a bound on the bytes that are under way.
+"""Uploads parts in the background, with a bound on the bytes in flight.
 
-An upload is begun with its first part. Nothing here ever completes one: what a slice uploaded
-becomes visible only when the driver has written the ledger.
+An upload begins with its first part. Nothing here ever completes an upload: what a slice uploaded
+becomes visible only after the driver has committed it to the ledger.
 """
 
 from collections import deque
@@ -20,14 +20,14 @@ _THREADS = 4
 
 
 class Uploader:
-    """Sends parts from a few threads. Only one thread may call it."""
+    """Uploads parts in a few threads. Its own methods must be called from a single thread."""
 
     def __init__(self, uploads: Uploads, in_flight_bytes: int) -> None:
-        """Let at most ``in_flight_bytes`` be under way, or a single part that is larger."""
+        """Limit the parts in flight to ``in_flight_bytes``, or to one part if that is larger."""
         self.uploads = uploads
         self._limit = in_flight_bytes
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="landfall-upload")
-        self._under_way: deque[tuple[Future[Part], int]] = deque()
+        self._in_flight: deque[tuple[Future[Part], int]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -41,29 +41,29 @@ class Uploader:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def send(self, upload: "ObjectUpload", number: int, body: bytes) -> "Future[Part]":
-        """Put a part as soon as there is room for it."""
+        """Start uploading a part; blocks until the bytes in flight leave room for it."""
         self._make_room(len(body))
         future = self._pool.submit(upload.put, number, body)
-        self._under_way.append((future, len(body)))
+        self._in_flight.append((future, len(body)))
         return future
 
     def abort(self, uploads: Iterable["ObjectUpload"]) -> None:
-        """Give uploads up, as far as the store lets us: what is left is found by the driver's janitor."""
+        """Abort uploads if the store lets us; the driver's housekeeping aborts the rest later."""
         for future in [self._pool.submit(upload.abort) for upload in uploads]:
             with suppress(LandfallError):
                 future.result()
 
     def _make_room(self, size: int) -> None:
-        while self._under_way and sum(size for _, size in self._under_way) + size > self._limit:
-            wait([future for future, _ in self._under_way], return_when=FIRST_COMPLETED)
-            self._under_way = deque(item for item in self._under_way if not item[0].done())
+        while self._in_flight and sum(size for _, size in self._in_flight) + size > self._limit:
+            wait([future for future, _ in self._in_flight], return_when=FIRST_COMPLETED)
+            self._in_flight = deque(item for item in self._in_flight if not item[0].done())
 
 
 class ObjectUpload:
-    """The upload of one object."""
+    """The multipart upload of one object."""
 
     def __init__(self, uploader: Uploader, key: str, token: str) -> None:
-        """Nothing is begun before the first part."""
+        """Prepare an upload; the store is not called before the first part."""
         self.key = key
         self._uploader = uploader
         self._token = token
@@ -72,10 +72,10 @@ class ObjectUpload:
         self._upload_id: str | None = None
 
     def send(self, body: bytes) -> None:
-        """Send the next part.
+        """Start uploading the next part.
 
         Raises:
-            LandfallError: an earlier one failed.
+            LandfallError: the previous part has failed.
         """
         if self._parts and self._parts[-1].done():
             self._parts[-1].result()
@@ -83,21 +83,22 @@ class ObjectUpload:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a part."""
+        """Whether any part was sent."""
         return bool(self._parts)
 
     def result(self) -> Upload:
-        """Wait for the parts.
+        """Wait for the parts and return what is needed to complete the upload.
 
         Raises:
-            LandfallError: one failed.
+            LandfallError: a part failed.
         """
         parts = tuple(part.result() for part in self._parts)
-        assert self._upload_id is not None
+        assert self._upload_id is not None, "the first part begins the upload"
         return Upload(self.key, self._upload_id, parts, self._token)
 
     def put(self, number: int, body: bytes) -> Part:
-        """Put a part, called by the uploader's threads."""
+        """Upload a part; the uploader's threads call this."""
+        # Several parts may be first at the same time; the lock makes them begin one upload.
         with self._lock:
             upload_id = self._upload_id = self._upload_id or self._uploader.uploads.begin(
                 self.key, self._token
@@ -105,7 +106,8 @@ class ObjectUpload:
         return self._uploader.uploads.put_part(self.key, upload_id, number, body)
 
     def abort(self) -> None:
-        """Forget it, after the parts that are being put have ended: none may begin it anew."""
+        """Cancel the parts that have not started, wait for the others, and abort the upload."""
+        # Aborting first would be wrong: a part still running could begin the upload again.
         wait([part for part in self._parts if not part.cancel()])
         if self._upload_id is not None:
             self._uploader.uploads.abort(self.key, self._upload_id)

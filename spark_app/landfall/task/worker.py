@@ -1,9 +1,9 @@
-"""Inside a Spark task: what a Python worker keeps from one task to the next.
+"""What a Python worker of Spark keeps from one task to the next.
 
-A consumer, a store's client and a pipeline cost more to make than a small slice costs to land, so
-the worker keeps them for as long as the group's spec stays the same. Spark runs one task at a time
-in a worker process, which is ours alone: how it allocates memory and when it looks for garbage is
-set here, for the whole process.
+Creating a consumer, a store client and a pipeline costs more than landing a small slice, so the
+worker process keeps them while the group's spec stays the same. Spark runs one task at a time in a
+worker process, and only Landfall's code runs in it, so this module also tunes the memory allocation
+and the garbage collection of the whole process.
 """
 
 import gc
@@ -21,52 +21,57 @@ from landfall.source.reader import KafkaReader
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.task import Batch
-from landfall.task.landing import land_sorted
-from landfall.task.partitioning import Sorter
+from landfall.task.landing import land_with
+from landfall.task.partitioning import Partitioner
 
 
 @dataclass(frozen=True)
 class _TaskResources:
+    """What tasks of one group use, and the group it was made for."""
+
     group: ConsumerGroup
     reader: KafkaReader
     store: Store
-    sorter: Sorter
+    partitioner: Partitioner
 
     @classmethod
     def of(cls, group: ConsumerGroup) -> "_TaskResources":
         reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
-        return cls(group, reader, open_store(group.spec.output), Sorter.of(group.spec))
+        return cls(group, reader, open_store(group.spec.output), Partitioner.of(group.spec))
 
 
-_kept: list[_TaskResources] = []
+_cached: list[_TaskResources] = []
+"""The resources of the group that this process landed last, if any."""
 
 GARBAGE_THRESHOLD = 200_000
-"""Objects made and not freed before Python looks for cycles among them. A chunk is 10,000 messages,
-all freed by reference counts; by default Python walks through them dozens of times while they are
-read, a quarter of the cost of reading.
+"""How many more objects are created than freed before Python's garbage collector looks for cycles.
+
+A chunk is 10,000 messages, all of which are freed by reference counting. With the default threshold
+the collector scans them dozens of times while they are read, which takes a quarter of the time of
+reading.
 """
 
 
-def land_bin(batch: Batch, pieces: Sequence[Slice]) -> tuple[SliceResult, ...]:
-    """Land some slices of the group's Kafka topics in its store; a result for each."""
+def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
+    """Land slices of the group's topics in its store; returns one result per slice."""
     try:
-        tools = _tools(batch.group)
+        resources = _resources(batch.group)
     except LandfallError as error:
-        return tuple(FailedSlice(piece, error) for piece in pieces)
-    return land_sorted(batch, pieces, tools.reader, tools.store, tools.sorter)
+        return tuple(FailedSlice(slice_, error) for slice_ in slices)
+    return land_with(resources.partitioner, batch, slices, resources.reader, resources.store)
 
 
-def _tools(group: ConsumerGroup) -> _TaskResources:
-    if not _kept or _kept[0].group != group:
-        while _kept:
-            _kept.pop().reader.close()
-        _kept.append(_TaskResources.of(group))
-        _settle()
-    return _kept[0]
+def _resources(group: ConsumerGroup) -> _TaskResources:
+    if not _cached or _cached[0].group != group:
+        while _cached:
+            _cached.pop().reader.close()
+        _cached.append(_TaskResources.of(group))
+        _tune_process()
+    return _cached[0]
 
 
-def _settle() -> None:
+def _tune_process() -> None:
     gc.set_threshold(GARBAGE_THRESHOLD)
-    # the default pool keeps freed buffers, a hundred MB and more; malloc gives them back and is as
-    # fast
+    # Arrow's default pool keeps a hundred MB and more of freed buffers. malloc returns them to the
+    # system and is as fast.
     pa.set_memory_pool(pa.system_memory_pool())

@@ -141,7 +141,9 @@ def test_declared_columns_may_stand_alone() -> None:
 
 
 def test_a_declared_column_may_not_take_a_coordinate_name() -> None:
-    with pytest.raises(ValueError, match="clicks/3: two columns of one name among _offset, _topic"):
+    with pytest.raises(
+        ValueError, match="clicks/3: two columns have the same name among _offset, _topic"
+    ):
         written(Parquet.of({}), Block(ODD, pa.RecordBatch.from_pydict({"_offset": [1, 2, 3]})))
 
 
@@ -169,7 +171,7 @@ def test_what_is_held_is_a_little_for_each_row_group() -> None:
         ({"envelope": "yes"}, "option envelope: 'yes' is not true or false"),
         (
             {"tombstones": "Empty"},
-            "unknown option tombstones: this format knows codec, envelope, extension, ",
+            "unknown option tombstones; the options are codec, envelope, extension, ",
         ),
     ],
 )

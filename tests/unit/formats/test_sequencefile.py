@@ -123,16 +123,16 @@ def test_tombstones_are_empty_or_refused() -> None:
         ({"codec": "Zstd"}, "option codec: 'Zstd' is not one of Deflate, Gzip, None"),
         (
             {"codec": "None", "compression": "Block"},
-            "option compression: Block does not go with codec None",
+            "option compression: Block cannot be used with codec None",
         ),
         (
             {"codec": "Gzip", "compression": "None"},
-            "option compression: None does not go with codec Gzip",
+            "option compression: None cannot be used with codec Gzip",
         ),
         ({"keyMode": "legacy"}, "option keyMode: 'legacy' is not one of Legacy, MessagePack"),
         (
             {"delimiter": ","},
-            "unknown option delimiter: this format knows codec, compression, extension, keyMode, ",
+            "unknown option delimiter; the options are codec, compression, extension, keyMode, ",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_file_cut_short_is_refused_or_holds_the_whole_blocks_before(
             assert len(read(data[:end])) < 3
             cut_clean += 1
         except ValueError as error:
-            assert "damaged SequenceFile, in the piece that starts at byte" in str(error)  # noqa: PT017
+            assert "damaged SequenceFile, in the record or block that starts at byte" in str(error)  # noqa: PT017
 
     assert cut_clean == (1 if compression == "Block" else 4)  # between records a cut cannot be seen
 
@@ -219,6 +219,6 @@ def test_no_changed_byte_of_a_compressed_block_goes_unseen(mode: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"SEQ\x05", b"PAR1xxxx", b"SEQ\x06" + BYTES + b"\x04Text"])
 def test_what_is_no_sequencefile_is_refused(data: bytes) -> None:
     with pytest.raises(
-        ValueError, match="damaged SequenceFile, in the piece that starts at byte 0"
+        ValueError, match="damaged SequenceFile, in the record or block that starts at byte 0"
     ):
         read(data)
