@@ -1,6 +1,6 @@
-"""An example transform: leaves out rows below a level, rejects unknown levels, and adds a field to route on.
+"""An example of a transform: drops rows below a level, rejects unknown levels, and adds a field.
 
-Use it in a group as::
+Use it in a group like this::
 
     transforms: [{use: "examples.plugins.levels:Levels", options: {least: info}}]
     route: {pattern: "dt={date}/urgent={field:urgent}"}
@@ -22,29 +22,39 @@ URGENT: Path = ("urgent",)
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """What Levels takes."""
+    """Options of ``Levels``."""
 
     least: Literal["debug", "info", "warn", "error"] = "info"
+    """The lowest level that is landed."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Lets rows of a level and above through."""
+    """Keeps rows of a minimum level, and adds the field ``urgent`` to route by.
+
+    Attributes:
+        least: the minimum level, as an index into ``LEVELS``.
+    """
 
     least: int
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Levels":
-        """Build the step; a ValueError here becomes a condition that names ``spec.transforms.<n>.options``."""
+        """Build the step from its options.
+
+        Raises:
+            ValueError: an option is wrong. Landfall turns this into a condition of the group that
+                names ``spec.transforms.<n>.options``.
+        """
         return cls(LEVELS.index(read_options(options, Options).least))
 
     @property
     def fields(self) -> tuple[Path, ...]:
-        """What the decoder must bring for this step."""
+        """The field this step reads; the decoder extracts it."""
         return (LEVEL,)
 
     def apply(self, decoded: Decoded) -> Decoded:
-        """Reject what has no level, leave out what is below, and say of the rest whether it is urgent."""
+        """Reject rows without a known level, drop those below the minimum, and add ``urgent``."""
         unknown = {
             row: f"no level: {level!r:.80}"
             for row, level in enumerate(_levels(decoded))
@@ -58,5 +68,6 @@ class Levels:
 
 
 def _levels(decoded: Decoded) -> list[object]:
+    # A decoder delivers a field as a list, an Arrow array or an int64 array; see FieldValues.
     levels = decoded.fields[LEVEL]
     return levels if isinstance(levels, list) else levels.tolist()
