@@ -1,6 +1,4 @@
-"""Readers no one here wrote: Hadoop's SequenceFile.Reader, Spark, DuckDB, Java's GZIPInputStream,
-zcat.
-"""
+"""Independent readers read Landfall's objects: Hadoop, Spark, DuckDB, Java's gzip and zcat."""
 
 import gzip
 import os
@@ -28,14 +26,14 @@ from landfall.pipeline.records import Records, of_columns
 pytestmark = pytest.mark.xdist_group("spark")
 
 CLICKS = TopicPartition("clicks", 3)
-KINDS = [
+COMPRESSIONS = [
     (compression, codec) for compression in ("Block", "Record") for codec in ("Deflate", "Gzip")
 ] + [("None", "None")]
 LARGE = b"%d large " % 7 * 1_200_000  # over 10 MB
 VALUES = [b'{"n": %d, "text": "%s"}' % (n, b"w" * (n % 97)) for n in range(3000)]
-ODD = [LARGE, b"", None, b"\xff\x00", b"x" * (2**24 + 5)]
-ODD_KEYS = [None, b"", b"k" * 70_000, b"k", b"\xff\x00"]
-ODD_TIMES = [-1, 0, 1763683200000, -1, 255]
+UNUSUAL = [LARGE, b"", None, b"\xff\x00", b"x" * (2**24 + 5)]
+UNUSUAL_KEYS = [None, b"", b"k" * 70_000, b"k", b"\xff\x00"]
+UNUSUAL_TIMES = [-1, 0, 1763683200000, -1, 255]
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +54,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def odd_records() -> Records:
-    keys, times = pa.array(ODD_KEYS, pa.binary()), np.array(ODD_TIMES, np.int64)
-    return of_columns(CLICKS, np.arange(5), pa.array(ODD, pa.binary()), keys=keys, timestamps=times)
+def unusual_records() -> Records:
+    keys, times = pa.array(UNUSUAL_KEYS, pa.binary()), np.array(UNUSUAL_TIMES, np.int64)
+    return of_columns(
+        CLICKS, np.arange(5), pa.array(UNUSUAL, pa.binary()), keys=keys, timestamps=times
+    )
 
 
 def plain_blocks() -> list[Records]:
@@ -68,8 +68,8 @@ def plain_blocks() -> list[Records]:
     return [whole.take(np.arange(start, min(3000, start + 700))) for start in range(0, 3000, 700)]
 
 
-def write(path: Path, of: Format, *blocks: Records) -> Path:
-    encoder = of.encoder()
+def write(path: Path, format_: Format, *blocks: Records) -> Path:
+    encoder = format_.encoder()
     path.write_bytes(
         b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
     )
@@ -77,17 +77,17 @@ def write(path: Path, of: Format, *blocks: Records) -> Path:
 
 
 def hadoop_rows(spark: SparkSession, path: Path) -> list[tuple[Any, bytes]]:
-    """Key and value of every record, by Hadoop's own reader."""
+    """Return key and value of every record, read by Hadoop's own reader."""
     jvm, conf = spark._jvm, spark._jsc.hadoopConfiguration()
     hadoop = jvm.org.apache.hadoop
     options = spark._sc._gateway.new_array(jvm.org.apache.hadoop.io.SequenceFile.Reader.Option, 1)
     options[0] = hadoop.io.SequenceFile.Reader.file(hadoop.fs.Path(path.as_uri()))
     reader = hadoop.io.SequenceFile.Reader(conf, options)
     key, value = reader.getKeyClass().newInstance(), hadoop.io.BytesWritable()
-    held = key.get if "Long" in reader.getKeyClassName() else lambda: bytes(key.copyBytes())
+    read_key = key.get if "Long" in reader.getKeyClassName() else lambda: bytes(key.copyBytes())
     rows = []
     while reader.next(key, value):
-        rows.append((held(), bytes(value.copyBytes())))
+        rows.append((read_key(), bytes(value.copyBytes())))
     reader.close()
     return rows
 
@@ -104,21 +104,21 @@ def expected_key(offset: int, key: bytes | None, time: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(("compression", "codec"), KINDS)
+@pytest.mark.parametrize(("compression", "codec"), COMPRESSIONS)
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
-def test_hadoop_reads_odd_records(
+def test_hadoop_reads_unusual_records(
     spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
 ) -> None:
     file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
 
-    rows = hadoop_rows(spark, write(tmp_path / "a.seq", file, odd_records()))
+    rows = hadoop_rows(spark, write(tmp_path / "a.seq", file, unusual_records()))
 
-    packed = [expected_key(*row) for row in zip(range(5), ODD_KEYS, ODD_TIMES, strict=True)]
+    packed = [expected_key(*row) for row in zip(range(5), UNUSUAL_KEYS, UNUSUAL_TIMES, strict=True)]
     assert [key for key, _ in rows] == (packed if mode == "MessagePack" else list(range(5)))
-    assert [value for _, value in rows] == [value or b"" for value in ODD]
+    assert [value for _, value in rows] == [value or b"" for value in UNUSUAL]
 
 
-@pytest.mark.parametrize(("compression", "codec"), KINDS)
+@pytest.mark.parametrize(("compression", "codec"), COMPRESSIONS)
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
 def test_spark_reads_a_file_in_splits(
     spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
@@ -176,7 +176,7 @@ def test_spark_and_duckdb_read_parquet_of_many_row_groups(
     spark: SparkSession, tmp_path: Path, codec: str
 ) -> None:
     path = write(
-        tmp_path / "a.parquet", Parquet.of({"codec": codec}), odd_records(), *plain_blocks()
+        tmp_path / "a.parquet", Parquet.of({"codec": codec}), unusual_records(), *plain_blocks()
     )
 
     by_spark = [
@@ -184,12 +184,13 @@ def test_spark_and_duckdb_read_parquet_of_many_row_groups(
         for row in spark.read.parquet(path.as_uri()).collect()
     ]
     by_duckdb = rows_of(
-        f"select topic, partition, \"offset\", epoch_ms(timestamp), key, value, headers from read_parquet('{path}')"
+        'select topic, partition, "offset", epoch_ms(timestamp), key, value, headers'
+        f" from read_parquet('{path}')"
     )
 
-    keys, values = [*ODD_KEYS, *(b"%d" % (n % 5) for n in range(3000))], [*ODD, *VALUES]
+    keys, values = [*UNUSUAL_KEYS, *(b"%d" % (n % 5) for n in range(3000))], [*UNUSUAL, *VALUES]
     times = [
-        *(time if time != -1 else None for time in ODD_TIMES),
+        *(time if time != -1 else None for time in UNUSUAL_TIMES),
         *(1763683200000 + n for n in range(3000)),
     ]
     offsets = [*range(5), *range(3000)]

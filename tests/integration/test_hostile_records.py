@@ -1,6 +1,4 @@
-"""What a producer can put into a topic that no client of Kafka's would send: landed or
-dead-lettered, and nothing stops.
-"""
+"""Records that no Kafka client would send, but a broker accepts, land or become dead letters."""
 
 from typing import Any
 
@@ -28,11 +26,11 @@ HOSTILE = [
     RawRecord(b'{"n": 9}', b"k" * 100_000, timestamp=3, headers=[(b"", b"")] * 100_000),
     RawRecord(b'{"n": 10}', timestamp=4),
 ]
-OF_NO_YEAR = {3, 5, 6, 7, 8}
-UNREADABLE = {1, 2}
+WITHOUT_VALID_TIME = {3, 5, 6, 7, 8}
+WITH_UNREADABLE_HEADERS = {1, 2}
 
 
-def hostile(scene: Scene) -> str:
+def produce_hostile_records(scene: Scene) -> str:
     any_time = {
         "message_timestamp_before_max_ms": 2**63 - 1,
         "message_timestamp_after_max_ms": 2**63 - 1,
@@ -42,14 +40,14 @@ def hostile(scene: Scene) -> str:
     return topic
 
 
-def letters(scene: Scene) -> dict[int, str]:
+def dead_letter_errors(scene: Scene) -> dict[int, str]:
     keys = scene.bucket.keys("_landfall/scene/dead-letters/")
     return dict(parquet_rows(scene.bucket, keys, '"offset", error'))
 
 
 @pytest.mark.parametrize("format_", ["Json", "Parquet"])
-def test_a_hostile_record_costs_nobody_else_anything(scene: Scene, format_: str) -> None:
-    hostile(scene)
+def test_hostile_records_do_not_affect_other_records(scene: Scene, format_: str) -> None:
+    produce_hostile_records(scene)
     spec: dict[str, Any] = {
         "decode": {"format": "Json"},
         "output": {"format": format_},
@@ -60,16 +58,17 @@ def test_a_hostile_record_costs_nobody_else_anything(scene: Scene, format_: str)
     landed = land(scene.group(**spec), None)
 
     assert (landed.code, landed.now.lag_records) == (ExitCode.OK, 0)
-    told = letters(scene)
-    assert told.keys() == OF_NO_YEAR | ({2} if format_ == "Json" else UNREADABLE)
-    assert {offset: error for offset, error in told.items() if "headers" in error} == {
-        offset: error for offset, error in told.items() if offset in UNREADABLE
+    errors = dead_letter_errors(scene)
+    rejected = {2} if format_ == "Json" else WITH_UNREADABLE_HEADERS
+    assert errors.keys() == WITHOUT_VALID_TIME | rejected
+    assert {offset: error for offset, error in errors.items() if "headers" in error} == {
+        offset: error for offset, error in errors.items() if offset in WITH_UNREADABLE_HEADERS
     }
     assert scene.faults(**spec) == []
 
 
-def test_a_driver_dates_what_was_there_before_it_whatever_the_producer_said(scene: Scene) -> None:
-    """Kafka's timestamps say how long records have waited; one of no year says nothing."""
+def test_a_driver_starts_on_a_backlog_with_any_kafka_timestamps(scene: Scene) -> None:
+    """Kafka timestamps say how long records have waited; an invalid one is ignored."""
     for number, record in enumerate(HOSTILE[3:9]):
         topic = scene.topic(
             f"t{number}",
@@ -92,5 +91,5 @@ def test_ten_megabytes_pass_through_every_stage(scene: Scene) -> None:
     spec: dict[str, Any] = {"badRecords": {"maxRatio": "1"}}
 
     assert land(scene.group(**spec), None).code is ExitCode.OK
-    assert letters(scene).keys() == {1}
+    assert dead_letter_errors(scene).keys() == {1}
     assert scene.faults() == []

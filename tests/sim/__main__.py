@@ -1,16 +1,13 @@
-"""``python -m tests.sim``: how the autoscaler does against a fixed number of executors and KEDA's
-formula.
-"""
+"""``python -m tests.sim``: compares the autoscaler to a fixed number of executors and to KEDA."""
 
-from tests.sim.play import SETTINGS, play, rivals
+from tests.sim.simulation import SCENARIOS, policies, simulate
+
+HEADINGS = ("late s", "executor-s", "changes", "reversals", "peak", "last")
 
 if __name__ == "__main__":
-    print(
-        f"{'setting':18}{'policy':12}{'late s':>8}{'executor-s':>12}{'changes':>9}{'turns':>7}{'most':>6}{'last':>6}"
-    )
-    for name, setting in SETTINGS.items():
-        for rival, policy in rivals(setting).items():
-            o = play(setting, policy)
-            print(
-                f"{name:18}{rival:12}{o.late:>8}{o.executor_seconds:>12}{o.changes:>9}{o.turns:>7}{o.most:>6}{o.last:>6}"
-            )
+    print(f"{'scenario':18}{'policy':12}" + "".join(f"{heading:>12}" for heading in HEADINGS))
+    for scenario_name, scenario in SCENARIOS.items():
+        for policy_name, policy in policies(scenario).items():
+            o = simulate(scenario, policy)
+            numbers = (o.late, o.executor_seconds, o.changes, o.reversals, o.peak, o.last)
+            print(f"{scenario_name:18}{policy_name:12}" + "".join(f"{n:>12}" for n in numbers))

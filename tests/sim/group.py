@@ -1,10 +1,8 @@
-"""A simulated group: records arrive, wait for their upload policy, are landed by executors that
-take
-time to come.
+"""A simulated group: records arrive, become due by the upload policy, and executors land them.
 
-Each Kafka partition's records become due together, at a stable phase of ``maxAge``, as the planner
-does it; due work is done in order, by all executors at once. Nothing here knows of the policies
-that are tried on it.
+As in the planner, the records of a Kafka partition become due together, at a fixed phase of
+``maxAge``. Due work is done in order by all executors at once, and new executors take time to
+start. Nothing here depends on the policies that are compared.
 """
 
 from collections import deque
@@ -16,27 +14,27 @@ from landfall_operator.core.autoscaler import Sample
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 STEP = 5.0
-"""Seconds of a step."""
+"""The length of a step in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Scenario:
     """What is simulated.
 
     Attributes:
-        arrival: records per second, by the second.
-        down: whether the broker is away, by the second; what producers keep arrives afterwards.
-        poisoned: from when on the first Kafka partition cannot be landed.
-        seconds: how long it lasts.
-        partitions: Kafka partitions, all with the same share.
-        max_age: seconds of the upload policy.
-        speed: records per second of an executor.
-        start_delay: seconds until an executor that was asked for works.
+        arrival: records per second at a time in seconds.
+        down: whether the broker is down at that time; producers hold their records until it is up.
+        poisoned_from: the time from which the first Kafka partition cannot be landed.
+        seconds: how long the simulation lasts.
+        partitions: the number of Kafka partitions, which all get the same share.
+        max_age: ``maxAge`` of the upload policy in seconds.
+        speed: records per second that an executor lands.
+        start_delay: seconds until a requested executor works.
     """
 
     arrival: Callable[[float], float]
     down: Callable[[float], bool] = lambda _: False
-    poisoned: float = float("inf")
+    poisoned_from: float = float("inf")
     seconds: int = 3 * 3600
     partitions: int = 32
     max_age: float = 300.0
@@ -46,7 +44,7 @@ class Setting:
 
 @dataclass
 class Due:
-    """Records of one Kafka partition that are to be landed."""
+    """Records of one Kafka partition that must be landed."""
 
     partition: int
     records: float
@@ -57,7 +55,7 @@ class Due:
 class Group:
     """The state of a simulated group."""
 
-    setting: Setting
+    scenario: Scenario
     wanted: int
     time: float = 0.0
     ready: float = 0.0
@@ -65,42 +63,42 @@ class Group:
     waiting: list[float] = field(default_factory=list)
     oldest: list[float | None] = field(default_factory=list)
     due: deque[Due] = field(default_factory=deque)
-    kept_back: float = 0.0
+    held_by_producers: float = 0.0
     arrived: float = 0.0
     landed: float = 0.0
     task_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.ready = self.wanted
-        self.waiting = [0.0] * self.setting.partitions
-        self.oldest = [None] * self.setting.partitions
+        self.waiting = [0.0] * self.scenario.partitions
+        self.oldest = [None] * self.scenario.partitions
 
-    def ask(self, wanted: int) -> None:
-        """For so many executors."""
+    def request(self, wanted: int) -> None:
+        """Request this many executors in total."""
         more = wanted - self.wanted
         if more > 0:
-            self.starting.append((self.time + self.setting.start_delay, more))
+            self.starting.append((self.time + self.scenario.start_delay, more))
         elif more < 0:
             self.starting.clear()
             self.ready = min(self.ready, wanted)
         self.wanted = wanted
 
     def step(self) -> None:
-        """Let ``STEP`` seconds go by."""
+        """Advance by ``STEP`` seconds."""
         self.ready += sum(n for at, n in self.starting if at <= self.time)
         self.starting = [(at, n) for at, n in self.starting if at > self.time]
-        if self.away:
-            self.kept_back += self.setting.arrival(self.time) * STEP
+        if self.broker_is_down:
+            self.held_by_producers += self.scenario.arrival(self.time) * STEP
         else:
-            self._arrive(self.setting.arrival(self.time) * STEP + self.kept_back)
-            self.kept_back = 0.0
-            self._land(self.ready * self.setting.speed * STEP)
+            self._arrive(self.scenario.arrival(self.time) * STEP + self.held_by_producers)
+            self.held_by_producers = 0.0
+            self._land(self.ready * self.scenario.speed * STEP)
         self.time += STEP
 
     @property
-    def away(self) -> bool:
-        """Whether nobody can tell the lag."""
-        return self.setting.down(self.time)
+    def broker_is_down(self) -> bool:
+        """Whether the broker is down, so that the lag is unknown."""
+        return self.scenario.down(self.time)
 
     @property
     def now(self) -> datetime:
@@ -108,18 +106,18 @@ class Group:
 
     @property
     def lag(self) -> float:
-        """Records not landed yet, poisoned ones too."""
+        """Records not landed yet, including those that cannot be landed."""
         return sum(self.waiting) + sum(work.records for work in self.due)
 
     @property
     def overdue(self) -> float:
-        """Seconds by which the oldest record is late, without poisoned ones."""
-        return max(0.0, self._age() - self.setting.max_age)
+        """Seconds by which the oldest record is late, without records that cannot be landed."""
+        return max(0.0, self._age() - self.scenario.max_age)
 
     def sample(self) -> Sample:
-        """What the driver would tell."""
-        stuck = sum(w.records for w in self.due if self._stuck(w.partition))
-        stuck += self.waiting[0] if self._stuck(0) else 0
+        """Return what the driver would report."""
+        stuck = sum(w.records for w in self.due if self._is_stuck(w.partition))
+        stuck += self.waiting[0] if self._is_stuck(0) else 0
         return Sample(
             time=self.now,
             driver="g1/1",
@@ -134,25 +132,27 @@ class Group:
         )
 
     def _age(self) -> float:
-        waiting = [at for p, at in enumerate(self.oldest) if at is not None and not self._stuck(p)]
-        due = [work.oldest for work in self.due if not self._stuck(work.partition)]
+        waiting = [
+            at for p, at in enumerate(self.oldest) if at is not None and not self._is_stuck(p)
+        ]
+        due = [work.oldest for work in self.due if not self._is_stuck(work.partition)]
         return self.time - min([*waiting, *due], default=self.time)
 
-    def _stuck(self, partition: int) -> bool:
-        return partition == 0 and self.time >= self.setting.poisoned
+    def _is_stuck(self, partition: int) -> bool:
+        return partition == 0 and self.time >= self.scenario.poisoned_from
 
     def _arrive(self, records: float) -> None:
-        count = self.setting.partitions
-        healthy = count - 1 if self._stuck(0) else count
+        count = self.scenario.partitions
+        healthy = count - 1 if self._is_stuck(0) else count
         self.arrived += records * healthy / count
         for p in range(count):
             self.waiting[p] += records / count
             if records and self.oldest[p] is None:
                 self.oldest[p] = self.time
             began = self.oldest[p]
-            phase = self.setting.max_age * p / count
-            at_its_turn = (self.time - phase) % self.setting.max_age < STEP
-            if began is not None and (at_its_turn or self.time - began >= self.setting.max_age):
+            phase = self.scenario.max_age * p / count
+            is_due = (self.time - phase) % self.scenario.max_age < STEP
+            if began is not None and (is_due or self.time - began >= self.scenario.max_age):
                 self.due.append(Due(p, self.waiting[p], began))
                 self.waiting[p], self.oldest[p] = 0.0, None
 
@@ -161,7 +161,7 @@ class Group:
         stuck: list[Due] = []
         while self.due and left > 0:
             work = self.due.popleft()
-            if self._stuck(work.partition):
+            if self._is_stuck(work.partition):
                 stuck.append(work)
                 continue
             done = min(left, work.records)
@@ -170,4 +170,4 @@ class Group:
                 self.due.appendleft(Due(work.partition, work.records - done, work.oldest))
         self.due.extendleft(reversed(stuck))
         self.landed += capacity - left
-        self.task_seconds += (capacity - left) / self.setting.speed
+        self.task_seconds += (capacity - left) / self.scenario.speed

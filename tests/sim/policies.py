@@ -1,6 +1,4 @@
-"""Ways to decide on the number of executors: a fixed number, ours, and KEDA's Kafka scaler behind
-Kubernetes' HPA.
-"""
+"""Scaling policies: a fixed number, Landfall's autoscaler, and KEDA's Kafka scaler with an HPA."""
 
 import math
 from collections import deque
@@ -13,18 +11,18 @@ from tests.sim.group import Group
 
 
 class Policy(Protocol):
-    """Asked every ``every`` seconds."""
+    """Decides on the number of executors every ``every`` seconds."""
 
     every: float
 
     def wanted(self, group: Group) -> int:
-        """Executors there should be from now on."""
+        """Return the number of executors to request now."""
         ...
 
 
 @dataclass
 class Fixed:
-    """Always the same."""
+    """Always requests the same number."""
 
     executors: int
     every: float = 60.0
@@ -35,7 +33,7 @@ class Fixed:
 
 @dataclass
 class Landfall:
-    """``landfall_operator.core.autoscaler`` as the operator calls it."""
+    """Calls ``landfall_operator.core.autoscaler`` as the operator does."""
 
     policy: Autoscaling
     every: float = 15.0
@@ -43,20 +41,22 @@ class Landfall:
     reasons: list[ScalingReason] = field(default_factory=list)
 
     def wanted(self, group: Group) -> int:
-        if not group.away:
+        if not group.broker_is_down:
             self.samples.append(group.sample())
         self.samples = [s for s in self.samples if s.time >= group.now - 2 * DOWN_WINDOW]
         if not self.samples:
             return group.wanted
-        made = scale(self.samples, self.policy, 1, group.now)
-        self.reasons.append(made.reason)
-        return made.desired
+        decision = scale(self.samples, self.policy, 1, group.now)
+        self.reasons.append(decision.reason)
+        return decision.desired
 
 
 @dataclass
 class Keda:
-    """lag / threshold, bounded by Kafka partitions; tolerance 10 %, up at most doubled or + 4 each
-    15 s, down after 300 s.
+    """Requests lag / threshold executors, at most one per Kafka partition, with the HPA's defaults.
+
+    These are: a tolerance of 10 %; scaling up at most to twice the number or by 4 every 15 s;
+    scaling down to the largest number wanted in the last 300 s.
     """
 
     policy: Autoscaling
@@ -65,9 +65,9 @@ class Keda:
     seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def wanted(self, group: Group) -> int:
-        if group.away:
+        if group.broker_is_down:
             return group.wanted
-        lag = min(group.lag, group.setting.partitions * self.threshold)
+        lag = min(group.lag, group.scenario.partitions * self.threshold)
         desired = math.ceil(lag / self.threshold)
         current = group.wanted
         if current and abs(lag / self.threshold / current - 1) <= 0.1:
