@@ -7,7 +7,7 @@ import pytest
 from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules, single, without
 from tests.rights.spark import DRIVER
-from tests.rights.stories import STORIES, Denied, played
+from tests.rights.stories import STORIES, Denied, play
 from tests.support.api_audit_log import Right, has_log
 from tests.support.cluster import Cluster
 
@@ -27,7 +27,7 @@ def test_no_right_goes_unused(ours: Cluster, account: str, lent: Rules) -> None:
     """But for those that the operator only has so that it can give them to drivers."""
     stories = [story for story in STORIES if story.account == account]
 
-    used = set().union(*(played(ours, story, story.rules) for story in stories))
+    used = set().union(*(play(ours, story, story.rules) for story in stories))
 
     assert set(single(stories[0].rules)) - used - set(single(lent)) == set()
 
@@ -36,7 +36,7 @@ def test_a_right_that_lacks_is_told(ours: Cluster) -> None:
     right = Right("networking.k8s.io", "networkpolicies", "create")
 
     with pytest.raises(Denied, match="cannot create resource"):
-        played(ours, STORIES[0], without(OPERATORS, right))
+        play(ours, STORIES[0], without(OPERATORS, right))
 
 
 def test_one_right_is_taken_away_and_no_other() -> None:

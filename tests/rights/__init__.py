@@ -1,9 +1,7 @@
-"""Whether the rights of operator and drivers are the least: each one is used, and without it a
-small
-story comes to nothing.
+"""Checks that operator and drivers have the least rights: each right is used and needed.
 
-The stories (``stories``) are played at a real API server with a role that has all of the rights, or
-all but one. The API server's audit log tells what was asked with them and what was refused.
-``python -m tests.rights`` takes away one right after the other; CI plays each story once and looks
-for rights that nothing used.
+Scenarios (``stories``) run against a real API server with a Role that grants all rights, or all but
+one. The API server's audit log shows which rights were used and which requests were denied.
+``python -m tests.rights`` removes one right after the other and expects a scenario to be denied; CI
+runs each scenario once and looks for rights that nothing uses.
 """

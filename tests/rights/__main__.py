@@ -1,6 +1,4 @@
-"""``python -m tests.rights``: take away one right after the other, and see a story come to nothing
-for want of it.
-"""
+"""``python -m tests.rights``: removes each right in turn, and expects a scenario to need it."""
 
 import argparse
 import sys
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from dev.kube.cluster import ControlPlane
 from tests.rights.grants import single, without
-from tests.rights.stories import STORIES, Denied, Story, played
+from tests.rights.stories import STORIES, Denied, Story, play
 from tests.support.api_audit_log import Right
 from tests.support.cluster import Cluster
 from tests.support.groups import install
@@ -24,15 +22,15 @@ def check(cluster: Cluster, only: str, workers: int) -> bool:
     install(cluster)
     with ThreadPoolExecutor(workers) as pool:
         used = dict(
-            zip(STORIES, pool.map(lambda story: _goes_well(cluster, story), STORIES), strict=True)
+            zip(STORIES, pool.map(lambda story: _used_rights(cluster, story), STORIES), strict=True)
         )
-        wanted = {
+        granted = {
             (story.account, right): story.rules
             for story in STORIES
             for right in single(story.rules)
         }
-        chosen = [(account, right) for account, right in wanted if only in str(right)]
-        # the stories that use it come first
+        chosen = [(account, right) for account, right in granted if only in str(right)]
+        # The scenarios that use a right come first, because they are denied soonest.
         by_use = [
             sorted((s for s in STORIES if s.account == account), key=lambda s: right not in used[s])
             for account, right in chosen
@@ -44,42 +42,47 @@ def check(cluster: Cluster, only: str, workers: int) -> bool:
         )
 
 
-def _goes_well(cluster: Cluster, story: Story) -> set[Right]:
-    """What a story uses, with all rights."""
+def _used_rights(cluster: Cluster, story: Story) -> set[Right]:
+    """Return the rights that a scenario uses when it has all of them."""
     began = time.monotonic()
-    used = played(cluster, story, story.rules)
+    used = play(cluster, story, story.rules)
     print(
-        f"{story.play.__name__:10} with all rights goes well {time.monotonic() - began:8.1f} s",
+        f"{story.run.__name__:10} with all rights passes {time.monotonic() - began:8.1f} s",
         flush=True,
     )
     return used
 
 
 def _needed(cluster: Cluster, right: Right, stories: Sequence[Story]) -> bool:
-    """Whether one of the stories is refused something for want of this right."""
+    """Whether a request in one of the scenarios is denied without this right."""
     account = stories[0].account
     for story in stories:
         try:
-            played(cluster, story, without(story.rules, right))
+            play(cluster, story, without(story.rules, right))
         except Denied as denied:
             if right.verb in str(denied) and right.resource in str(denied):
                 print(
-                    f"{account:18} without {right!s:45} {story.play.__name__:10} is refused: {denied.right}",
+                    f"{account:18} without {right!s:45} {story.run.__name__:10} is denied:"
+                    f" {denied.right}",
                     flush=True,
                 )
                 return True
             raise
-    print(f"{account:18} without {right!s:45} NOTHING GOES WRONG", flush=True)
+    print(f"{account:18} without {right!s:45} NOTHING IS DENIED", flush=True)
     return False
 
 
 def main() -> int:
-    """See the module."""
+    """Check every right; the exit code is 1 if one is not needed."""
     parser = argparse.ArgumentParser(prog="python -m tests.rights", description=__doc__)
     parser.add_argument(
-        "--only", default="", help="rights with this in their name, such as 'patch' or 'pods'"
+        "--only",
+        default="",
+        help="check only rights whose name contains this, such as 'patch' or 'pods'",
     )
-    parser.add_argument("--workers", type=int, default=2, help="stories at a time (default: 2)")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="scenarios that run at the same time (default: 2)"
+    )
     arguments = parser.parse_args()
     plane = ControlPlane(STATE)
     kubeconfig = plane.up().kubeconfig

@@ -1,4 +1,4 @@
-"""Rules of a Role as single rights, and without one of them. Pure."""
+"""Divides the rules of a Role into single rights, and removes one of them. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from tests.support.api_audit_log import Right
 Rules = tuple[Mapping[str, Any], ...]
 
 OPERATORS: Rules = (*rbac.GROUPS, *rbac.own(OPERATOR))
-"""In a namespace that holds both groups and the operator."""
+"""The operator's rules in a namespace that contains both groups and the operator."""
 DRIVERS: Rules = DRIVER_RULES
 
 
 def single(rules: Rules) -> Iterator[Right]:
-    """One by one."""
+    """Return every right that the rules grant."""
     for rule in rules:
         yield from (
             Right(g, r, v)
@@ -27,7 +27,7 @@ def single(rules: Rules) -> Iterator[Right]:
 
 
 def without(rules: Rules, right: Right) -> Rules:
-    """All but one."""
+    """Return rules that grant everything but this right."""
     return tuple(_without(rules, right))
 
 
@@ -39,7 +39,7 @@ def _without(rules: Iterable[Mapping[str, Any]], right: Right) -> Iterator[Mappi
         others = [name for name in rule["resources"] if name != right.resource]
         verbs = [verb for verb in rule["verbs"] if verb != right.verb]
         yield from (
-            {**rule, **less}
-            for less in ({"resources": others}, {"resources": [right.resource], "verbs": verbs})
-            if all(less.values())
+            {**rule, **narrower}
+            for narrower in ({"resources": others}, {"resources": [right.resource], "verbs": verbs})
+            if all(narrower.values())
         )

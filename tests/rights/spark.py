@@ -1,9 +1,8 @@
-"""A driver's Spark on this machine, with the account and the configuration of a driver; its
-executors'
-pods never run.
+"""A driver's Spark on this machine, with the service account and the configuration of a driver.
 
-``python -m tests.rights.spark`` is the process: it makes a context and does what it reads, a number
-of executors on each line; at the end of its input it ends.
+The pods of its executors never run. ``python -m tests.rights.spark`` is the process: it creates a
+context, reads a number of executors from each line of its input and requests them, and ends at the
+end of its input.
 """
 
 import json
@@ -29,19 +28,19 @@ from landfall_operator.objects.pod_templates import (
 from tests.support.groups import Groups, changed, document
 
 DRIVER = driver_name("clicks")
-"""Name of the account, and of the pod that the executors belong to."""
+"""The name of the service account, and of the pod that owns the executors."""
 EXECUTORS = 2
 
 
 @dataclass
 class Spark:
-    """In a namespace where the account is."""
+    """The Spark process, in a namespace that has the service account."""
 
     groups: Groups
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Until the end of the block, at the latest."""
+        """Run the process until the end of the block at the latest."""
         with TemporaryDirectory() as folder:
             self._pod()
             self._write(Path(folder))
@@ -61,35 +60,35 @@ class Spark:
                 self._popen.wait()
 
     def want(self, executors: int) -> None:
-        """Tell it."""
+        """Make it request this many executors."""
         self._input.write(f"{executors}\n".encode())
         self._input.flush()
 
     def end(self) -> None:
-        """Tell it to."""
+        """Make the process end."""
         self._input.close()
 
     def has_ended(self) -> bool:
         return self._popen.poll() is not None
 
     def executors(self) -> list[str]:
-        """Names of their pods."""
+        """Return the names of the executors' pods."""
         return self.groups.kubectl("get", "pods", "-l", "spark-role=executor", "-o", "name").split()
 
     def _pod(self) -> None:
-        """What owns the executors."""
+        """Create the driver's pod, which owns the executors."""
         container = {"name": "driver", "image": "none"}
-        about = {"name": DRIVER, "labels": {"played": "driver"}}
+        metadata = {"name": DRIVER, "labels": {"played": "driver"}}
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": about,
+            "metadata": metadata,
             "spec": {"containers": [container]},
         }
         self.groups.kubectl("create", "-f", "-", manifest=pod)
 
     def _write(self, folder: Path) -> None:
-        """What a driver finds in its pod, but for where it is."""
+        """Write what a driver finds in its pod, adapted to a process outside the cluster."""
         group, context = (
             parse_group(changed(document(), "metadata.namespace", self.groups.namespace)),
             OperatorContext("landfall:1", "landfall"),
@@ -97,7 +96,7 @@ class Spark:
         api = self.groups.cluster.as_account(self.groups.namespace, DRIVER).configuration
         (folder / "token").write_text(str(api.api_key["authorization"]).removeprefix("Bearer "))
         (folder / "executor.json").write_text(json.dumps(executor_template(group, context)))
-        here = {
+        outside_cluster = {
             "spark.master": f"k8s://{api.host}",
             "spark.kubernetes.authenticate.oauthTokenFile": folder / "token",
             "spark.kubernetes.authenticate.caCertFile": api.ssl_ca_cert,
@@ -108,11 +107,11 @@ class Spark:
             "spark.driver.port": 0,
             "spark.driver.blockManager.port": 0,
         }
-        ours = dict(
+        of_driver = dict(
             line.split(" ", 1)
             for line in spark_defaults(group, "landfall:1", EXECUTORS, context).splitlines()
         )
-        lines = [f"{name} {value}\n" for name, value in {**ours, **here}.items()]
+        lines = [f"{name} {value}\n" for name, value in {**of_driver, **outside_cluster}.items()]
         (folder / "spark-defaults.conf").write_text("".join(lines))
 
     @property
@@ -122,7 +121,7 @@ class Spark:
 
 
 def main() -> None:
-    """See the module."""
+    """Request as many executors as each line of the input says."""
     context = spark_context(parse_group(document()), None)
     executors = Executors(context)
     for line in sys.stdin:

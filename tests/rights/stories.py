@@ -1,5 +1,6 @@
-"""Small stories that need every right once: of the operator, with a kubelet and drivers that are
-played, and of a driver's Spark.
+"""Scenarios that together need every right: three of the operator and one of a driver's Spark.
+
+The operator runs with a fake kubelet and fake drivers.
 """
 
 import json
@@ -30,75 +31,75 @@ T = TypeVar("T")
 PATIENCE = 120.0
 
 
-class Denied(Exception):  # noqa: N818  # what happened
-    """The API server refused something for want of a right."""
+class Denied(Exception):  # noqa: N818  # the name is the state
+    """The API server denied a request because a right was missing."""
 
-    def __init__(self, right: Right, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, right: Right, message: str) -> None:
+        super().__init__(message)
         self.right = right
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A namespace, and an account in it whose every request must be allowed."""
+    """A namespace, and a service account in it of which no request may be denied."""
 
     groups: Groups
     account: Account
 
-    def until(self, look: Callable[[], T], enough: Callable[[T], object]) -> T:
-        """What is seen as soon as it is enough.
+    def until(self, observe: Callable[[], T], condition: Callable[[T], object]) -> T:
+        """Wait until the condition holds for what is observed, and return that.
 
         Raises:
-            Denied: the account was refused something.
+            Denied: a request of the account was denied.
         """
 
-        def seen() -> T:
-            for asked in self.account.asked():
-                if asked.refused:
-                    raise Denied(asked.right, asked.refused)
-            return look()
+        def observe_allowed() -> T:
+            for request in self.account.asked():
+                if request.refused:
+                    raise Denied(request.right, request.refused)
+            return observe()
 
-        return eventually(seen, enough, PATIENCE)
+        return eventually(observe_allowed, condition, PATIENCE)
 
     def status(self) -> Json:
-        found: Json = self.groups.read("clicks").get("status", {})
-        return found
+        status: Json = self.groups.read("clicks").get("status", {})
+        return status
 
     def until_phase(self, phase: str) -> None:
-        self.until(self.status, lambda seen: seen.get("phase") == phase)
+        self.until(self.status, lambda status: status.get("phase") == phase)
 
-    def record(self, owner: Json, group: Json, number: int) -> Json:
-        """Of a spec of this group, as the operator makes it."""
-        whose = Owner("clicks", self.groups.namespace, owner["metadata"]["uid"])
-        return controller_revision(whose, parse_group(group), "landfall:1", number)
+    def revision(self, owner: Json, group: Json, number: int) -> Json:
+        """Return a ControllerRevision of a spec of this group, as the operator creates it."""
+        owner_ = Owner("clicks", self.groups.namespace, owner["metadata"]["uid"])
+        return controller_revision(owner_, parse_group(group), "landfall:1", number)
 
     def names(self, kind: str) -> set[str]:
-        """Of all objects of a kind."""
+        """Return the names of all objects of a kind."""
         return set(self.groups.kubectl("get", kind, "-o", "name").split())
 
 
 def lands(stage: Stage) -> None:
-    """A group is made, by an operator that finds more specs of its past than it keeps, and is
-    deleted; the operator ends.
-    """
-    made = stage.groups.create(document())
+    """A group with too many revisions runs and is deleted, and the operator ends."""
+    created = stage.groups.create(document())
     for number in range(HISTORY):
-        record = stage.record(made, document(driver={"annotations": {"n": str(number)}}), number)
-        stage.groups.kubectl("create", "-f", "-", manifest=record)
+        spec = document(driver={"annotations": {"n": str(number)}})
+        revision = stage.revision(created, spec, number)
+        stage.groups.kubectl("create", "-f", "-", manifest=revision)
     with _operator(stage) as operator:
         stage.until_phase("Running")
         stage.until(lambda: stage.names("controllerrevisions"), lambda seen: len(seen) <= HISTORY)
         stage.groups.kubectl("delete", "cg", "clicks", "--wait=false")
         stage.until(lambda: stage.names("cg"), lambda seen: not seen)
         stage.until(operator.end, lambda code: code == ExitCode.OK)
-        given_away = Right("coordination.k8s.io", "leases", "update")
+        release_lease = Right("coordination.k8s.io", "leases", "update")
         stage.until(
-            stage.account.asked, lambda asked: any(request.right == given_away for request in asked)
+            stage.account.asked,
+            lambda requests: any(request.right == release_lease for request in requests),
         )
 
 
 def upgrades(stage: Stage) -> None:
-    """A group gets another generation, and the old one goes with all it ran by."""
+    """A group gets a new generation, and the objects of the old one are deleted."""
     stage.groups.create(document(generation=1))
     with _operator(stage):
         stage.until_phase("Running")
@@ -111,13 +112,15 @@ def upgrades(stage: Stage) -> None:
 
 
 def repeats(stage: Stage) -> None:
-    """What is to be recorded is there, out of sight; and a group is suspended twice, which is one
-    Event that is counted.
+    """A revision that the operator wants to create exists, and an Event occurs twice.
+
+    The revision has no labels, so the operator does not list it. The group is suspended twice,
+    which the operator reports as one Event with a count of 2.
     """
-    made = stage.groups.create(document())
-    record = stage.record(made, document(), 0)
-    del record["metadata"]["labels"]
-    stage.groups.kubectl("create", "-f", "-", manifest=record)
+    created = stage.groups.create(document())
+    revision = stage.revision(created, document(), 0)
+    del revision["metadata"]["labels"]
+    stage.groups.kubectl("create", "-f", "-", manifest=revision)
     with _operator(stage):
         for state in ("Running", "Suspended", "Running", "Suspended"):
             stage.groups.patch("clicks", {"spec": {"state": state}})
@@ -131,9 +134,7 @@ def repeats(stage: Stage) -> None:
 
 
 def executes(stage: Stage) -> None:
-    """A driver's Spark makes executors, clears away one that failed and makes another, lets one go,
-    and ends.
-    """
+    """A driver's Spark creates executors, replaces one that failed, removes one, and ends."""
     with Spark(stage.groups).running() as spark:
         first = stage.until(spark.executors, lambda seen: len(seen) == EXECUTORS)
         failed = json.dumps({"status": {"phase": "Failed"}})
@@ -150,9 +151,9 @@ def executes(stage: Stage) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """What is played, and whose rights it is about."""
+    """A scenario, the service account that it runs with, and the rules of that account's Role."""
 
-    play: Callable[[Stage], None]
+    run: Callable[[Stage], None]
     account: str
     rules: Rules
 
@@ -165,30 +166,31 @@ STORIES = (
 )
 
 
-def played(cluster: Cluster, story: Story, rules: Rules) -> set[Right]:
-    """The rights that a story used, in a namespace of its own of a cluster that knows groups, with
-    these rules.
+def play(cluster: Cluster, story: Story, rules: Rules) -> set[Right]:
+    """Run a scenario with these rules in a new namespace, and return the rights that it used.
+
+    The cluster must have the CustomResourceDefinition.
 
     Raises:
-        Denied: it needed another one.
+        Denied: it needed a right that the rules do not grant.
     """
     namespace = cluster.create_namespace()
     stage = Stage(Groups(cluster, namespace), Account(cluster, namespace, story.account))
     cluster.allow(namespace, story.account, rules)
     try:
-        story.play(stage)
-        return {asked.right for asked in stage.account.asked()}
+        story.run(stage)
+        return {request.right for request in stage.account.asked()}
     finally:
-        with suppress(ApiException):  # there may be no group, or no longer
+        with suppress(ApiException):  # the group may not exist
             stage.groups.patch("clicks", {"metadata": {"finalizers": None}})
         cluster.delete_namespace(namespace)
 
 
 @contextmanager
 def _operator(stage: Stage) -> Iterator[Running]:
-    """An operator, and a kubelet with drivers."""
-    where = stage.groups.cluster, stage.groups.namespace
-    with TemporaryDirectory() as folder, Kubelet(*where).running():
-        operators = Operators(*where, Path(folder))
+    """Run an operator, and a fake kubelet with fake drivers."""
+    namespace = stage.groups.cluster, stage.groups.namespace
+    with TemporaryDirectory() as folder, Kubelet(*namespace).running():
+        operators = Operators(*namespace, Path(folder))
         with operators.clearing():
             yield operators.start()
