@@ -1,4 +1,4 @@
-"""The documented examples, found by their paths as a user's own would be."""
+"""The documented example plug-ins, found by their import paths."""
 
 from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition

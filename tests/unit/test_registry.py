@@ -23,7 +23,7 @@ def group(**spec: object) -> ConsumerGroup:
     )
 
 
-def test_every_name_of_ours_is_there() -> None:
+def test_every_built_in_name_can_be_built() -> None:
     for name in registry.DECODERS:
         decode = {
             "format": name,
@@ -38,7 +38,7 @@ def test_every_name_of_ours_is_there() -> None:
         )
 
 
-def test_a_pipeline_asks_the_decoder_for_what_all_stages_read() -> None:
+def test_the_decoder_extracts_what_all_stages_read() -> None:
     stages = registry.pipeline(
         group(
             decode={

@@ -108,7 +108,7 @@ def messagepack_ints(numbers: Int64s, *before: UInt8s | int) -> pa.BinaryArray:
     return with_leads(numbers, widths, *before, leads)
 
 
-def messagepack_bin_heads(lengths: Int64s, *before: UInt8s | int) -> pa.BinaryArray:
+def messagepack_bin_headers(lengths: Int64s, *before: UInt8s | int) -> pa.BinaryArray:
     """Return the bytes ``before`` and the MessagePack header of a bin value of each length."""
     widths = _widths(lengths, (2**8, 2**16), (1, 2, 4))
     leads = np.array((0, 0xC4, 0xC5, 0, 0xC6), np.uint8)[widths]
@@ -129,7 +129,7 @@ def messagepack_keys(records: Records) -> pa.BinaryArray:
         parts.append(_where(timed, messagepack_ints(records.timestamps, _TIMESTAMP)))
     if keyed.any():
         keys = records.keys.fill_null(b"") if records.keys.null_count else records.keys
-        parts += [_where(keyed, messagepack_bin_heads(lengths, _KEY)), keys]
+        parts += [_where(keyed, messagepack_bin_headers(lengths, _KEY)), keys]
     return pc.binary_join_element_wise(*parts, b"")
 
 

@@ -22,19 +22,19 @@ def read(codec: Codec, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("codec", codecs.STREAMS)
 @pytest.mark.parametrize("blocks", [BLOCKS, (), (b"",)])
-def test_blocks_come_back_as_one_stream(codec: Codec, blocks: tuple[bytes, ...]) -> None:
+def test_blocks_are_read_back_as_one_stream(codec: Codec, blocks: tuple[bytes, ...]) -> None:
     assert read(codec, written(codec, *blocks)) == b"".join(blocks)
 
 
-def test_gzip_is_one_member_by_zlib_own_judgement() -> None:
+def test_zlib_reads_gzip_as_one_member() -> None:
     member = zlib.decompressobj(31)
 
-    opened = member.decompress(written(Codec.GZIP, *BLOCKS))
+    contents = member.decompress(written(Codec.GZIP, *BLOCKS))
 
-    assert (opened, member.eof, member.unused_data) == (b"".join(BLOCKS), True, b"")
+    assert (contents, member.eof, member.unused_data) == (b"".join(BLOCKS), True, b"")
 
 
-def test_gzip_names_no_file_and_no_time() -> None:
+def test_the_gzip_header_has_no_name_and_no_time() -> None:
     assert written(Codec.GZIP) == bytes.fromhex("1f8b08000000000000ff03000000000000000000")
 
 
@@ -42,13 +42,13 @@ def test_gzip_of_several_members_is_read() -> None:
     assert read(Codec.GZIP, gzip.compress(b"a") + gzip.compress(b"") + gzip.compress(b"b")) == b"ab"
 
 
-def test_zstd_frames_know_their_size_and_checksum() -> None:
+def test_zstd_frames_have_their_size_and_checksum() -> None:
     frame = zstandard.get_frame_parameters(written(Codec.ZSTD, b"x" * 1000))
 
     assert (frame.content_size, frame.has_checksum) == (1000, True)
 
 
-def test_zstd_is_read_across_frames_by_others() -> None:
+def test_other_readers_read_zstd_across_frames() -> None:
     stream = zstandard.ZstdDecompressor().stream_reader(
         written(Codec.ZSTD, *BLOCKS), read_across_frames=True
     )
@@ -56,7 +56,7 @@ def test_zstd_is_read_across_frames_by_others() -> None:
     assert stream.read() == b"".join(BLOCKS)
 
 
-def test_zstd_of_nothing_is_a_frame() -> None:
+def test_an_empty_zstd_object_is_one_frame() -> None:
     assert zstandard.ZstdDecompressor().decompress(written(Codec.ZSTD)) == b""
 
 
@@ -79,16 +79,16 @@ def test_data_that_does_not_match_its_checksum_is_refused(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shut", "opened"),
+    ("compress", "decompress"),
     [(codecs.deflate, codecs.inflate), (codecs.gzip, codecs.gunzip)],
     ids=["zlib", "gzip"],
 )
-def test_a_compressed_block_is_whole_or_refused(shut: object, opened: object) -> None:
-    assert callable(shut)
-    assert callable(opened)
-    data = shut(b"payload" * 100)
+def test_an_incomplete_compressed_block_is_refused(compress: object, decompress: object) -> None:
+    assert callable(compress)
+    assert callable(decompress)
+    data = compress(b"payload" * 100)
 
-    assert opened(data) == b"payload" * 100
+    assert decompress(data) == b"payload" * 100
     for wrong in (data[:-1], data + b"x", b"x" + data):
         with pytest.raises(ValueError, match="compressed data"):
-            opened(wrong)
+            decompress(wrong)

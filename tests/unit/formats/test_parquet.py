@@ -14,7 +14,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
-ODD = of_columns(
+UNUSUAL = of_columns(
     CLICKS,
     np.array([5, 7, 9], np.int64),
     pa.array([b"\xff\x00", None, b""], pa.binary()),
@@ -45,8 +45,8 @@ def read(data: bytes) -> list[Row]:
     return list(Parquet.of({}).rows(io.BytesIO(data)))
 
 
-def test_the_envelope_holds_all_kafka_knows() -> None:
-    table = pq.read_table(io.BytesIO(written(Parquet.of({}), ODD)))
+def test_the_envelope_has_everything_kafka_stores() -> None:
+    table = pq.read_table(io.BytesIO(written(Parquet.of({}), UNUSUAL)))
 
     coordinates = {"topic": "clicks", "partition": 3}
     assert table.schema.equals(ENVELOPE)
@@ -79,10 +79,10 @@ def test_the_envelope_holds_all_kafka_knows() -> None:
 
 
 @pytest.mark.parametrize("codec", ["Zstd", "Snappy", "Gzip", "None"])
-def test_rows_come_back_nulls_and_ten_megabytes_included(codec: str) -> None:
+def test_rows_are_read_back_including_nulls_and_large_values(codec: str) -> None:
     large = filled(CLICKS, [2**40], [b"x" * 10_000_000])
 
-    rows = read(written(Parquet.of({"codec": codec}), ODD, large))
+    rows = read(written(Parquet.of({"codec": codec}), UNUSUAL, large))
 
     assert rows == [
         Row(5, b"\xff\x00", None, None),
@@ -95,9 +95,9 @@ def test_rows_come_back_nulls_and_ten_megabytes_included(codec: str) -> None:
 def test_a_block_is_a_row_group_written_at_once() -> None:
     encoder = Parquet.of({}).encoder()
 
-    first = encoder.encode(Block(ODD))
+    first = encoder.encode(Block(UNUSUAL))
     none = encoder.encode(Block(filled(CLICKS, [], [])))
-    rest = encoder.encode(Block(ODD)) + encoder.finish()
+    rest = encoder.encode(Block(UNUSUAL)) + encoder.finish()
 
     groups = pq.ParquetFile(io.BytesIO(first + rest)).metadata
     assert first[:4] == b"PAR1"
@@ -105,7 +105,7 @@ def test_a_block_is_a_row_group_written_at_once() -> None:
 
 
 def test_the_footer_has_statistics_and_nothing_of_pandas_or_arrow() -> None:
-    metadata = pq.ParquetFile(io.BytesIO(written(Parquet.of({}), ODD))).metadata
+    metadata = pq.ParquetFile(io.BytesIO(written(Parquet.of({}), UNUSUAL))).metadata
 
     offsets, value = (metadata.row_group(0).column(column) for column in (2, 5))
     assert (offsets.statistics.min, offsets.statistics.max, value.is_stats_set) == (5, 9, False)
@@ -113,7 +113,7 @@ def test_the_footer_has_statistics_and_nothing_of_pandas_or_arrow() -> None:
 
 
 def test_declared_columns_are_followed_by_the_coordinates() -> None:
-    data = written(Parquet.of({}), Block(ODD, TYPED))
+    data = written(Parquet.of({}), Block(UNUSUAL, TYPED))
 
     assert pq.read_schema(io.BytesIO(data)).names == [
         "user",
@@ -131,8 +131,8 @@ def test_declared_columns_are_followed_by_the_coordinates() -> None:
     ]
 
 
-def test_declared_columns_may_stand_alone() -> None:
-    data = written(Parquet.of({"envelope": False}), Block(ODD, TYPED))
+def test_declared_columns_may_come_without_coordinates() -> None:
+    data = written(Parquet.of({"envelope": False}), Block(UNUSUAL, TYPED))
 
     assert pq.read_schema(io.BytesIO(data)).equals(
         TYPED.schema.remove_metadata(), check_metadata=True
@@ -144,14 +144,14 @@ def test_a_declared_column_may_not_take_a_coordinate_name() -> None:
     with pytest.raises(
         ValueError, match="clicks/3: two columns have the same name among _offset, _topic"
     ):
-        written(Parquet.of({}), Block(ODD, pa.RecordBatch.from_pydict({"_offset": [1, 2, 3]})))
+        written(Parquet.of({}), Block(UNUSUAL, pa.RecordBatch.from_pydict({"_offset": [1, 2, 3]})))
 
 
 def test_a_file_of_no_records_is_a_parquet_file() -> None:
     assert read(written(Parquet.of({}))) == []
 
 
-def test_what_is_held_is_a_little_for_each_row_group() -> None:
+def test_held_bytes_grow_a_little_with_each_row_group() -> None:
     encoder = Parquet.of({}).encoder()
     for _ in range(10):
         encoder.encode(Block(filled(CLICKS, range(1000), [b"x" * 1000] * 1000)))
@@ -199,4 +199,4 @@ def flip(data: bytes) -> bytes:
 )
 def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ValueError, match="damaged Parquet file, at row 0 or later"):
-        read(damage(written(Parquet.of({}), ODD)))
+        read(damage(written(Parquet.of({}), UNUSUAL)))

@@ -39,7 +39,7 @@ def keyed(
     return of_columns(CLICKS, np.array(offsets, np.int64), values, **columns)
 
 
-def test_an_uncompressed_file_is_this_byte_by_byte() -> None:
+def test_an_uncompressed_file_has_exactly_these_bytes() -> None:
     data = written(
         SequenceFile.of({"compression": "None"}), filled(CLICKS, [258, 259], [b"abc", None])
     )
@@ -73,7 +73,9 @@ def test_a_file_of_no_records_is_a_header(
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
-def test_rows_come_back_from_every_kind_of_file(mode: str, compression: str, codec: str) -> None:
+def test_rows_are_read_back_from_every_kind_of_file(
+    mode: str, compression: str, codec: str
+) -> None:
     file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
     offsets, keys, times = [5, 7, 2**40], [None, b"", b"k" * 300], [-1, 0, 1763683200000]
 
@@ -86,7 +88,7 @@ def test_rows_come_back_from_every_kind_of_file(mode: str, compression: str, cod
 
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
-def test_ten_megabytes_and_nothing_come_back(compression: str, codec: str) -> None:
+def test_large_and_empty_values_are_read_back(compression: str, codec: str) -> None:
     file = SequenceFile.of({"compression": compression, "codec": codec})
     values = [b"x" * 10_000_000, b"", None, b"y" * (2**24 + 1)]
 
@@ -95,7 +97,7 @@ def test_ten_megabytes_and_nothing_come_back(compression: str, codec: str) -> No
     assert [row.value for row in rows] == [value or b"" for value in values]
 
 
-def test_records_are_marked_about_every_hundred_kilobytes() -> None:
+def test_there_is_a_sync_marker_about_every_hundred_kilobytes() -> None:
     data = written(
         SequenceFile.of({"codec": "None"}), filled(CLICKS, range(1000), [b"x" * 980] * 1000)
     )
@@ -104,7 +106,7 @@ def test_records_are_marked_about_every_hundred_kilobytes() -> None:
     assert (marks, len(read(data))) == (10, 1000)
 
 
-def test_only_messagepack_keys_ask_for_keys_and_timestamps() -> None:
+def test_only_messagepack_keys_need_keys_and_timestamps() -> None:
     wanted = [SequenceFile.of({"keyMode": mode}).wanted for mode in ("Legacy", "MessagePack")]
 
     assert wanted == [Wanted(), Wanted(timestamps=True, keys=True)]
@@ -151,16 +153,16 @@ NUMBERS = np.array(
 )
 
 
-def test_messagepack_numbers_are_those_of_the_library() -> None:
+def test_messagepack_numbers_equal_the_librarys() -> None:
     assert writables.messagepack_ints(NUMBERS).to_pylist() == [
         msgpack.packb(int(number)) for number in NUMBERS
     ]
 
 
-def test_messagepack_bin_heads_are_those_of_the_library() -> None:
+def test_messagepack_bin_headers_equal_the_librarys() -> None:
     lengths = np.array([1, 255, 256, 65535, 65536], np.int64)
 
-    heads = writables.messagepack_bin_heads(lengths).to_pylist()
+    heads = writables.messagepack_bin_headers(lengths).to_pylist()
 
     assert heads == [msgpack.packb(bytes(int(length)))[:-length] for length in lengths]
 
@@ -177,7 +179,7 @@ def test_messagepack_bin_heads_are_those_of_the_library() -> None:
         (2**24, "8c01000000"),
     ],
 )
-def test_vints_are_those_of_hadoop(number: int, vint: str) -> None:
+def test_vints_equal_hadoops(number: int, vint: str) -> None:
     assert (
         writables.vint(number).hex()
         == writables.vints(np.array([number])).to_pylist()[0].hex()
@@ -186,7 +188,7 @@ def test_vints_are_those_of_hadoop(number: int, vint: str) -> None:
 
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
-def test_a_file_cut_short_is_refused_or_holds_the_whole_blocks_before(
+def test_a_truncated_file_is_refused_or_gives_the_complete_blocks_before(
     compression: str, codec: str
 ) -> None:
     file = SequenceFile.of({"compression": compression, "codec": codec})
@@ -204,7 +206,7 @@ def test_a_file_cut_short_is_refused_or_holds_the_whole_blocks_before(
 
 
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
-def test_no_changed_byte_of_a_compressed_block_goes_unseen(mode: str) -> None:
+def test_every_changed_byte_of_a_compressed_block_is_detected(mode: str) -> None:
     file = SequenceFile.of({"keyMode": mode, "codec": "Gzip"})
     records = filled(CLICKS, range(3), [b"abc", b"", b"d"])
     data, rows = bytearray(written(file, records)), read(written(file, records))
@@ -217,7 +219,7 @@ def test_no_changed_byte_of_a_compressed_block_goes_unseen(mode: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"SEQ\x05", b"PAR1xxxx", b"SEQ\x06" + BYTES + b"\x04Text"])
-def test_what_is_no_sequencefile_is_refused(data: bytes) -> None:
+def test_a_file_of_another_kind_is_refused(data: bytes) -> None:
     with pytest.raises(
         ValueError, match="damaged SequenceFile, in the record or block that starts at byte 0"
     ):

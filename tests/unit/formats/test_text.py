@@ -16,17 +16,17 @@ def records(*values: bytes | None) -> Records:
     return filled(CLICKS, range(len(values)), values)
 
 
-def written(of: Format, *blocks: Records) -> bytes:
-    encoder = of.encoder()
+def written(format_: Format, *blocks: Records) -> bytes:
+    encoder = format_.encoder()
     return b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
 
 
-def refused(of: Format, *values: bytes | None) -> list[int]:
-    return of.refuse(records(*values)).rows.tolist()
+def refused(format_: Format, *values: bytes | None) -> list[int]:
+    return format_.refuse(records(*values)).rows.tolist()
 
 
-def read(of: Format, data: bytes) -> list[bytes | None]:
-    return [row.value for row in of.rows(io.BytesIO(data))]
+def read(format_: Format, data: bytes) -> list[bytes | None]:
+    return [row.value for row in format_.rows(io.BytesIO(data))]
 
 
 def plain(**options: object) -> Text:
@@ -49,7 +49,7 @@ def test_an_empty_delimiter_writes_payloads_back_to_back_and_cannot_be_read() ->
         read(text, b"abc")
 
 
-def test_rows_of_a_slice_are_those_of_the_slice() -> None:
+def test_a_sliced_column_is_written_without_the_rest() -> None:
     whole = records(b"a", b"b\n", b"c", b"d")
     middle = Records(CLICKS, whole.offsets[2:], whole.values.slice(2), whole.columns)
 
@@ -70,18 +70,18 @@ def test_a_delimiter_inside_and_tombstones_are_refused_by_default() -> None:
     )
 
 
-def test_a_payload_that_makes_the_delimiter_start_early_is_refused() -> None:
+def test_a_payload_whose_end_joins_the_delimiter_is_refused() -> None:
     assert refused(plain(delimiter="||"), b"a|", b"|a", b"a||b", b"a") == [0, 2]
 
 
-def test_options_let_them_in() -> None:
+def test_options_allow_tombstones_and_delimiters_inside() -> None:
     text = plain(delimiterInside="Keep", tombstones="Empty")
 
     assert refused(text, b"a\nb", None) == []
     assert written(text, records(b"a\nb", None)) == b"a\nb\n\n"
 
 
-def test_a_tombstone_that_was_not_refused_is_not_written_as_something_else() -> None:
+def test_a_tombstone_that_was_not_refused_raises() -> None:
     for of in (plain(), Json.of({})):
         with pytest.raises(ValueError, match="clicks/3: 1 tombstone in a block of a format that"):
             written(of, records(b"{}", None))
@@ -109,7 +109,7 @@ def test_a_tombstone_that_was_not_refused_is_not_written_as_something_else() -> 
         ({"extension": "txt"}, "option extension: 'txt' is neither empty nor like .json.gz"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_would_be_right(
+def test_the_error_of_a_wrong_option_names_it_and_what_is_expected(
     options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match="option") as caught:
@@ -132,7 +132,7 @@ def test_a_delimiter_may_be_any_bytes(text: str, delimiter: bytes) -> None:
     assert plain(delimiter=text).delimiter == delimiter
 
 
-def test_the_extension_tells_format_and_codec_unless_it_is_given() -> None:
+def test_the_default_extension_names_format_and_codec() -> None:
     made = [
         of({"codec": codec}).extension
         for of in (Text.of, Json.of)
@@ -154,7 +154,7 @@ def test_the_extension_tells_format_and_codec_unless_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
-def test_rows_come_back_also_when_they_are_large_or_none(codec: str) -> None:
+def test_rows_are_read_back_large_or_none(codec: str) -> None:
     text = Text.of({"codec": codec})
     values = [b"x" * 10_000_000, b"", b"y"]
 
@@ -169,7 +169,7 @@ def test_an_object_that_ends_inside_a_row_is_refused() -> None:
         read(plain(), b"one\ntwo")
 
 
-def test_pretty_printed_json_gets_one_line_and_loses_nothing() -> None:
+def test_pretty_printed_json_becomes_one_line_and_loses_nothing() -> None:
     json = Json.of({"codec": "None"})
     pretty = b'{\r\n  "n": 1.10,\n  "n": 123456789012345678901234567890, "s": "a\\nb"\n}'
 

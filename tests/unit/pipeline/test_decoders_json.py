@@ -17,11 +17,11 @@ def decode(values: list[bytes | None], wanted: Wanted) -> Decoded:
     return Json.of({}, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
-def said(decoded: Decoded) -> dict[int, str]:
+def errors_of(decoded: Decoded) -> dict[int, str]:
     return dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
 
 
-def test_integers_come_as_one_array() -> None:
+def test_integers_are_one_int64_array() -> None:
     got = decode([b'{"a":1}', b'{"a":-2,"b":"x"}'], Wanted(A))
 
     assert isinstance(got.fields["a",], np.ndarray)
@@ -43,11 +43,11 @@ def test_any_scalar_is_a_field() -> None:
     assert decode(values, Wanted(A)).fields["a",] == [1, "x", 1.0, True, None, None, None, [1]]
 
 
-def test_an_integer_beyond_int64_stays_what_it_is() -> None:
+def test_an_integer_beyond_int64_stays_a_python_integer() -> None:
     assert decode([b'{"a":1}', b'{"a":9223372036854775808}'], Wanted(A)).fields["a",] == [1, 2**63]
 
 
-def test_nested_fields_are_none_below_what_is_no_object() -> None:
+def test_a_nested_field_is_none_inside_something_that_is_not_an_object() -> None:
     values = [
         b'{"m":{"t":1,"u":{"v":2}}}',
         b'{"m":{}}',
@@ -63,7 +63,7 @@ def test_nested_fields_are_none_below_what_is_no_object() -> None:
     assert len(got.records) == 6
 
 
-def test_a_field_may_hold_another() -> None:
+def test_a_wanted_field_may_contain_another() -> None:
     got = decode([b'{"m":{"t":1}}'], Wanted((("m",), ("m", "t"))))
 
     assert got.fields["m",] == [{"t": 1}]
@@ -107,9 +107,9 @@ def test_a_payload_that_is_not_one_json_object_is_bad(payload: bytes, error: str
     for wanted in (Wanted(), Wanted(A), Wanted((("a", "b"),)), Wanted((("\n",),))):
         got = decode([b"{}", payload, b'{"c":1}'], wanted)
 
-        assert (got.records.offsets.tolist(), list(said(got))) == ([0, 2], [1])
-        assert error in said(got)[1].lower() or error in said(got)[1]
-        assert len(said(got)[1]) < 200
+        assert (got.records.offsets.tolist(), list(errors_of(got))) == ([0, 2], [1])
+        assert error in errors_of(got)[1].lower() or error in errors_of(got)[1]
+        assert len(errors_of(got)[1]) < 200
 
 
 def test_payloads_cannot_blend_into_each_other() -> None:
@@ -130,15 +130,15 @@ def test_payloads_cannot_blend_into_each_other() -> None:
     assert (got.records.offsets.tolist(), list(got.fields["a",])) == ([6], [6])
 
 
-def test_one_bad_row_leaves_the_others_as_they_are() -> None:
-    padding = b"x" * 1000  # so that there are several pieces
+def test_one_bad_row_does_not_change_the_others() -> None:
+    padding = b"x" * 1000  # so that there are several slabs
     values: list[bytes | None] = [b'{"a":%d,"b":"%b"}' % (i, padding) for i in range(1000)]
     values[400], values[700], values[900] = b"bad", None, b'{"a":"text"}'
 
     got = decode(values, Wanted(A))
 
     expected = [{700: None, 900: "text"}.get(i, i) for i in range(1000) if i != 400]
-    assert (got.fields["a",], list(said(got))) == (expected, [400])
+    assert (got.fields["a",], list(errors_of(got))) == (expected, [400])
     assert got.records.offsets.tolist() == [i for i in range(1000) if i != 400]
 
 
@@ -152,7 +152,7 @@ def test_payloads_are_passed_on_byte_for_byte() -> None:
     assert decode(values, Wanted(A, json=True)).records.values.to_pylist() == values
 
 
-def test_typed_columns_hold_what_was_declared() -> None:
+def test_typed_columns_have_the_declared_types() -> None:
     kinds = [
         "String",
         "Int32",
@@ -214,7 +214,7 @@ def test_a_value_of_another_type_is_bad_and_names_the_column(
 
     got = decode([b'{"c":%b}' % value, b"{}"], Wanted(schema=schema))
 
-    assert said(got)[0].startswith(error)
+    assert errors_of(got)[0].startswith(error)
     assert (len(got.records), len(got.columns or ())) == (1, 1)
 
 
@@ -223,7 +223,7 @@ def test_null_is_bad_in_a_column_that_is_not_nullable() -> None:
 
     got = decode([b'{"c":null}', b"{}", None, b'{"c":1}'], Wanted(schema=schema))
 
-    assert said(got) == dict.fromkeys(range(3), "column c: null")
+    assert errors_of(got) == dict.fromkeys(range(3), "column c: null")
 
 
 def test_a_field_keeps_its_value_beside_a_column_of_its_name() -> None:
@@ -241,10 +241,10 @@ def test_json_takes_no_options() -> None:
         Json.of({"x": 1}, Wanted())
 
 
-def test_rows_fall_out_of_decoded_with_their_positions() -> None:
+def test_rejected_rows_keep_their_original_positions() -> None:
     decoded = decode([b'{"a":1}', b"bad", b'{"a":3}', b'{"a":4}'], Wanted(A))
 
     kept = decoded.keep(np.array([True, False, True])).reject({1: "late"})
 
     assert (kept.records.offsets.tolist(), list(kept.fields["a",]), kept.filtered) == ([0], [1], 1)
-    assert said(kept) == {1: said(decoded)[1], 3: "late"}
+    assert errors_of(kept) == {1: errors_of(decoded)[1], 3: "late"}

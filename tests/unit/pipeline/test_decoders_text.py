@@ -31,7 +31,7 @@ def field(decoded: Decoded, *path: str) -> list[object]:
     return decoded.fields[path].to_pylist()
 
 
-def said(decoded: Decoded) -> dict[int, str]:
+def errors_of(decoded: Decoded) -> dict[int, str]:
     return dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
 
 
@@ -50,7 +50,7 @@ def test_raw_passes_everything_through() -> None:
         ({}, Wanted(schema=pa.schema([])), "no typed columns"),
     ],
 )
-def test_raw_has_nothing_to_look_into(
+def test_raw_cannot_deliver_fields_columns_or_json(
     options: dict[str, object], wanted: Wanted, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -61,14 +61,14 @@ def test_delimited_values_are_fields_by_name() -> None:
     got = delimited([b"1,x,2", b"3,,", None], Wanted((("a",), ("b",))))
 
     assert (field(got, "a"), field(got, "b")) == (["1", "3", None], ["x", None, None])
-    assert (len(got.records), said(got)) == (3, {})
+    assert (len(got.records), errors_of(got)) == (3, {})
 
 
 def test_rows_of_the_wrong_width_are_bad() -> None:
     got = delimited([b"1,2", b"1,2,3", b"", b"1,2,3,4", b"\xff,2,3"], Wanted((("c",),)))
 
     assert (field(got, "c"), got.records.offsets.tolist()) == (["3"], [1])
-    assert said(got) == {
+    assert errors_of(got) == {
         0: "delimited: 2 values for 3 columns",
         2: "delimited: 1 values for 3 columns",
         3: "delimited: 4 values for 3 columns",
@@ -81,10 +81,10 @@ def test_separators_may_be_tabs_or_longer() -> None:
     assert field(delimited([b"1||2|||3"], Wanted((("c",),)), separator="||"), "c") == ["|3"]
 
 
-def test_quotes_are_text_unless_asked_for() -> None:
+def test_quotes_are_text_unless_the_option_is_set() -> None:
     row = b'"a,1","say ""hi""\n",z'
 
-    assert said(delimited([row], Wanted())) == {0: "delimited: 4 values for 3 columns"}
+    assert errors_of(delimited([row], Wanted())) == {0: "delimited: 4 values for 3 columns"}
     quoted = delimited(
         [row, b"1,2,3", b'"x"y,2,3', b'"open,2,3', None], Wanted((("a",), ("b",))), quote='"'
     )
@@ -92,7 +92,7 @@ def test_quotes_are_text_unless_asked_for() -> None:
         ["a,1", "1", None],
         ['say "hi"\n', "2", None],
     )
-    assert list(said(quoted)) == [2, 3]
+    assert list(errors_of(quoted)) == [2, 3]
 
 
 def test_a_quoted_value_may_be_large() -> None:
@@ -103,7 +103,7 @@ def test_a_quoted_value_may_be_large() -> None:
     ]
 
 
-def test_rows_become_json_when_the_format_wants_it() -> None:
+def test_rows_become_json_if_the_format_needs_it() -> None:
     got = delimited([b"1,x,", b'\\,"\x01,\xc3\xa9', None, b"bad"], Wanted(json=True))
 
     assert got.records.values.to_pylist() == [
@@ -127,7 +127,7 @@ def test_text_becomes_typed_columns() -> None:
         "b": [date(2013, 1, 1), None],
         "c": ["", "y"],
     }
-    assert said(got) == {
+    assert errors_of(got) == {
         1: "column a: expected Int64, got 'x'",
         3: "column a: null",
         4: "column b: expected Date, got 'soon'",
@@ -158,7 +158,7 @@ def test_regex_groups_are_fields_by_name() -> None:
     )
 
     assert (field(got, "ip"), field(got, "user")) == (["::1", "::2", None], ["me", None, None])
-    assert said(got) == {
+    assert errors_of(got) == {
         2: "regex: pattern not found",
         3: "not UTF-8: invalid start byte at byte 0",
     }

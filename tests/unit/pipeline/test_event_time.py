@@ -24,7 +24,7 @@ def read(values: FieldValues, timestamps: list[int] | None = None, **timestamp: 
 
 
 def millis(value: object, **timestamp: object) -> int | str:
-    """The time read from one value, having checked that every shape of column says the same."""
+    """Return the time of one value, which must be the same in every kind of column."""
     times = read([value], **timestamp)
     if type(value) is int and abs(value) < 2**63:
         assert read(np.array([value]), **timestamp).millis.tolist() == times.millis.tolist()
@@ -70,7 +70,7 @@ def millis(value: object, **timestamp: object) -> int | str:
         ("2013-01-01T10:00:00Z", TEN),
     ],
 )
-def test_auto_tells_the_unit_by_secors_rule(value: object, expected: int | str) -> None:
+def test_auto_chooses_the_unit_by_secors_rule(value: object, expected: int | str) -> None:
     assert millis(value) == expected
 
 
@@ -86,7 +86,7 @@ def test_auto_tells_the_unit_by_secors_rule(value: object, expected: int | str) 
         ("Milliseconds", "2013-01-01T10:00:00Z"),
     ],
 )
-def test_a_unit_is_taken_at_its_word(unit: str, value: object) -> None:
+def test_a_declared_unit_overrides_the_size_of_the_number(unit: str, value: object) -> None:
     assert millis(value, unit=unit) == TEN
 
 
@@ -115,24 +115,24 @@ def test_negative_times_round_down(unit: str, value: object) -> None:
         ("9999-12-31T23:59:59.999Z", MAX_MILLIS),
     ],
 )
-def test_iso_text_is_read_in_all_its_shapes(text: str, expected: int | str) -> None:
+def test_iso_text_is_read_in_every_form(text: str, expected: int | str) -> None:
     assert millis(text, unit="Iso8601", timezone="America/New_York") == expected
 
 
 @pytest.mark.parametrize(
     "text", ["2013-13-01", "2013-02-30T00:00:00Z", "2013-01-01T25:00:00Z", "soon", "", "٢٠١٣"]
 )
-def test_text_that_is_no_time_is_bad(text: str) -> None:
+def test_text_that_is_not_a_time_is_bad(text: str) -> None:
     assert millis(text, unit="Iso8601") == f"timestamp: expected ISO-8601 text, got {text!r}"
 
 
 @pytest.mark.parametrize("unit", ["Auto", "Seconds", "Nanoseconds"])
 @pytest.mark.parametrize("text", ["9" * 26, "-" + "9" * 26, "9" * 5000])
-def test_more_digits_than_any_year_has_are_bad(text: str, unit: str) -> None:
+def test_a_number_with_too_many_digits_is_bad(text: str, unit: str) -> None:
     assert str(millis(text, unit=unit)).startswith("timestamp out of range, got ")
 
 
-def test_a_number_is_no_iso_text() -> None:
+def test_a_number_is_not_iso_text() -> None:
     assert millis(5, unit="Iso8601") == "timestamp: expected ISO-8601 text, got 5"
 
 
@@ -171,7 +171,7 @@ def test_without_a_field_the_kafka_timestamp_dates_a_record() -> None:
     assert dict(times.errors) == {1: "record has no Kafka timestamp"}
 
 
-def test_one_odd_text_leaves_the_others_as_they_are() -> None:
+def test_one_unusual_text_does_not_change_the_others() -> None:
     texts = ["2013-01-01T10:00:00Z"] * 1000
     texts[700] = "2013-01-01T10:00:00.0000000001Z"
     texts[900] = "x"
@@ -182,7 +182,7 @@ def test_one_odd_text_leaves_the_others_as_they_are() -> None:
     assert list(times.errors) == [900]
 
 
-def test_half_a_surrogate_pair_is_no_time() -> None:
+def test_half_a_surrogate_pair_is_not_a_time() -> None:
     times = read(["\ud800", "2013-01-01T10:00:00Z"])
 
     assert (int(times.millis[1]), list(times.errors)) == (TEN, [0])
@@ -192,8 +192,8 @@ def test_long_values_are_shortened_in_errors() -> None:
     assert len(read(["x" * 10_000]).errors[0]) < 200
 
 
-def test_a_time_out_of_range_is_told_as_it_was_written() -> None:
-    """Whether a column's rows have one shape or several."""
+def test_the_error_of_a_time_out_of_range_has_the_original_text() -> None:
+    """In a column of one shape and in one of several shapes."""
     for texts in (["300000000000"], ["300000000000", "2000-01-01T00:00:00"]):
         times = column_times(texts, Timestamp(field="t"))  # a list, as decoders give one
 

@@ -1,4 +1,4 @@
-"""Columns stay aligned and lazy."""
+"""The columns of records stay aligned, and are built lazily."""
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ def test_taking_rows_twice_is_taking_them_once() -> None:
     )
 
 
-def test_taking_no_rows_leaves_none() -> None:
+def test_taking_no_rows_gives_no_rows() -> None:
     assert rows_of(three().take(np.empty(0, np.int64))) == []
 
 
@@ -51,11 +51,11 @@ def test_new_values_keep_the_other_columns() -> None:
     ]
 
 
-def test_what_is_not_given_is_absent() -> None:
+def test_columns_that_are_left_out_are_absent() -> None:
     assert rows_of(filled(CLICKS, [7], [b"v"])) == [(7, -1, b"v", None, [])]
 
 
-def test_costly_columns_are_built_once_and_only_when_asked_for() -> None:
+def test_optional_columns_are_built_once_and_only_on_access() -> None:
     built: list[str] = []
 
     def column(name: str, value: object) -> object:

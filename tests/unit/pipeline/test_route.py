@@ -29,7 +29,7 @@ def routed(pattern: str, times: list[int], zone: str = "UTC", **fields: FieldVal
     )
 
 
-def where(pattern: str, time: int, zone: str = "UTC", **fields: FieldValues) -> str:
+def output_partition(pattern: str, time: int, zone: str = "UTC", **fields: FieldValues) -> str:
     (partition,) = routed(pattern, [time], zone, **fields).partitions
     return partition
 
@@ -45,8 +45,8 @@ def where(pattern: str, time: int, zone: str = "UTC", **fields: FieldValues) -> 
         ("everything", "everything"),
     ],
 )
-def test_a_pattern_tells_the_output_partition(pattern: str, expected: str) -> None:
-    assert where(pattern, LATE) == expected
+def test_a_pattern_renders_the_output_partition(pattern: str, expected: str) -> None:
+    assert output_partition(pattern, LATE) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_pattern_tells_the_output_partition(pattern: str, expected: str) -> No
     ],
 )
 def test_labels_are_wall_time(zone: str, expected: str) -> None:
-    assert where("dt={date}/hr={hour}", LATE, zone) == expected
+    assert output_partition("dt={date}/hr={hour}", LATE, zone) == expected
 
 
 def test_the_repeated_hour_has_one_label() -> None:
@@ -112,7 +112,7 @@ def test_a_router_asks_for_the_fields_it_reads() -> None:
     assert Router.of(Route(pattern="{field:a}"), time).fields == (("a",),)
 
 
-def test_a_pattern_without_time_looks_at_no_time() -> None:
+def test_a_pattern_without_time_reads_no_time() -> None:
     got = routed("{topic}", [-1, -1])
 
     assert (got.codes.tolist(), got.partitions, got.times_ms, len(got.bad)) == (
@@ -123,7 +123,7 @@ def test_a_pattern_without_time_looks_at_no_time() -> None:
     )
 
 
-def test_rows_without_a_time_are_bad_and_the_others_go_on() -> None:
+def test_rows_without_a_time_are_bad_and_the_others_are_routed() -> None:
     got = routed("dt={date}", [LATE, -1, 0])
 
     assert [got.partitions[code] for code in got.codes[[0, 2]]] == [
@@ -146,7 +146,7 @@ def test_no_output_partition_is_made_for_bad_rows_alone() -> None:
     )
 
 
-def test_no_rows_are_routed_nowhere() -> None:
+def test_no_rows_give_no_output_partition() -> None:
     got = routed("dt={date}/{field:a}", [], a=[])
 
     assert (got.codes.tolist(), got.partitions, len(got.bad)) == ([], (), 0)
@@ -173,7 +173,7 @@ def test_no_rows_are_routed_nowhere() -> None:
     ],
 )
 def test_a_field_value_becomes_a_safe_directory(value: object, expected: str) -> None:
-    assert where("v={field:a__b}".replace("__", "."), 0, a__b=[value]) == f"v={expected}"
+    assert output_partition("v={field:a__b}".replace("__", "."), 0, a__b=[value]) == f"v={expected}"
 
 
 def test_equal_texts_of_unequal_values_share_a_partition() -> None:
@@ -186,7 +186,7 @@ def test_equal_texts_of_unequal_values_share_a_partition() -> None:
 
 
 @pytest.mark.parametrize("column", [np.array([7, 8, 7]), pa.array(["7", "8", "7"]), ["7", 8, "7"]])
-def test_a_field_says_the_same_in_every_shape(column: FieldValues) -> None:
+def test_a_field_routes_the_same_in_every_kind_of_column(column: FieldValues) -> None:
     got = routed("{date}/{field:a}", [0, 0, 86_400_000], a=column)
 
     assert [got.partitions[code] for code in got.codes] == [
@@ -197,7 +197,7 @@ def test_a_field_says_the_same_in_every_shape(column: FieldValues) -> None:
 
 
 def test_a_text_column_may_have_gaps() -> None:
-    assert where("{field:a}", 0, a=pa.array([None], pa.string())) == DEFAULT_PARTITION
+    assert output_partition("{field:a}", 0, a=pa.array([None], pa.string())) == DEFAULT_PARTITION
 
 
 def test_a_value_too_long_for_a_directory_is_bad() -> None:
@@ -224,5 +224,5 @@ def test_years_beyond_the_calendar_of_the_zone_are_bad() -> None:
     assert west.bad.errors == [f"timestamp out of range in America/New_York, got {first}"]
 
 
-def test_escape_is_one_directory() -> None:
+def test_an_escaped_text_is_one_directory() -> None:
     assert escape("a/b") == "a%2Fb"

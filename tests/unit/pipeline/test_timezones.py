@@ -28,7 +28,7 @@ def local(zone: str, utc: str) -> str:
         ("Europe/Amsterdam", "1880-01-01T00:00:00", "1880-01-01T00:19:32"),
     ],
 )
-def test_wall_time_is_exact_around_odd_transitions(zone: str, utc: str, wall: str) -> None:
+def test_wall_time_is_exact_around_unusual_transitions(zone: str, utc: str, wall: str) -> None:
     expected = (
         datetime.fromisoformat(utc + "+00:00")
         .astimezone(ZoneInfo(zone))
@@ -41,7 +41,7 @@ def test_wall_time_is_exact_around_odd_transitions(zone: str, utc: str, wall: st
     )  # before 1900 releases of the database differ
 
 
-def test_a_wall_time_that_comes_twice_is_the_first() -> None:
+def test_a_wall_time_that_occurs_twice_means_the_first() -> None:
     twice = np.array([seconds("2026-11-01T01:30:00")])
 
     assert Zone("America/New_York").to_utc(twice).tolist() == [seconds("2026-11-01T05:30:00")]

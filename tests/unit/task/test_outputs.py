@@ -1,4 +1,4 @@
-"""The open objects of a slice stay within their budget, whatever arrives."""
+"""The open objects of a slice stay within their memory budget."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ PLAIN = Layout(timestamps=False, keys=False, headers=False)
 BUDGET = 400_000
 
 
-class Verbatim:
+class VerbatimEncoder:
     """Writes payloads back to back."""
 
     held_bytes = 100
@@ -35,19 +35,19 @@ def rows(start: int, count: int, size: int) -> pa.RecordBatch:
     return PLAIN.rows(of_columns(TP, np.arange(start, start + count), values), None)
 
 
-def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
-    def begin(partition: str, start: int) -> ObjectWriter:
-        begun.append(f"{partition}_{start}")
+def outputs(uploader: Uploader, sizes: Sizes, opened: list[str]) -> Outputs:
+    def open_(partition: str, start: int) -> ObjectWriter:
+        opened.append(f"{partition}_{start}")
         return ObjectWriter(
             TP,
             ObjectKind.DATA,
             PLAIN,
-            Verbatim(),
-            ObjectUpload(uploader, begun[-1], "token"),
+            VerbatimEncoder(),
+            ObjectUpload(uploader, opened[-1], "token"),
             sizes,
         )
 
-    return Outputs(BUDGET, 0, begin)
+    return Outputs(BUDGET, 0, open_)
 
 
 @pytest.mark.slow
@@ -56,10 +56,10 @@ def outputs(uploader: Uploader, sizes: Sizes, begun: list[str]) -> Outputs:
 def test_1000_output_partitions_stay_within_the_budget(
     block_bytes: int, least_part_bytes: int
 ) -> None:
-    begun: list[str] = []
+    opened: list[str] = []
     held = []
     with Uploader(MemoryStore(), 10**6) as uploader:
-        open_objects = outputs(uploader, Sizes(block_bytes, 10**9, least_part_bytes), begun)
+        open_objects = outputs(uploader, Sizes(block_bytes, 10**9, least_part_bytes), opened)
         for chunk in range(6):
             for partition in range(1000):
                 open_objects.add(f"{partition}", rows(chunk * 1000 + partition, 1, 300))
@@ -69,13 +69,13 @@ def test_1000_output_partitions_stay_within_the_budget(
 
     assert max(held) <= BUDGET
     assert sum(one.rows for one in sealed) == 6_000
-    assert len(begun) == len(set(begun)) == len(sealed)
+    assert len(opened) == len(set(opened)) == len(sealed)
 
 
-def test_only_as_much_is_relieved_as_makes_half_the_budget_free() -> None:
-    begun: list[str] = []
+def test_no_more_is_freed_than_half_of_the_budget_needs() -> None:
+    opened: list[str] = []
     with Uploader(MemoryStore(), 10**6) as uploader:
-        open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), begun)
+        open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), opened)
         for partition, count in (("small", 10), ("large", 600), ("middle", 300)):
             open_objects.add(partition, rows(0, count, 500))
         open_objects.free_memory(next_offset=600)
@@ -83,23 +83,25 @@ def test_only_as_much_is_relieved_as_makes_half_the_budget_free() -> None:
             open_objects.add(partition, rows(600, 1, 500))
         open_objects.seal()
 
-    assert begun == ["small_0", "large_0", "middle_0", "large_600"]
+    assert opened == ["small_0", "large_0", "middle_0", "large_600"]
 
 
-def test_blocks_are_cut_where_their_payload_is_full() -> None:
+def test_a_block_ends_where_its_weight_is_reached() -> None:
     store = MemoryStore()
     blocks = []
 
-    class Noting(Verbatim):
+    class RecordingEncoder(VerbatimEncoder):
         def encode(self, block: Block) -> bytes:
             blocks.append((int(block.records.offsets[0]), len(block.records)))
             return super().encode(block)
 
     with Uploader(store, 10**6) as uploader:
         upload = ObjectUpload(uploader, "key", "token")
-        written = ObjectWriter(TP, ObjectKind.DATA, PLAIN, Noting(), upload, Sizes(1000, 10**6, 1))
+        written = ObjectWriter(
+            TP, ObjectKind.DATA, PLAIN, RecordingEncoder(), upload, Sizes(1000, 10**6, 1)
+        )
         for start, count in ((0, 3), (3, 1), (4, 30), (34, 1)):
-            written.add(rows(start, count, 84))  # 100 with the row's own share
+            written.add(rows(start, count, 84))  # a weight of 100 with ROW_BYTES
         sealed = written.seal().landed()
         store.complete(sealed.upload)
 

@@ -1,4 +1,4 @@
-"""What a worker keeps between tasks."""
+"""The resources that a worker keeps between tasks."""
 
 from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
@@ -7,7 +7,7 @@ from landfall.ledger.task_results import FailedSlice
 from landfall.task import Batch
 from landfall.task.worker import land_bin
 
-PIECES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
+SLICES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
 
 
 def test_a_spec_that_cannot_be_used_fails_every_slice_with_its_reason() -> None:
@@ -23,9 +23,9 @@ def test_a_spec_that_cannot_be_used_fails_every_slice_with_its_reason() -> None:
         }
     )
 
-    results = land_bin(Batch(group, "token"), PIECES)
+    results = land_bin(Batch(group, "token"), SLICES)
 
-    assert [result.piece for result in results] == PIECES
+    assert [result.piece for result in results] == SLICES
     for result in results:
         assert isinstance(result, FailedSlice)
         assert isinstance(result.error, Stalled)
