@@ -1,6 +1,4 @@
-"""Whatever the bytes: decoders never raise, count every row once, and judge a row by itself, not by
-its neighbours.
-"""
+"""For any bytes decoders do not raise, return every row once, and treat each row independently."""
 
 import json
 
@@ -85,7 +83,7 @@ def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
-def listed(values: object) -> list[object]:
+def as_list(values: object) -> list[object]:
     return (
         values
         if isinstance(values, list)
@@ -95,12 +93,12 @@ def listed(values: object) -> list[object]:
     )
 
 
-def verdicts(decoded: Decoded) -> dict[int, object]:
-    """By offset: the error, or everything there is of the row."""
+def results(decoded: Decoded) -> dict[int, object]:
+    """Return for each offset the error, or everything decoded from the row."""
     rows = zip(
         decoded.records.offsets.tolist(),
         decoded.records.values.to_pylist(),
-        *(listed(values) for values in decoded.fields.values()),
+        *(as_list(values) for values in decoded.fields.values()),
         *([decoded.columns.to_pylist()] if decoded.columns is not None else []),
         strict=True,
     )
@@ -109,19 +107,19 @@ def verdicts(decoded: Decoded) -> dict[int, object]:
 
 
 @given(decoders, batches)
-def test_every_row_is_judged_once_and_by_itself(
+def test_every_row_is_returned_once_and_independently_of_the_others(
     decoder: Decoder, values: list[bytes | None]
 ) -> None:
     together = decode(decoder, values)
 
     assert len(together.records) + len(together.bad) == len(values)
-    assert verdicts(together) == {
-        row: verdicts(decode(decoder, [value]))[0] for row, value in enumerate(values)
+    assert results(together) == {
+        row: results(decode(decoder, [value]))[0] for row, value in enumerate(values)
     }
 
 
 @given(batches)
-def test_json_is_good_when_another_parser_reads_an_object(values: list[bytes | None]) -> None:
+def test_json_is_decoded_if_another_parser_reads_an_object(values: list[bytes | None]) -> None:
     def is_object(value: bytes | None) -> bool:
         try:
             return value is None or isinstance(orjson.loads(value), dict)
@@ -142,7 +140,7 @@ def test_fields_are_what_another_parser_finds(rows: list[dict[str, object]]) -> 
     got = decode(DECODERS[1], values)
 
     inner = [row.get("m") for row in rows]
-    assert [listed(got.fields[path]) for path in FIELDS] == [
+    assert [as_list(got.fields[path]) for path in FIELDS] == [
         [row.get("a") for row in rows],
         [value.get("a") if isinstance(value, dict) else None for value in inner],
         [row.get("b") for row in rows],

@@ -1,6 +1,4 @@
-"""Laws of every format: what goes in comes out, whatever the cut; the same blocks give the same
-bytes.
-"""
+"""In every format rows are read back as written, and the same blocks give the same bytes."""
 
 import io
 from collections.abc import Sequence
@@ -50,40 +48,40 @@ def records(rows: Rows) -> Records:
     )
 
 
-def held(of: Format, rows: Rows) -> Records:
-    """The rows this format does not refuse."""
+def accepted(format_: Format, rows: Rows) -> Records:
+    """Return the rows that this format does not refuse."""
     everything = records(rows)
-    return everything.take(np.setdiff1d(np.arange(len(rows)), of.refuse(everything).rows))
+    return everything.take(np.setdiff1d(np.arange(len(rows)), format_.refuse(everything).rows))
 
 
-def written(of: Format, whole: Records, cut: int) -> bytes:
-    encoder = of.encoder()
-    pieces = [
+def written(format_: Format, whole: Records, cut: int) -> bytes:
+    encoder = format_.encoder()
+    blocks = [
         whole.take(np.arange(start, min(start + cut, len(whole))))
         for start in range(0, len(whole), cut)
     ]
-    return b"".join((*(encoder.encode(Block(piece)) for piece in pieces), encoder.finish()))
+    return b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
 
 
-@given(of=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
-def test_what_is_not_refused_comes_back_however_it_was_cut(
-    of: Format, rows: Rows, cut: int
+@given(format_=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
+def test_accepted_rows_are_read_back_from_blocks_of_any_size(
+    format_: Format, rows: Rows, cut: int
 ) -> None:
-    whole = held(of, rows)
+    whole = accepted(format_, rows)
 
-    found = list(of.rows(io.BytesIO(written(of, whole, cut))))
+    found = list(format_.rows(io.BytesIO(written(format_, whole, cut))))
 
-    no_null = isinstance(of, SequenceFile)
+    no_null = isinstance(format_, SequenceFile)
     values = [value or b"" if no_null else value for value in whole.values.to_pylist()]
     assert [row.value for row in found] == values
-    if not isinstance(of, Text):
+    if not isinstance(format_, Text):
         assert [row.offset for row in found] == whole.offsets.tolist()
 
 
 @given(
     mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS
 )
-def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
+def test_keys_and_timestamps_are_read_back(mode: Format, rows: Rows) -> None:
     found = list(mode.rows(io.BytesIO(written(mode, records(rows), 7))))
 
     empty_is_none = isinstance(mode, SequenceFile)
@@ -93,16 +91,18 @@ def test_keys_and_timestamps_come_back(mode: Format, rows: Rows) -> None:
     ]
 
 
-@given(of=FORMATS, rows=ROWS, cut=st.integers(1, 20))
-def test_the_same_blocks_give_the_same_bytes(of: Format, rows: Rows, cut: int) -> None:
-    assert written(of, held(of, rows), cut) == written(of, held(of, rows), cut)
+@given(format_=FORMATS, rows=ROWS, cut=st.integers(1, 20))
+def test_the_same_blocks_give_the_same_bytes(format_: Format, rows: Rows, cut: int) -> None:
+    assert written(format_, accepted(format_, rows), cut) == written(
+        format_, accepted(format_, rows), cut
+    )
 
 
 @given(rows=ROWS, cut=st.integers(1, 20))
 def test_json_lines_are_one_for_each_row(rows: Rows, cut: int) -> None:
     json = Json.of({})
 
-    lines = [row.value for row in json.rows(io.BytesIO(written(json, held(json, rows), cut)))]
+    lines = [row.value for row in json.rows(io.BytesIO(written(json, accepted(json, rows), cut)))]
 
     payloads = [value for value, _, _, _ in rows if value is not None]
     assert lines == [payload.replace(b"\r", b" ").replace(b"\n", b" ") for payload in payloads]

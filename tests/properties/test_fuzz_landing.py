@@ -1,6 +1,4 @@
-"""Anything in, by any spec: a slice always lands, its counters add up, its names parse, and the
-auditor finds no fault.
-"""
+"""For any records and spec a slice lands, its counters add up, and the auditor finds no fault."""
 
 import io
 import json
@@ -193,7 +191,7 @@ MESSAGES = st.lists(
 
 
 def messages(drawn: Sequence[Any]) -> list[Message]:
-    """At offsets with gaps between them."""
+    """Return messages at offsets with gaps between them."""
     offsets = np.cumsum([step for step, *_ in drawn]) - 1
     return [Message(int(offset), *rest) for offset, (_, *rest) in zip(offsets, drawn, strict=True)]
 
@@ -267,7 +265,7 @@ ROUTES = st.sampled_from(
 
 
 def group(decode: Any, route: Any, output: Any) -> ConsumerGroup | None:
-    """The group, or None: that the three do not go together is told before anything is read."""
+    """Return the group, or None if the driver would refuse this combination before it reads."""
     found = parse_group(
         {
             "apiVersion": "landfall.dev/v1alpha1",
@@ -284,13 +282,13 @@ def group(decode: Any, route: Any, output: Any) -> ConsumerGroup | None:
     )
     try:
         check_spec(found)
-    except Exception:  # noqa: BLE001  # test_fuzz_spec looks at which
+    except Exception:  # noqa: BLE001  # test_fuzz_readers.py checks the errors of specs
         return None
     return found
 
 
 class Scripted:
-    """A reader of these messages."""
+    """A reader that returns these messages in chunks."""
 
     def __init__(self, tp: TopicPartition, found: Sequence[Message], cut: int) -> None:
         self._tp, self._found, self._cut = tp, found, cut
@@ -309,7 +307,7 @@ class Scripted:
     output=OUTPUTS,
     cut=st.integers(1, 12),
 )
-def test_whatever_comes_is_landed_or_dead_lettered(
+def test_every_record_is_landed_or_dead_lettered(
     drawn: Any, topic: str, decode: Any, route: Any, output: Any, cut: int
 ) -> None:
     made = group(decode, route, output)
@@ -340,12 +338,12 @@ def _audited(
     landed: LandedSlice,
     store: MemoryStore,
 ) -> dict[str, object]:
-    """What the auditor finds fault with."""
+    """Return what the auditor finds wrong."""
     way, codes = rows.rows_of(made.spec), dict[str, int]()
     objects, letters = [], set[int]()
     for o in landed.objects:
         is_letter = o.kind is ObjectKind.DEAD_LETTERS
-        stream = io.BufferedReader(io.BytesIO(content(store, o.upload.key)))  # type: ignore[arg-type]  # it is raw enough
+        stream = io.BufferedReader(io.BytesIO(content(store, o.upload.key)))  # type: ignore[arg-type]  # BytesIO suffices
         read = rows.read(rows.ENVELOPE if is_letter else way, stream)
         assert (read.damage, len(read.hashes)) == ("", o.rows)
         if is_letter and read.offsets is not None:

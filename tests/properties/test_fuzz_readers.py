@@ -1,6 +1,4 @@
-"""Bytes that are not what they should be: ledgers, snapshots, specs and objects are refused in
-words, never by a crash.
-"""
+"""Damaged ledgers, snapshots, specs and objects are refused with a message, never with a crash."""
 
 import io
 import json
@@ -63,7 +61,7 @@ ANYTHING = st.recursive(
 
 
 def refusal(do: Callable[[], object], *kinds: type[Exception]) -> Exception | None:
-    """How it was refused, if it was."""
+    """Return the error that it raised, if any."""
     try:
         do()
     except kinds as refused:
@@ -72,7 +70,7 @@ def refusal(do: Callable[[], object], *kinds: type[Exception]) -> Exception | No
 
 
 def changed(document: Any, path: list[int], value: object) -> Any:
-    """The same document with something else at a place that these numbers lead to."""
+    """Return the document with another value at the place that these numbers lead to."""
     found = deepcopy(document)
     at = found
     for step in path:
@@ -148,7 +146,7 @@ FULL: dict[str, Any] = {
 
 @settings(max_examples=250)
 @given(path=PLACES, value=ANYTHING)
-def test_a_spec_is_good_or_refused_in_words(path: list[int], value: object) -> None:
+def test_a_spec_is_good_or_refused_with_a_message(path: list[int], value: object) -> None:
     document = changed(FULL, path, value)
 
     refused = refusal(lambda: check_spec(parse_group(expand(document, {}))), Stalled)
@@ -158,7 +156,7 @@ def test_a_spec_is_good_or_refused_in_words(path: list[int], value: object) -> N
 
 
 @given(ANYTHING)
-def test_any_document_is_a_group_or_refused_in_words(document: object) -> None:
+def test_any_document_is_a_group_or_refused_with_a_message(document: object) -> None:
     with pytest.raises(Stalled):
         parse_group(document)
 
@@ -167,7 +165,7 @@ def test_any_document_is_a_group_or_refused_in_words(document: object) -> None:
 
 
 def chain() -> list[bytes]:
-    """One of each kind of record that a lane writes."""
+    """Return one record of each kind that a lane writes."""
     book = SampleLedger().open().add(TP)
     book.commit(book.land(TP, 0, 10)).applied().open(generation=2)
     book.commit(book.land(TP, 10, 30)).applied()
@@ -184,12 +182,10 @@ CHAIN = chain()
     value=ANYTHING,
     noise=st.one_of(st.none(), st.binary(max_size=30)),
 )
-def test_a_slot_is_folded_or_refused_in_words(
+def test_a_slot_is_folded_or_refused_with_a_message(
     slot: int, path: list[int], value: object, noise: bytes | None
 ) -> None:
-    """By those who write, those who read and those who check; what only one of the checks lets
-    through is a hole in it.
-    """
+    """A lane's reader and the check of fsck accept the same records; otherwise one has a gap."""
     body = (
         noise
         if noise is not None
@@ -216,7 +212,7 @@ SNAPSHOT = encode_state(reduce(ledger.fold, CHAIN, State()))
 @given(
     hint=st.one_of(st.binary(max_size=30), ANYTHING.map(lambda v: json.dumps({"seq": v}).encode()))
 )
-def test_a_hint_decides_nothing(hint: bytes) -> None:
+def test_a_damaged_hint_does_not_change_what_is_read(hint: bytes) -> None:
     store = MemoryStore()
     for seq, body in enumerate(CHAIN):
         store.create(f"_landfall/{GROUP}/{LANE}/{seq:020d}.json", body)
@@ -227,7 +223,7 @@ def test_a_hint_decides_nothing(hint: bytes) -> None:
 
 
 @given(path=PLACES, value=ANYTHING, noise=st.one_of(st.none(), st.binary(max_size=30)))
-def test_a_snapshot_is_read_or_refused_in_words(
+def test_a_snapshot_is_read_or_refused_with_a_message(
     path: list[int], value: object, noise: bytes | None
 ) -> None:
     body = (
@@ -264,8 +260,8 @@ def written(name: str) -> tuple[Format, bytes]:
 
 
 def stream_of(body: bytes) -> BinaryIO:
-    """As from a file: it makes room for all that is asked for at once."""
-    return io.BufferedReader(io.BytesIO(body))  # type: ignore[arg-type]  # it is raw enough
+    """Return a stream that, like a file, allocates everything a read asks for at once."""
+    return io.BufferedReader(io.BytesIO(body))  # type: ignore[arg-type]  # BytesIO suffices
 
 
 WRITTEN = {name: written(name) for name in OUTPUTS}
@@ -278,7 +274,7 @@ WRITTEN = {name: written(name) for name in OUTPUTS}
     noise=st.binary(max_size=8),
     cut=st.booleans(),
 )
-def test_a_damaged_object_is_told_and_never_read_as_something_larger(
+def test_a_damaged_object_is_detected_and_never_gives_more_rows(
     name: str, at: float, noise: bytes, cut: bool
 ) -> None:
     format_, sound = WRITTEN[name]

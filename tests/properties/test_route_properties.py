@@ -1,6 +1,4 @@
-"""Routing equals the standard library's slow way for any time and zone, and no value ever leaves
-its directory.
-"""
+"""Routing equals the standard library for any time and zone, and no value leaves its directory."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -126,7 +124,7 @@ written = st.one_of(
     st.sampled_from([unit for unit in TimeUnit if unit is not TimeUnit.CUSTOM]),
     st.sampled_from(ZONES),
 )
-def test_a_value_is_read_the_same_alone_and_among_others(
+def test_a_value_gives_the_same_time_alone_and_among_others(
     values: list[object], unit: TimeUnit, zone: str
 ) -> None:
     time = EventTime(Timestamp(field="t", unit=unit, timezone=zone))
