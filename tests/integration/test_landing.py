@@ -97,8 +97,8 @@ def test_a_compacted_topic_is_landed_without_the_compacted_records(
         if m.value
     ]
     scene.kafka.produce(topic, keyed)
-    # The active segment is never cleaned. It must be a second old, so that the next record rolls
-    # it.
+    # The active segment is never cleaned. It must be a second old, so that the next
+    # record rolls it.
     time.sleep(1.1)
     scene.kafka.produce(topic, (Message(m.value, b"last") for m in events(range(10_000, 10_001))))
     wait_for(lambda: sum(in_kafka(scene.kafka, topic).values()) < 1000, "the log is compacted")

@@ -1,7 +1,13 @@
 """The documented example plug-ins, found by their import paths."""
 
+from collections.abc import Mapping
+from textwrap import dedent
+
+import pyarrow.compute as pc
+
 from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
+from landfall.pipeline import decoders
 from landfall.pipeline.records import filled
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner
 
@@ -61,3 +67,20 @@ def test_an_example_payload_becomes_json() -> None:
         b'{"level":"info","at":"2026-11-21T04:00:00Z","msg":"it \\"works\\""}'
         in rows.column("value").to_pylist()
     )
+
+
+def test_the_example_in_the_description_of_decoders_works() -> None:
+    description = decoders.__doc__ or ""
+    source = dedent(description.partition("::\n\n")[2])
+    namespace = {"Mapping": Mapping, "pc": pc, **vars(decoders)}
+    exec(compile(source, "example", "exec"), namespace)  # our own documentation
+    wanted = decoders.Wanted(fields=(("length",),))
+
+    got = (
+        namespace["Length"]
+        .of({}, wanted)
+        .decode(filled(TopicPartition("logs", 0), [7, 8, 9], [b"abc", b"", None]))
+    )
+
+    assert got.fields == {("length",): [3, None]}
+    assert (got.bad.rows.tolist(), got.bad.errors) == ([1], ["empty payload"])

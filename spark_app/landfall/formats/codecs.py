@@ -219,8 +219,8 @@ def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
     """Return the contents of an object in chunks; an object of 0 bytes has none.
 
     Raises:
-        ValueError: the compressed data is damaged or ends early; the message says before which
-            byte.
+        ValueError: the compressed data is damaged or ends early; the message says
+            before which byte.
     """
     chunks = iter(lambda: stream.read(_READ_BYTES), b"")
     new_decompressor = STREAMS[codec].decompressor

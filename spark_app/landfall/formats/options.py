@@ -32,8 +32,8 @@ class Tombstones(StrEnum):
 class Options:
     """The options of one format.
 
-    Every method raises ValueError if the option is wrong. An option that is None counts as left
-    out.
+    Every method raises ValueError if the option is wrong. An option that is None
+    counts as left out.
     """
 
     def __init__(self, options: Mapping[str, object]) -> None:

@@ -178,8 +178,8 @@ class ParquetEncoder:
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         self._columns = len(schema)
         is_envelope = schema.equals(ENVELOPE)
-        # Payloads seldom repeat, so a dictionary and minimum and maximum of them would be wasted
-        # work.
+        # Payloads seldom repeat, so a dictionary and minimum and maximum of them
+        # would be wasted work.
         return pq.ParquetWriter(
             pa.PythonFile(self._buffer, mode="w"),
             schema,

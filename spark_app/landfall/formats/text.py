@@ -163,9 +163,9 @@ def payload_bytes(values: pa.BinaryArray) -> memoryview:
 def may_hold(values: pa.BinaryArray, pattern: bytes) -> bool:
     """Return False if no value contains the pattern; True means that some value may contain it.
 
-    This is a fast check for a pattern of one byte, which most payloads do not contain. A longer
-    pattern always gives True, because a reader may see it where the end of a payload meets the
-    delimiter.
+    This is a fast check for a pattern of one byte, which most payloads do not contain. A
+    longer pattern always gives True, because a reader may see it where the end of a
+    payload meets the delimiter.
     """
     return len(pattern) > 1 or (len(pattern) == 1 and pattern in bytes(payload_bytes(values)))
 

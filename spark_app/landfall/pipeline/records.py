@@ -1,14 +1,14 @@
 """The columns that flow from the reader to the encoders, and the rows that fall out on the way.
 
-One ``Records`` holds consecutive visible records of one topic partition. Offsets and values are
-always present; timestamps, keys and headers cost CPU per record and are built on first access. Rows
-are only ever selected by position and in order, so every later stage sees strictly increasing
-offsets.
+One ``Records`` holds consecutive visible records of one topic partition. Offsets and values
+are always present; timestamps, keys and headers cost CPU per record and are built on first
+access. Rows are only ever selected by position and in order, so every later stage sees
+strictly increasing offsets.
 
-The reader divides its stream into ``Records`` at positions that depend on the data alone (rows and
-bytes since the start of the slice), never on how the broker batched its responses. Everything
-downstream is a function of these chunks. That is why a range that is read again gives exactly the
-same objects.
+The reader divides its stream into ``Records`` at positions that depend on the data alone (rows
+and bytes since the start of the slice), never on how the broker batched its responses.
+Everything downstream is a function of these chunks. That is why a range that is read again gives
+exactly the same objects.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,8 +5,8 @@ each distinct hour in a column, at both ends of the hour. Only in hours whose tw
 it asked for each distinct second: a transition falls inside such an hour, as in zones shifted by
 half an hour, in zones that change at 00:01, and before 1900, when offsets had odd seconds.
 
-Instants and wall times are seconds since 1970. Pure: no I/O but the time zone database, no clock,
-no logging.
+Instants and wall times are seconds since 1970. Pure: no I/O but the time zone
+database, no clock, no logging.
 """
 
 from collections.abc import Callable, Sequence

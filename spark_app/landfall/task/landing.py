@@ -230,7 +230,7 @@ class _SliceLanding:
         )
         counts = self._counts
         return LandedSlice(
-            piece=self._slice,
+            piece=self._slice,  # the field is called so in the ledger
             objects=objects,
             landed=sum(landed.rows for landed in objects if landed.kind is ObjectKind.DATA),
             filtered=counts.filtered,

@@ -136,9 +136,9 @@ class ObjectWriter:
         """Encode the end of the object and send everything that remains."""
         self.flush_rows()
         self._append(self.encoder.finish())
-        # An object of 0 bytes has one empty part, because an upload without parts cannot be
-        # completed.
-        if self._encoded_bytes or not self.upload.begun:
+        # An object of 0 bytes has one empty part, because an upload without parts
+        # cannot be completed.
+        if self._encoded_bytes or not self.upload.has_parts:
             self._send(self._encoded_bytes)
         return SealedObject(
             self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32

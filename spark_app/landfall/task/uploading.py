@@ -82,7 +82,7 @@ class ObjectUpload:
         self._parts.append(self._uploader.send(self, len(self._parts) + 1, body))
 
     @property
-    def begun(self) -> bool:
+    def has_parts(self) -> bool:
         """Whether any part was sent."""
         return bool(self._parts)
 

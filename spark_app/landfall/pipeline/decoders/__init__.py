@@ -5,17 +5,18 @@ which formats such as Parquet write. A transform changes, filters or rejects dec
 they are routed. Both see whole columns (Arrow and NumPy arrays), never single records.
 
 A class is named in the resource either by a built-in name (``Raw``, ``Json``, ``Delimited``,
-``Regex``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats both alike.
-Its class method ``of`` is called with the options from the resource: in the driver, which thereby
-checks the resource before it reads anything, and once in each worker process. A decoder or
-transform must keep no state between calls and must depend on the rows alone: no clock, no
-randomness, no remote service. A range that is read again after a crash must give exactly the same
-objects.
+``Regex``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats both
+alike. Its class method ``of`` is called with the options from the resource: in the driver,
+which thereby checks the resource before it reads anything, and once in each worker process. A
+decoder or transform must keep no state between calls and must depend on the rows alone: no
+clock, no randomness, no remote service. A range that is read again after a crash must give
+exactly the same objects.
 
-A payload that cannot be decoded is data, not an error: reject its row with ``Decoded.reject`` and
-it becomes a dead letter (or fails the slice under ``badRecords: {policy: Fail}``). An exception
-from ``decode`` or ``apply`` is treated as a bug: the slice fails, is logged with its traceback and
-is retried with backoff; other slices go on.
+A payload that cannot be decoded is data, not an error: reject its row with ``Decoded.reject``. It
+becomes a dead letter and counts toward ``badRecords.maxRatio``; with ``badRecords.policy: Fail`` it
+stalls its topic partition instead. An exception from ``decode`` or ``apply`` is treated as a bug:
+the slice fails, the traceback is logged, and the slice is retried with backoff while other slices
+continue.
 
 Example: a decoder whose only field is the length of the payload::
 
@@ -115,9 +116,9 @@ class Decoded:
         """Return the rows that are not in ``errors``; those that are become bad rows.
 
         Args:
-            errors: short messages by row, where a row is a position in ``self.records``, not in
-                what ``decode`` was given. Do not put the whole payload in: dead letters hold it
-                anyway.
+            errors: short messages by row, where a row is a position in
+                ``self.records``, not in what ``decode`` was given. Do not put the whole
+                payload in: dead letters hold it anyway.
         """
         if not errors:
             return self
@@ -203,9 +204,9 @@ class Transform(Protocol):
         """Return the rows that continue to the next step.
 
         ``Decoded.keep`` leaves rows out on purpose, ``Decoded.reject`` makes them bad,
-        ``Records.with_values`` replaces payloads, and a field added to ``fields`` can be used in
-        the route as ``{field:name}``. Rows must stay in order. Must not raise because of what a row
-        holds.
+        ``Records.with_values`` replaces payloads, and a field added to ``fields`` can be
+        used in the route as ``{field:name}``. Rows must stay in order. Must not raise
+        because of what a row holds.
         """
         ...
 

@@ -11,8 +11,8 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 def read_options(options: Mapping[str, object], into: type[Options]) -> Options:
     """Convert ``options`` to a value of the type ``into``.
 
-    Declare that type with ``forbid_unknown_fields=True``; otherwise misspelled options go
-    unnoticed.
+    Declare that type with ``forbid_unknown_fields=True``; otherwise misspelled
+    options go unnoticed.
 
     Raises:
         ValueError: an option is unknown, missing or of the wrong type; the message names it.

@@ -43,8 +43,8 @@ class Regex:
         """Build the decoder.
 
         Raises:
-            ValueError: the pattern is invalid or has no named group, or a wanted field is not a
-                group.
+            ValueError: the pattern is invalid or has no named group, or a wanted
+                field is not a group.
         """
         pattern = read_options(options, Options).pattern
         try:

@@ -124,8 +124,8 @@ def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
     fits = np.abs(values) < 2.0**63  # also false for NaN
     whole = np.floor(np.where(fits, values, 0))
     fraction = np.where(fits, values, 0) - whole
-    # As in Secor, the number without its fraction decides the unit: -0.5 and 0.5 are both seconds,
-    # as is 0.
+    # As in Secor, the number without its fraction decides the unit: -0.5 and 0.5 are
+    # both seconds, as is 0.
     millis = to_millis(whole.astype(np.int64), unit)
     in_seconds = (unit is TimeUnit.SECONDS) | ((unit is TimeUnit.AUTO) & (whole < 10**12))
     # A binary fraction such as 0.29 is a little below or above what was written, so it is rounded

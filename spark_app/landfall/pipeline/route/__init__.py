@@ -13,16 +13,16 @@ A pattern is text with placeholders:
 ``{field:meta.country}``   the value of a payload field; dots separate the names of a nested path
 =========================  =====================================================================
 
-The directives are ``%Y %y %m %d %j %H %M %S %F %G %V %u``. All give digits; none depends on a
-locale. A brace or a ``%`` that is not part of a placeholder is an error. Labels are made from wall
-time in the route's time zone: when clocks are set back, both passes of the repeated hour have the
-same label.
+The directives are ``%Y %y %m %d %j %H %M %S %F %G %V %u``. All give digits; none depends on
+a locale. A brace or a ``%`` that is not part of a placeholder is an error. Labels are made
+from wall time in the route's time zone: when clocks are set back, both passes of the
+repeated hour have the same label.
 
-Field values are escaped as in Hive. These are percent-encoded: ASCII characters other than letters,
-digits, ``_``, ``.`` and ``-``; characters that are not printable; and values that consist of dots
-alone. Absent and empty values become ``__HIVE_DEFAULT_PARTITION__``. So no value can leave or split
-the directory it is in. A row is bad if its directories are too long, or if a field is an object or
-an array.
+Field values are escaped as in Hive. These are percent-encoded: ASCII characters other than
+letters, digits, ``_``, ``.`` and ``-``; characters that are not printable; and values that
+consist of dots alone. Absent and empty values become ``__HIVE_DEFAULT_PARTITION__``. So no value
+can leave or split the directory it is in. A row is bad if its directories are too long, or if a
+field is an object or an array.
 
 Only the distinct time buckets and field values of a chunk are rendered, not every row. Pure: no I/O
 but the time zone database, no clock.

@@ -84,8 +84,8 @@ def parse_pattern(text: str) -> Pattern:
     """Parse ``spec.route.pattern``.
 
     Raises:
-        ValueError: a placeholder is unknown, or the result would not be directories below the
-            output root.
+        ValueError: a placeholder is unknown, or the result would not be directories
+            below the output root.
     """
     segments: list[Segment] = []
     fields: dict[Path, int] = {}
@@ -102,8 +102,8 @@ def parse_pattern(text: str) -> Pattern:
             segments += (segment for _, segment in timed)
             steps += (step for step, _ in timed if step)
     pattern = Pattern(tuple(segments), tuple(fields), min(steps, default=0))
-    # Field values are escaped and checked when they are known; the pattern's own text is checked
-    # here.
+    # Field values are escaped and checked when they are known; the pattern's own
+    # text is checked here.
     sample = pattern.render(PatternInput("topic", EPOCH, ("value",) * len(fields)))
     check_directories(sample)
     if not fits(sample):
