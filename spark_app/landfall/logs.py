@@ -1,4 +1,10 @@
-"""Log events as JSON lines, for a pod: the event, when, how grave, and whatever it carries in ``extra``."""
+"""The log format of Landfall's pods: one event per line, as JSON for machines or as text for people.
+
+The driver and the operator log the same fields, so one parser reads both: ``time`` (ISO 8601 in UTC,
+with milliseconds), ``level``, ``logger``, ``message``, then whatever the event carries in ``extra``,
+and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own short lines
+instead (``landfall.cli.log_lines``).
+"""
 
 import json
 import logging
@@ -8,26 +14,50 @@ from datetime import UTC, datetime
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object per event."""
+class JsonFormatter(logging.Formatter):
+    """Formats an event as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """One line without line breaks: JSON escapes those of a traceback."""
         event = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "time": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in _STANDARD},
+            "message": record.getMessage(),
+            **_fields(record),
         }
         if record.exc_info:
-            event["trace"] = self.formatException(record.exc_info)
+            event["traceback"] = self.formatException(record.exc_info)
+        # A value that JSON does not know must not cost the line: it is written as its text.
         return json.dumps(event, default=str)
 
 
+class TextFormatter(logging.Formatter):
+    """Formats an event as ``2026-11-21 08:30:00 info    logs/clicks: scaled to 3 reason=Lag``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, followed by the traceback if there is one."""
+        fields = _fields(record)
+        group = fields.pop("group", None)
+        subject = f"{group}: " if group else ""
+        rest = "".join(f" {name}={value}" for name, value in fields.items())
+        start = f"{_time(record):%Y-%m-%d %H:%M:%S} {record.levelname.lower():7}"
+        line = f"{start} {subject}{record.getMessage()}{rest}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
 def log_as_json() -> None:
-    """Send Landfall's events, and its libraries' warnings, to standard output."""
+    """Write Landfall's events, and the warnings of its libraries, to standard output as JSON."""
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("landfall").setLevel(logging.INFO)
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """What the event carries in ``extra``: every attribute that logging does not set itself."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}

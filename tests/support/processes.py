@@ -126,7 +126,7 @@ class Pod(Process):
         found: list[str] = []
 
         def said() -> list[str]:
-            found.extend(line["url"] for line in self._events() if line.get("event") == event)
+            found.extend(line["url"] for line in self._events() if line.get("message") == event)
             assert found or self.popen.poll() is None, (
                 f"ended with {self.popen.returncode}:\n{self.said}"
             )

@@ -1,23 +1,40 @@
-"""Lines of the log."""
+"""How the operator sets up its log."""
 
 import json
 import logging
+from collections.abc import Iterator
 
-from landfall_operator.logs import JsonLines, TextLines
+import pytest
 
-
-def record(**extra: object) -> logging.LogRecord:
-    made = logging.makeLogRecord(
-        {"name": "x", "levelno": logging.INFO, "levelname": "INFO", "created": 0.0}
-    )
-    made.msg, made.args = "scaled to %d", (3,)
-    vars(made).update(extra)
-    return made
+from landfall_operator import logs
 
 
-def test_a_line_for_machines_has_the_fields() -> None:
-    assert json.loads(JsonLines().format(record(group="logs/clicks", replicas=3))) == {
-        "time": "1970-01-01T00:00:00.000+00:00",
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    libraries = {
+        name: logging.getLogger(name).level for name in ("kopf", "kubernetes", "urllib3", "asyncio")
+    }
+    root.handlers[:] = []  # configure closes those that it finds, and these are pytest's
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, own in libraries.items():
+        logging.getLogger(name).setLevel(own)
+
+
+def test_a_json_line_has_the_fields_but_not_those_of_kopf(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure("json", "INFO")
+
+    extra = {"group": "logs/clicks", "replicas": 3, "k8s_ref": {"kind": "Pod"}}
+    logging.getLogger("x").info("scaled to %d", 3, extra=extra)
+
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("time").endswith("+00:00")
+    assert line == {
         "level": "info",
         "logger": "x",
         "message": "scaled to 3",
@@ -26,7 +43,17 @@ def test_a_line_for_machines_has_the_fields() -> None:
     }
 
 
-def test_a_line_for_people_begins_with_the_group() -> None:
-    line = TextLines().format(record(group="logs/clicks", reason="Opening"))
+def test_a_text_line_begins_with_the_group(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("text", "INFO")
 
-    assert line == "1970-01-01 00:00:00 info    logs/clicks: scaled to 3 reason=Opening"
+    logging.getLogger("x").info("scaled", extra={"group": "logs/clicks"})
+
+    assert capsys.readouterr().err.endswith(" info    logs/clicks: scaled\n")
+
+
+def test_libraries_log_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("text", "INFO")
+
+    logging.getLogger("kopf").info("resuming is handled")
+
+    assert capsys.readouterr().err == ""
