@@ -3,9 +3,10 @@
 #   docker build --target operator -t landfall-operator .        # or podman build, or buildah build
 #   docker build --target spark -t landfall-spark .
 #
-# BASE_IMAGE is any Debian 12; Python packages are the hash-pinned ones of requirements/. A package index or certificates of
-# your own reach pip as secrets, which leave no trace in the images: --secret id=pip.conf,src=... --secret id=ca.pem,src=...
-# What changes most, Landfall itself, is the last layer.
+# BASE_IMAGE is any Debian 12 image. Python packages are pinned by hash in requirements/. To use your own package index or
+# certificates, pass them to pip as build secrets, which leave no trace in the images:
+# --secret id=pip.conf,src=... --secret id=ca.pem,src=...
+# Landfall itself changes most often, so it is the last layer.
 ARG BASE_IMAGE=debian:bookworm-slim
 
 FROM ${BASE_IMAGE} AS python
@@ -13,11 +14,11 @@ ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
- # Spark does not start as somebody without a name
+ # Spark does not start for a user id without a user name
  && echo 'landfall:x:185:' >> /etc/group && echo 'landfall:x:185:185:Landfall:/tmp:/usr/sbin/nologin' >> /etc/passwd
 ENV PATH=/opt/landfall/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1
 
-# How packages get into an image: pip and what builds wheels stay behind.
+# Builds the wheels. pip and the build tools stay in this stage and do not get into the images.
 FROM python AS pip
 ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends python3-pip
@@ -30,7 +31,7 @@ FROM pip AS operator-packages
 COPY requirements/operator.txt /requirements/
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/operator.txt \
  && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
- # a second client, for asyncio, as big as all the rest
+ # an unused second client, for asyncio, as large as all the rest
  && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
 FROM pip AS spark-packages
@@ -40,7 +41,7 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
  && trim-spark /opt/landfall/lib/python3*/site-packages/pyspark
 
-# Our own wheel, alone under /made.
+# Landfall's own wheel, installed under /made with nothing else.
 FROM pip AS landfall
 COPY pyproject.toml README.md LICENSE /source/
 COPY operator /source/operator
@@ -56,7 +57,7 @@ ENTRYPOINT ["tini", "--", "python", "-m", "landfall_operator"]
 
 FROM python AS spark
 ARG DEBIAN_FRONTEND=noninteractive
-# the JRE's own installation wants the folder of manual pages, which slim images lack
+# The installation of the JRE needs the folder for manual pages, which slim images lack.
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \

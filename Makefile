@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .PHONY: help setup servers tools ready lock audit crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
-help: ## Show this list
+help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.done ## Make the virtual environment from the hash-pinned requirements
@@ -25,10 +25,10 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-servers: ## Fetch and build what dev/kafka and dev/s3 run (once per machine)
+servers: ## Download and build the servers of dev/kafka and dev/s3 (once per machine)
 	@dev/kafka build && dev/s3 build
 
-tools: ## Build what only tests need: Kubernetes (with its node, where one can run), Helm, promtool (once per machine)
+tools: ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool (once per machine)
 	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
 	@if dev/cluster check 2> /dev/null; then dev/cluster build; fi
 
@@ -38,7 +38,7 @@ ready:
 PINS := requirements
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
-lock: ## Pin the requirements anew
+lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@$(UV) $(LOCK) pyproject.toml --extra spark --extra operator --group dev -o $(PINS)/dev.txt
 	@echo uv | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/uv.txt
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml --extra operator -o $(PINS)/operator.txt
@@ -46,17 +46,17 @@ lock: ## Pin the requirements anew
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 
-# A list that pip-audit cannot ask about is a failure (--strict): without it, an index that knows no advisories finds all well.
-audit: setup ## What is pinned: still what `make lock` would pin, nothing of it yanked, no known vulnerability (AUDIT="-s osv" asks elsewhere)
+# --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.
+audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, no known vulnerability (AUDIT="-s osv": another source)
 	@rm -rf .venv/pins && cp -r requirements .venv/pins
 	@$(MAKE) -s lock PINS=.venv/pins LOCK="$(subst pip compile -q,pip compile,$(LOCK))" > /dev/null 2> .venv/pins.log || { cat .venv/pins.log; exit 1; }
-	@diff -r -I '^ *#' requirements .venv/pins || { echo "these pins are not what make lock makes of pyproject.toml"; exit 1; }
+	@diff -r -I '^ *#' requirements .venv/pins || { echo "the pins differ from what `make lock` writes"; exit 1; }
 	@! grep "is yanked" .venv/pins.log
 	@test -x .venv/audit/bin/python || $(UV) venv -q --python $(BIN)/python .venv/audit
 	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
 	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark build audit,-r requirements/$(file).txt)
 
-crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the models
+crds: setup ## Generate crds/, the chart's copy and docs/reference.md from the models
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@cp crds/consumergroups.landfall.dev.yaml charts/landfall/files/
 	@$(BIN)/python -m dev.reference > docs/.new && mv docs/.new docs/reference.md
@@ -64,69 +64,69 @@ crds: setup ## Make crds/, the chart's copy and docs/reference.md anew from the 
 fmt: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)
 
-check: setup ## Format, lint, types, import contracts, dependencies
+check: setup ## Check format, lint, types, import contracts, dependencies
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
 	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 
-test: ready tools check ## Check, then all tests but those that only `make e2e` runs
+test: ready tools check ## Run the checks and all tests except those that only `make e2e` runs
 	@$(PYTEST) $(PARALLEL) -m "not full" tests
 
-unit: setup ## Tests of single modules, without the slow ones (seconds)
+unit: setup ## Run the tests of single modules, without slow ones (seconds)
 	@$(PYTEST) -q $(PARALLEL) -m "not slow" tests/unit
 
-properties: setup ## Laws, tried on random input
+properties: setup ## Run property tests on random input
 	@$(PYTEST) -q $(PARALLEL) tests/properties
 
-behaviour: ready ## One suite on every implementation of a protocol
+behaviour: ready ## Run one suite on every implementation of each protocol
 	@$(PYTEST) -q $(PARALLEL) tests/behaviour
 
-integration: ready tools ## Real Kafka, S3, Spark and Kubernetes API
+integration: ready tools ## Run tests against real Kafka, S3, Spark and a Kubernetes API server
 	@$(PYTEST) -q $(PARALLEL) tests/integration
 
-e2e: ready tools ## All there is on a real Kubernetes node: helm, operator, Spark pods, Kafka, S3 (Linux, root)
+e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, operator, Spark pods, Kafka, S3 (Linux, root)
 	@$(PYTEST) -n0 -v tests/e2e
 
-cluster-times: ready tools ## Measure on such a node: apply to commit, kill to commit, hand-over, outage to condition
+cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster
 
-sim: setup ## Play the autoscaler against a fixed size and KEDA's formula, and print what it costs
+sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and print what each costs
 	@$(BIN)/python -m tests.sim
 
-crash-hunt: setup ## Play random schedules of the crash machine (MINUTES=60), or one step by step (SEED=n)
+crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n)
 	@$(BIN)/python -m tests.crashes $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
 
-chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help" tells more)
+chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
-model: setup ## Check the protocol in every order of its steps, and show what each of its rules prevents
+model: setup ## Check the protocol in every order of its steps, and show what each rule prevents
 	@$(BIN)/python -m tests.model $(ARGS)
 
-rights: setup ## Take away one right of operator and drivers after the other, and see what is refused (ARGS="--only pods --workers 4")
+rights: setup ## Remove the RBAC rules of operator and drivers one by one, and list what then fails (ARGS="--only pods --workers 4")
 	@dev/cluster build --control-plane
 	@$(BIN)/python -m tests.rights $(ARGS)
 
 bench: ready ## Measure the sink, or whole runs beside Spark Structured Streaming (ARGS=--whole; ARGS=--help lists the options)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-cluster: ## A real Kubernetes cluster of one node on this machine, with Landfall's images in it
+cluster: ## Start a real single-node Kubernetes cluster on this machine and load Landfall's images
 	@dev/cluster up && dev/cluster load
 
-cluster-down: ## Stop it
+cluster-down: ## Stop that cluster
 	@dev/cluster down
 
 demo: ready ## Land a real topic twice, exactly once, through a kill -9
 	@$(BIN)/python -m dev.demo $(ARGS)
 
-demo-clean: ## Stop the demo's servers and forget its data
+demo-clean: ## Stop the demo's servers and delete its data
 	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
 
-demo-cluster: ready ## The same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade
+demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade
 	@dev/cluster build && $(BIN)/python -m dev.tour $(ARGS)
 
-demo-cluster-clean: ## Stop that demo's cluster and servers and forget its data
+demo-cluster-clean: ## Stop the cluster and servers of demo-cluster and delete their data
 	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)

@@ -1,4 +1,4 @@
-"""What tests do with the chart: lint it, render it, install it, and read what Helm says."""
+"""Helm as tests run it: lint the chart, render it, install it."""
 
 import subprocess
 from functools import cache
@@ -15,24 +15,24 @@ Values = dict[str, Any]
 Manifest = dict[str, Any]
 
 
-class Refused(Exception):  # noqa: N818  # what happened, in Helm's words
-    """Helm failed."""
+class Refused(Exception):  # noqa: N818  # the name is the state
+    """Helm failed; the message is its output."""
 
 
 def lint(values: Values) -> str:
-    """What a strict linter says.
+    """The output of a strict lint.
 
     Raises:
-        Refused: there is something wrong.
+        Refused: The linter found a fault.
     """
     return _helm("lint", CHART, "--strict", *_for_our_kubernetes(), values=yaml.safe_dump(values))
 
 
 def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
-    """Every object, hooks too.
+    """Every object that the chart renders, hooks included.
 
     Raises:
-        Refused: Helm does.
+        Refused: Helm rejects the values.
     """
     return [
         manifest
@@ -46,13 +46,24 @@ def _rendered(values: str, namespace: str) -> str:
     return _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
 
 
+def of_kind(kind: str, manifests: list[Manifest]) -> list[Manifest]:
+    """All manifests of a kind."""
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def the(kind: str, manifests: list[Manifest]) -> Manifest:
+    """The only manifest of a kind."""
+    (found,) = of_kind(kind, manifests)
+    return found
+
+
 def run(
     kubeconfig: Path, namespace: str, command: str, *arguments: str, values: Values | None = None
 ) -> str:
-    """What Helm prints: ``install``, ``upgrade``, ``uninstall`` … of the release in a cluster.
+    """Run a Helm command on the test release in a cluster; returns what Helm prints.
 
     Raises:
-        Refused: Helm does.
+        Refused: The command failed.
     """
     where = ("--kubeconfig", str(kubeconfig), "-n", namespace)
     return _helm(

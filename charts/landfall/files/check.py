@@ -1,6 +1,6 @@
-"""What ``helm test`` runs: the API serves ConsumerGroups, and the operator says it is ready.
+"""Run by ``helm test``: succeeds once the API server serves ConsumerGroups and the operator is ready.
 
-It needs no rights: what is served may be asked by anybody who has a name.
+It needs no RBAC rules: every authenticated client may list the served resources.
 """
 
 import json
@@ -12,15 +12,14 @@ import urllib.request
 from pathlib import Path
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-SERVED = "https://kubernetes.default.svc/apis/landfall.dev/v1alpha1"
-PATIENCE = 60
-"""Seconds."""
+DISCOVERY_URL = "https://kubernetes.default.svc/apis/landfall.dev/v1alpha1"
+TIMEOUT_SECONDS = 60
 
 
 def kinds() -> list[str]:
-    """What the API serves of ours."""
+    """The kinds of Landfall that the API server serves."""
     request = urllib.request.Request(
-        SERVED, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"}
+        DISCOVERY_URL, headers={"Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}"}
     )
     trusted = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
     with urllib.request.urlopen(request, timeout=10, context=trusted) as answer:
@@ -32,22 +31,25 @@ def kinds() -> list[str]:
 
 
 def ready(operator: str) -> str:
-    """What the operator says of itself; an HTTPError if it is not ready."""
-    with urllib.request.urlopen(
-        f"http://{operator}:8080/readyz", timeout=10
-    ) as answer:  # our own Service
+    """The operator's readiness message.
+
+    Raises:
+        HTTPError: The operator is not ready.
+    """
+    with urllib.request.urlopen(f"http://{operator}:8080/readyz", timeout=10) as answer:
         return str(answer.read().decode().strip())
 
 
 def main(operator: str) -> None:
-    """Try until both answer."""
-    deadline = time.monotonic() + PATIENCE
+    """Retry until both answer; exits with a message after the timeout."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
-            print("the API serves", kinds(), "and", operator, "says", ready(operator), flush=True)
+            print("the API server serves", kinds(), flush=True)
+            print(operator, "is ready:", ready(operator), flush=True)
         except (OSError, ValueError) as error:
             if time.monotonic() > deadline:
-                sys.exit(f"not ready after {PATIENCE} s: {error}")
+                sys.exit(f"not ready after {TIMEOUT_SECONDS} s: {error}")
             time.sleep(1)
         else:
             return

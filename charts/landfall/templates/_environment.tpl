@@ -1,4 +1,4 @@
-{{/* What the operator is told, as landfall_operator.settings reads it. */}}
+{{/* The environment variables that landfall_operator.settings reads. */}}
 {{- define "landfall.environment" -}}
 LANDFALL_IMAGE: {{ include "landfall.image" (dict "root" . "image" .Values.image.spark) | quote }}
 LANDFALL_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}

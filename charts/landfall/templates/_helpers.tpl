@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{/* What everything of this release is called; short enough for "-operator" behind it. */}}
+{{/* The name of the release's objects; short enough to append "-operator". */}}
 {{- define "landfall.fullname" -}}
 {{- $name := include "landfall.name" . -}}
 {{- $both := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
@@ -13,13 +13,16 @@
 {{ include "landfall.fullname" . }}-operator
 {{- end }}
 
-{{/* What the operator's pods are found by. Drivers' network policies let exactly these in, so the operator is told them. */}}
+{{/*
+The labels that select the operator's pods. The drivers' NetworkPolicies admit exactly these pods to the control port, so
+the operator gets the labels as a setting, too.
+*/}}
 {{- define "landfall.selector" -}}
 app.kubernetes.io/name: landfall-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* What `helm test` runs; not the operator's labels, or drivers would let it in. */}}
+{{/* The labels of the `helm test` pod. Not the operator's: the drivers' NetworkPolicies would admit it. */}}
 {{- define "landfall.testSelector" -}}
 app.kubernetes.io/name: landfall-test
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -38,14 +41,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- .Values.serviceAccount.name | default (.Values.serviceAccount.create | ternary (include "landfall.operator" .) "default") }}
 {{- end }}
 
-{{/* An image's full name. Takes {root, image}. */}}
+{{/* The full name of an image. Takes {root, image}. */}}
 {{- define "landfall.image" -}}
 {{- $registry := .root.Values.image.registry | trimSuffix "/" -}}
 {{- $name := (ne $registry "") | ternary (printf "%s/%s" $registry .image.repository) .image.repository -}}
 {{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* Namespaces of groups that are named; "" stands for all of them. */}}
+{{/* "true" if the operator watches all namespaces, else empty. */}}
 {{- define "landfall.clusterWide" -}}
 {{- if not .Values.watch.namespaces }}true{{ end }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/*
-What the operator may do in the namespaces of its groups: exactly landfall_operator.objects.rbac, a test compares the two.
-The rights on pods are also those of a driver: nobody can grant what he has not.
+The operator's RBAC rules in the namespaces of its groups. They equal landfall_operator.objects.rbac; a test compares the two.
+The rules for pods include those of a driver: Kubernetes lets nobody grant rights that they do not have themselves.
 */}}
 {{- define "landfall.rights" -}}
 - apiGroups: [landfall.dev]
@@ -41,7 +41,7 @@ The rights on pods are also those of a driver: nobody can grant what he has not.
   verbs: [list, watch, create, patch]
 {{- end }}
 
-{{/* What it may do in its own namespace, whatever it watches: hold its Lease. */}}
+{{/* The operator's RBAC rules in its own namespace, whichever namespaces it watches: it holds its Lease there. */}}
 {{- define "landfall.ownRights" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

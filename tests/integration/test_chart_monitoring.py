@@ -1,0 +1,75 @@
+"""What the chart renders for Prometheus and Grafana."""
+
+from typing import Any
+
+import orjson
+import yaml
+
+from tests.support.chart_values import EVERYTHING, SCENARIOS
+from tests.support.helm import CHART, Manifest, rendered, the
+
+
+def test_kinds_of_the_prometheus_operator_are_only_rendered_on_request() -> None:
+    assert [m for m in rendered({}) if m["apiVersion"].startswith("monitoring")] == []
+
+
+def test_monitors_find_the_ports_and_keep_the_groups_namespace() -> None:
+    manifests = rendered(EVERYTHING)
+    of_operator, of_drivers = (
+        the("ServiceMonitor", manifests)["spec"],
+        the("PodMonitor", manifests)["spec"],
+    )
+    scraped = [of_operator["endpoints"], of_drivers["podMetricsEndpoints"]]
+
+    assert [(e["port"], e["path"], e["honorLabels"]) for (e,) in scraped] == [
+        ("http", "/metrics", True)
+    ] * 2
+    assert (
+        of_operator["selector"]["matchLabels"].items()
+        <= the("Service", manifests)["metadata"]["labels"].items()
+    )
+    assert of_drivers["namespaceSelector"] == {"any": True}
+
+
+def test_drivers_are_scraped_in_the_watched_namespaces() -> None:
+    manifests = rendered(
+        {**SCENARIOS["some namespaces"], "monitoring": {"podMonitor": {"enabled": True}}}
+    )
+
+    assert the("PodMonitor", manifests)["spec"]["namespaceSelector"] == {
+        "matchNames": ["default", "kube-public"]
+    }
+
+
+def alerts(**rules: Any) -> dict[str, Manifest]:
+    made = the("PrometheusRule", rendered({"monitoring": {"rules": {"enabled": True, **rules}}}))
+    return {rule["alert"]: rule for group in made["spec"]["groups"] for rule in group["rules"]}
+
+
+def test_alerts_are_rendered_as_they_are_tested() -> None:
+    groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
+
+    assert alerts() == {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def test_alerts_are_changed_and_left_out_by_name() -> None:
+    changed = alerts(
+        disabled=["LandfallNoCommit"],
+        overrides={"LandfallStalled": {"for": "9m", "labels": {"severity": "page"}}},
+        labels={"team": "data"},
+        runbook="https://wiki/landfall",
+    )
+
+    stalled = changed["LandfallStalled"]
+    assert "LandfallNoCommit" not in changed
+    assert (stalled["for"], stalled["labels"]) == ("9m", {"severity": "page", "team": "data"})
+    assert stalled["annotations"]["runbook_url"] == "https://wiki/landfall#landfallstalled"
+
+
+def test_the_dashboard_is_rendered_unchanged() -> None:
+    config = the("ConfigMap", rendered(EVERYTHING))
+
+    assert orjson.loads(config["data"]["landfall.json"]) == orjson.loads(
+        (CHART / "files/dashboard.json").read_bytes()
+    )
+    assert config["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -1,0 +1,58 @@
+"""A release of the chart on a real API server: installed, upgraded and uninstalled."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+from kubernetes import client
+
+from dev.kube.cluster import EXISTING, ControlPlane
+from tests.support import helm
+from tests.support.cluster import Cluster
+from tests.support.helm import CHART
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """An API server without Landfall's CustomResourceDefinition."""
+    monkeypatch.delenv(EXISTING, raising=False)
+    made = ControlPlane(tmp_path / "state")
+    kubeconfig = made.up().kubeconfig
+    assert kubeconfig
+    yield Cluster(Path(kubeconfig))
+    made.down()
+
+
+def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without_its_groups(
+    own_cluster: Cluster,
+) -> None:
+    namespace, at = own_cluster.create_namespace(), own_cluster.kubeconfig
+    definition = ("crd", "consumergroups.landfall.dev")
+
+    notes = helm.run(at, namespace, "install", str(CHART))
+    (example,) = re.findall(r"<<'YAML'\n(.*?)\n  YAML\n", notes, re.DOTALL)
+    group = {
+        **yaml.safe_load(example),
+        "spec": {**yaml.safe_load(example)["spec"], "state": "Suspended"},
+    }
+    own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", *definition)
+    own_cluster.kubectl("apply", "-n", namespace, "-f", "-", manifest=group)
+    # the definition of an older release
+    older = '[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/state"}]'
+    own_cluster.kubectl("patch", *definition, "--type=json", "-p", older)
+    helm.run(at, namespace, "upgrade", str(CHART), values={"operator": {"replicas": 2}})
+    upgraded = orjson.loads(own_cluster.kubectl("get", *definition, "-o", "json"))
+    helm.run(at, namespace, "uninstall")
+
+    assert (
+        "state"
+        in upgraded["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
+            "properties"
+        ]
+    )
+    assert client.AppsV1Api(own_cluster.admin).list_namespaced_deployment(namespace).items == []
+    assert "clickstream" in own_cluster.kubectl("get", "consumergroups", "-n", namespace)
+    helm.run(at, namespace, "install", str(CHART))  # adopts what the first release left

@@ -1,0 +1,55 @@
+"""Values that the chart is rendered with in tests."""
+
+from tests.support.helm import Values
+
+REGISTRY = "registry.example:5000/mirror"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+EVERYTHING: Values = {
+    "image": {
+        "registry": REGISTRY,
+        "pullPolicy": "Always",
+        "pullSecrets": ["pull"],
+        "operator": {"digest": DIGEST},
+    },
+    "operator": {
+        "replicas": 2,
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "podLabels": {"team": "data"},
+        "podAnnotations": {"example.com/note": "1"},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+        ],
+        "priorityClassName": "system-cluster-critical",
+        "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    },
+    "serviceAccount": {"name": "somebody", "annotations": {"example.com/role": "landfall"}},
+    "monitoring": {
+        "labels": {"release": "prometheus"},
+        "serviceMonitor": {"enabled": True},
+        "podMonitor": {"enabled": True},
+        "rules": {"enabled": True},
+        "dashboard": {"enabled": True, "annotations": {"grafana_folder": "Landfall"}},
+    },
+}
+SCENARIOS: dict[str, Values] = {
+    "default": {},
+    "some namespaces": {
+        "watch": {"namespaces": ["default", "kube-public"]},
+        "rbac": {"aggregate": False},
+    },
+    "air-gapped": {"image": {"registry": REGISTRY, "pullSecrets": ["pull"]}},
+    "bare": {
+        "crds": {"install": False},
+        "rbac": {"create": False, "aggregate": False},
+        "serviceAccount": {"create": False},
+        "operator": {"networkPolicy": {"enabled": False}},
+    },
+    "everything": EVERYTHING,
+}
