@@ -1,4 +1,4 @@
-"""``python -m landfall_operator``."""
+"""Entry point of ``python -m landfall_operator``."""
 
 import sys
 

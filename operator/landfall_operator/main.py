@@ -1,9 +1,9 @@
-"""Runs an operator: ``landfall-operator``, or ``python -m landfall_operator``.
+"""The operator's process: ``landfall-operator``, or ``python -m landfall_operator``.
 
-Everything is put together here and nothing is decided: the stock is filled by kopf (``watch``),
-passes over groups (``reconcile``) are run when it is time (``rounds``), and all of that only while
-this operator holds the lease. When it ends, by a signal or by a fault, the process ends: whoever
-has the lease next goes on where it stopped.
+This module assembles the parts and decides nothing: kopf fills the cache (``watcher``), and the work
+queue runs the reconcile passes (``reconciler``) when they are due, only while this operator holds
+the lease. When any part ends, by a signal or an error, the process ends: the next leader continues
+from what is in the cluster.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from landfall_operator import logs
 from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.driver_client import HttpDrivers
-from landfall_operator.runtime.event_recorder import Events
-from landfall_operator.runtime.kube_client import Kube, RequestRejected
-from landfall_operator.runtime.leader_election import Lease
+from landfall_operator.runtime.driver_client import HttpDriverClient
+from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
+from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.work_queue import WorkQueue
@@ -41,66 +41,69 @@ from landfall_operator.settings import Settings, read
 
 log = logging.getLogger("landfall_operator")
 
-STUCK = 120.0
-"""Seconds without a pass over some group, or without a look at the lease, that make an operator
-dead.
-"""
-SWEEP = 600.0
-"""Seconds between two lists of everything."""
-LEASE_ANSWER = 3.0
-"""Seconds a request about the lease may take: one that hangs leaves time for the next one."""
+LIVENESS_SECONDS = 120.0
+"""The liveness probe fails when a group or the lease has not been checked for this long."""
+RESYNC_SECONDS = 600.0
+"""Time between two lists of all objects, which find changes that the watches missed."""
+LEASE_REQUEST_SECONDS = 3.0
+"""Timeout of requests for the lease: short, so that there is time to retry before it expires."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until a signal; returns the exit code, see ``landfall.api.contract.ExitCode``."""
+    """Run until a signal arrives; returns the exit code, see ``landfall.api.contract.ExitCode``."""
     settings = read(sys.argv[1:] if arguments is None else arguments, os.environ)
     logs.configure(settings.log_format, settings.log_level)
     disable_created_metrics()
-    code = asyncio.run(_guarded(settings))
+    code = asyncio.run(_exit_code(settings))
     logging.shutdown()
-    # threads that wait for an answer must not keep a process alive that has stopped acting
+    # Not sys.exit(): it waits for threads, and one that waits for a response must not keep alive a
+    # process that has stopped acting.
     os._exit(code)
 
 
-async def _guarded(settings: Settings) -> ExitCode:
+async def _exit_code(settings: Settings) -> ExitCode:
+    """Run the operator; returns what ended it."""
     try:
         await Operator(settings).run()
-    except Fenced as lost:
-        log.error("%s", lost)  # noqa: TRY400  # the message says it all
+    except Fenced as error:
+        log.error("%s", error)  # noqa: TRY400  # expected: no traceback
         return ExitCode.FENCED
-    except RequestRejected as refused:
-        log.error("%s", refused)  # noqa: TRY400  # the message says it all
+    except RequestRejected as error:
+        log.error("%s", error)  # noqa: TRY400  # expected: no traceback
         return ExitCode.STALLED
     except (LandfallError, config.ConfigException, OSError) as error:
-        log.error("%s", error)  # noqa: TRY400  # the message says it all
+        log.error("%s", error)  # noqa: TRY400  # expected: no traceback
         return ExitCode.UNAVAILABLE
-    except Exception:  # the last loop: say what it was, and end
-        log.exception("ended by a fault")
+    except Exception:  # the outermost handler: log the error before the process ends
+        log.exception("stopped by an unexpected error")
         return ExitCode.ERROR
     return ExitCode.OK
 
 
 class Operator:
-    """One operator, put together."""
+    """One operator with all its parts."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is asked yet."""
+        """Assemble the parts; no request is sent before ``run``."""
         self._settings = settings
         self._cache = ObjectCache()
-        self._metrics = metrics = Metrics(self._standing)
+        self._metrics = metrics = Metrics(self._snapshot)
         self._session = aiohttp.ClientSession()
         now = SteadyClock()
-        hasty = Kube(connection(), metrics, connections=2, answer=LEASE_ANSWER)
-        self._lease = Lease(hasty, (settings.namespace, settings.lease), settings.holder, now)
+        # A client of its own: renewals must not wait for a connection that the passes use.
+        lease_client = KubeClient(
+            connection(), metrics, connections=2, answer_seconds=LEASE_REQUEST_SECONDS
+        )
+        identity = LeaseIdentity(settings.namespace, settings.lease, settings.holder)
+        self._lease = Lease(lease_client, identity, now)
         check = self._lease.check
-        self._kube = Kube(connection(), metrics, connections=settings.threads, before_write=check)
-        drivers, pool = (
-            HttpDrivers(self._session, metrics, check),
-            ThreadPoolExecutor(settings.threads),
+        self._kube = KubeClient(
+            connection(), metrics, connections=settings.threads, before_write=check
         )
-        executor = ActionExecutor(
-            self._kube, self._cache, drivers, Events(self._kube, metrics, now), pool
-        )
+        drivers = HttpDriverClient(self._session, metrics, check)
+        events = EventRecorder(self._kube, metrics, now)
+        pool = ThreadPoolExecutor(settings.threads)
+        executor = ActionExecutor(self._kube, self._cache, drivers, events, pool)
         reconciler = Reconciler(
             self._cache,
             drivers,
@@ -112,57 +115,60 @@ class Operator:
         self._watching = asyncio.Event()
 
     async def run(self) -> None:
-        """Stand by, lead, and stop at a signal.
+        """Wait for the lease, act as leader, and return after a signal.
 
         Raises:
-            Fenced: the lease is lost.
-            Refused: a right is missing.
+            Fenced: The lease is lost.
+            RequestRejected: A right is missing.
         """
         settings = self._settings
         log.info(
             "starting",
             extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"},
         )
-        shown = await http.serve(
+        server = await http.serve(
             self._metrics.registry, self._healthy, self._ready, settings.host, settings.port
         )
         log.info(
             "serving",
-            extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in shown.addresses)},
+            extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in server.addresses)},
         )
         try:
-            await _first(_signal(), self._lead())
+            await _until_first(_signal(), self._lead())
         finally:
+            # The order matters: the lease is released after the last pass has ended, not before.
             await self._queue.stop()
             await self._lease.release()
-            await shown.cleanup()
+            await server.cleanup()
             await self._session.close()
         log.info("stopped")
 
     async def _lead(self) -> None:
-        await self._prepared()
+        await self._wait_for_api()
         await self._lease.acquire()
-        await _first(self._lease.keep(), self._watch(), self._sweep())
+        await _until_first(self._lease.keep(), self._watch(), self._resync())
 
-    async def _prepared(self) -> None:
-        """Wait until the API server answers and knows ConsumerGroups, which kopf would only look for once.
+    async def _wait_for_api(self) -> None:
+        """Wait until the API server answers and serves ConsumerGroups; kopf would look only once.
 
         Raises:
-            Refused: a right is missing.
+            RequestRejected: A right is missing.
         """
-        told = ""
-        while waits := await asyncio.to_thread(self._missing):
-            if waits != told:
-                log.warning("waiting for %s", waits)
-            told = waits
-            self._lease.looked = time.monotonic()
+        logged = ""
+        while missing := await asyncio.to_thread(self._missing):
+            if missing != logged:
+                log.warning("waiting for %s", missing)
+            logged = missing
+            # Waiting is healthy: the liveness probe must not restart the operator for it.
+            self._lease.last_check = time.monotonic()
             await asyncio.sleep(2)
 
     def _missing(self) -> str:
+        """What is missing for a start; empty when nothing is."""
         try:
             if not self._kube.serves(GROUP):
                 return "the CustomResourceDefinition of ConsumerGroups"
-            watcher.check(self._kube, self._settings.namespaces)
+            watcher.check_rights(self._kube, self._settings.namespaces)
         except Retry as error:
             return f"the API server: {error}"
         return ""
@@ -178,42 +184,42 @@ class Operator:
             ready_flag=self._watching,
         )
 
-    async def _sweep(self) -> None:
+    async def _resync(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(RESYNC_SECONDS)
             try:
                 missed = await asyncio.to_thread(
-                    watcher.sweep, self._kube, self._cache, self._settings.namespaces
+                    watcher.resync, self._kube, self._cache, self._settings.namespaces
                 )
                 for key in missed:
                     self._queue.wake(key)
             except LandfallError as error:
-                log.warning("list of everything failed: %s", error)
+                log.warning("resync failed: %s", error)
 
-    def _standing(self) -> OperatorSnapshot:
+    def _snapshot(self) -> OperatorSnapshot:
         return OperatorSnapshot(
-            leads=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest
+            is_leader=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest
         )
 
     def _healthy(self) -> tuple[bool, str]:
-        looked = time.monotonic() - self._lease.looked
-        if looked > STUCK:
-            return False, f"no look at the lease for {looked:.0f} s"
-        if self._queue.oldest > STUCK:
-            return False, f"no pass over some group for {self._queue.oldest:.0f} s"
+        unchecked = time.monotonic() - self._lease.last_check
+        if unchecked > LIVENESS_SECONDS:
+            return False, f"the lease was last checked {unchecked:.0f} s ago"
+        if self._queue.oldest > LIVENESS_SECONDS:
+            return False, f"a group was last reconciled {self._queue.oldest:.0f} s ago"
         return True, "ok"
 
     def _ready(self) -> tuple[bool, str]:
         if not self._lease.held:
-            return self._lease.stands_by, "standing by" if self._lease.stands_by else "starting"
-        return self._watching.is_set(), f"leading, {len(self._queue)} groups"
+            return self._lease.on_standby, "on standby" if self._lease.on_standby else "starting"
+        return self._watching.is_set(), f"leading; groups: {len(self._queue)}"
 
 
 def connection() -> Configuration:
-    """The way to the API server: by KUBECONFIG if it is set, else as a pod has it, else as kubectl has it.
+    """The connection to the API server: of $KUBECONFIG, else of the pod, else kubectl's default.
 
     Raises:
-        ConfigException: there is none.
+        ConfigException: None of these exists.
     """
     made = Configuration()
     if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
@@ -224,17 +230,17 @@ def connection() -> Configuration:
 
 
 async def _signal() -> None:
-    """Until somebody asks the process to end."""
-    asked = asyncio.Event()
+    """Return on SIGTERM or SIGINT."""
+    received = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
-    await asked.wait()
+        loop.add_signal_handler(number, received.set)
+    await received.wait()
 
 
-async def _first(*jobs: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends; then none goes on, and what ended it is raised if it was a fault."""
-    tasks = [asyncio.create_task(job) for job in jobs]
+async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first one ends, and cancel the others; raises the error that ended it."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

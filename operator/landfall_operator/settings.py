@@ -1,6 +1,6 @@
-"""What an operator is told when it is started: flags, or environment variables of the same meaning.
+"""The operator's command line: flags, each of which can also be set by an environment variable.
 
-A flag wins over its variable; an empty variable is as good as none.
+A flag wins over its variable, and an empty variable counts as not set.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from landfall import __version__
@@ -15,27 +16,33 @@ from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime.reconciler import INTERVAL
 
-_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_DESCRIPTION = "Runs ConsumerGroups: one Landfall driver for each, on Kubernetes."
-_ENVIRONMENT = "POD_NAME names this one in the lease, and POD_NAMESPACE where it runs. KUBECONFIG says which cluster, outside of one."
+_POD_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_DESCRIPTION = (
+    "Manages ConsumerGroups on Kubernetes: runs, scales, upgrades and monitors one Landfall driver "
+    "for each of them."
+)
+_EPILOG = (
+    "In brackets: the environment variable and the default. POD_NAME is the operator's name in the "
+    "lease. KUBECONFIG selects the cluster when the operator runs outside of one."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that is told.
+    """The settings of one operator.
 
     Attributes:
-        namespaces: whose groups are run; all of the cluster when empty.
-        namespace: where the operator runs, and where its lease is.
-        lease: name of the lease.
-        holder: this operator's name in the lease.
-        host: of the HTTP face.
-        port: of the HTTP face.
-        log_format: text or json.
-        log_level: as in ``logging``.
-        threads: that ask the API server.
-        interval: seconds between two looks at a group when nothing happens.
-        site: what holds for all groups.
+        namespaces: The namespaces whose groups the operator manages; empty for all.
+        namespace: The namespace of the operator and of its lease.
+        lease: The name of the lease.
+        holder: The operator's name in the lease.
+        host: The address that the HTTP server listens on; empty for all.
+        port: The port that the HTTP server listens on.
+        log_format: ``text`` or ``json``.
+        log_level: The lowest level that is logged, as ``logging`` names it.
+        threads: How many requests to the API server may run at the same time.
+        interval: Seconds between two reconcile passes over a group when nothing happens.
+        context: What the objects of all groups have in common.
     """
 
     namespaces: tuple[str, ...]
@@ -52,103 +59,140 @@ class Settings:
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """From the command line and the environment; ends the process on a wrong flag, as argparse does."""
-    told = _parser(environment).parse_args(arguments)
-    namespace = told.own_namespace
+    """Parse the command line and the environment; exits on a wrong flag, as argparse does."""
+    parsed = _parser(environment).parse_args(arguments)
+    namespaces = parsed.namespace or _items(environment.get("LANDFALL_NAMESPACES", ""))
     pod = environment.get("POD_NAME")
     return Settings(
-        namespaces=tuple(
-            sorted(set(told.namespace or _words(environment.get("LANDFALL_NAMESPACES", ""))))
-        ),
-        namespace=namespace,
-        lease=told.lease,
+        namespaces=tuple(sorted(set(namespaces))),
+        namespace=parsed.own_namespace,
+        lease=parsed.lease,
+        # Outside of a pod, two operators on one machine must not share a name: each would think
+        # that it holds the lease.
         holder=pod or f"{socket.gethostname()}-{uuid4().hex[:8]}",
-        host=told.http_host,
-        port=told.http_port,
-        log_format=told.log_format,
-        log_level=told.log_level,
-        threads=told.threads,
-        interval=told.interval,
+        host=parsed.http_host,
+        port=parsed.http_port,
+        log_format=parsed.log_format,
+        log_level=parsed.log_level,
+        threads=parsed.threads,
+        interval=parsed.interval,
         context=OperatorContext(
-            image=told.image,
-            namespace=namespace,
-            operator_labels=_labels(told.operator_labels),
-            image_pull_policy=told.image_pull_policy,
-            image_pull_secrets=_words(told.image_pull_secrets),
+            image=parsed.image,
+            namespace=parsed.own_namespace,
+            operator_labels=_labels(parsed.operator_labels),
+            image_pull_policy=parsed.image_pull_policy,
+            image_pull_secrets=_items(parsed.image_pull_secrets),
         ),
     )
-
-
-def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=OPERATOR, description=_DESCRIPTION, epilog=_ENVIRONMENT)
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument(
-        "--namespace",
-        action="append",
-        metavar="NAME",
-        help="run groups of this namespace; may be given more than once [LANDFALL_NAMESPACES, with commas; all of the cluster]",
-    )
-
-    def add(flag: str, default: str, text: str, **more: object) -> None:
-        variable = f"LANDFALL_{flag.removeprefix('--').replace('-', '_').upper()}"
-        shown = f" [{variable}; {default}]" if default else f" [{variable}]"
-        value = environment.get(variable) or default
-        parser.add_argument(flag, default=value, help=text.replace("%", "%%") + shown, **more)  # type: ignore[arg-type]
-
-    own = environment.get("POD_NAMESPACE") or _own_namespace()
-    parser.add_argument(
-        "--own-namespace",
-        default=own,
-        metavar="NAME",
-        help=f"where the lease is [POD_NAMESPACE; {own}]",
-    )
-    add(
-        "--image",
-        f"landfall-spark:{__version__}",
-        "of drivers and executors whose group names none",
-    )
-    add("--image-pull-policy", "IfNotPresent", "of those, where a group says nothing")
-    add("--image-pull-secrets", "", "names of Secrets, with commas; added to every pod")
-    add(
-        "--operator-labels",
-        f"app.kubernetes.io/name={OPERATOR}",
-        "of the operator's pods, as a=b,c=d: these may reach drivers' control",
-    )
-    add("--lease", OPERATOR, "name of the lease: of operators with the same one, one acts")
-    add("--http-host", "", "where to serve /metrics, /healthz and /readyz; everywhere if empty")
-    add("--http-port", "8080", "port of these", type=int)
-    add("--log-format", "json", "text or json", choices=("text", "json"))
-    add(
-        "--log-level",
-        "INFO",
-        "DEBUG, INFO, WARNING or ERROR",
-        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
-    )
-    add(
-        "--interval",
-        "15",
-        "seconds between two looks at a group when nothing happens; at most 15",
-        type=_interval,
-    )
-    add("--threads", "16", "requests to the API server at the same time", type=int)
-    return parser
 
 
 def _interval(text: str) -> float:
-    """More than 15 would make numbers look old that are not: see ``landfall_operator.core.snapshot.FRESH``."""
+    """Seconds from 1 to 15: a longer interval would let fresh numbers count as outdated.
+
+    See ``landfall_operator.core.snapshot.FRESH``.
+    """
     seconds = float(text)
     if not 1 <= seconds <= INTERVAL:
         raise ValueError(text)
     return seconds
 
 
-def _own_namespace() -> str:
-    return _OWN_NAMESPACE.read_text().strip() if _OWN_NAMESPACE.exists() else "default"
+_FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
+    (
+        "--image",
+        f"landfall-spark:{__version__}",
+        "image of drivers and executors of groups without spec.image",
+        {},
+    ),
+    (
+        "--image-pull-policy",
+        "IfNotPresent",
+        "pull policy of drivers and executors, unless a group sets its own",
+        {},
+    ),
+    (
+        "--image-pull-secrets",
+        "",
+        "comma-separated names of Secrets that every driver and executor pod gets for pulling",
+        {},
+    ),
+    (
+        "--operator-labels",
+        f"app.kubernetes.io/name={OPERATOR}",
+        "labels of the operator's pods, as a=b,c=d: only these pods may reach drivers' control port",
+        {},
+    ),
+    (
+        "--lease",
+        OPERATOR,
+        "name of the lease; of all operators with the same lease, one is the leader",
+        {},
+    ),
+    (
+        "--http-host",
+        "",
+        "address to serve /metrics, /healthz and /readyz on; empty for all addresses",
+        {},
+    ),
+    ("--http-port", "8080", "port to serve these on", {"type": int}),
+    ("--log-format", "json", "text or json", {"choices": ("text", "json")}),
+    (
+        "--log-level",
+        "INFO",
+        "DEBUG, INFO, WARNING or ERROR",
+        {"choices": ("DEBUG", "INFO", "WARNING", "ERROR")},
+    ),
+    (
+        "--interval",
+        "15",
+        "seconds between two reconcile passes over a group when nothing happens, from 1 to 15",
+        {"type": _interval},
+    ),
+    (
+        "--threads",
+        "16",
+        "maximum number of concurrent requests to the API server",
+        {"type": int},
+    ),
+)
+"""Flag, default, help and further arguments of argparse; the environment variable follows."""
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (word.strip() for word in text.split(","))))
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=OPERATOR, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        metavar="NAME",
+        help="manage the groups of this namespace; may be repeated "
+        "[LANDFALL_NAMESPACES, comma-separated; all namespaces]",
+    )
+    own = environment.get("POD_NAMESPACE") or _pod_namespace()
+    parser.add_argument(
+        "--own-namespace",
+        default=own,
+        metavar="NAME",
+        help=f"namespace of the operator and its lease [POD_NAMESPACE; {own}]",
+    )
+    for flag, default, text, more in _FLAGS:
+        variable = f"LANDFALL_{flag.removeprefix('--').replace('-', '_').upper()}"
+        brackets = f"[{variable}; {default}]" if default else f"[{variable}]"
+        value = environment.get(variable) or default
+        parser.add_argument(
+            flag, default=value, help=f"{text} {brackets}".replace("%", "%%"), **more
+        )
+    return parser
+
+
+def _pod_namespace() -> str:
+    """The namespace of this pod; ``default`` outside of one."""
+    return _POD_NAMESPACE_FILE.read_text().strip() if _POD_NAMESPACE_FILE.exists() else "default"
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (item.strip() for item in text.split(","))))
 
 
 def _labels(text: str) -> dict[str, str]:
-    return {name: value for name, _, value in (word.partition("=") for word in _words(text))}
+    return {name: value for name, _, value in (item.partition("=") for item in _items(text))}

@@ -1,10 +1,8 @@
-"""Every panel of the dashboard shows something, given what operator and driver really expose:
-played
-by promtool.
+"""Every panel of the dashboard finds data in what operator and driver really expose, says promtool.
 
-What both expose is made into series that grow (counters) or stay (gauges). A panel whose query
-finds nothing among them, by a name, a label or a join that does not fit, makes ``absent(query)`` an
-alert, and no alert may fire.
+The metrics of both become series that grow (counters) or stay (gauges). For each query, the test
+makes ``absent(query)`` an alert. It fires if the query finds nothing, because a name, a label or a
+join does not match, and no alert may fire.
 """
 
 import json
@@ -26,11 +24,12 @@ from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import RateStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.metrics import GroupSnapshot, Metrics, OperatorSnapshot
+from landfall_operator.runtime.group_metrics import GroupSnapshot
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
-CHOSEN = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
+VARIABLES = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
 
 
 def queries() -> Iterator[tuple[str, str]]:
@@ -38,34 +37,34 @@ def queries() -> Iterator[tuple[str, str]]:
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel.get("targets", []):
             expression = target["expr"]
-            for variable, value in CHOSEN.items():
+            for variable, value in VARIABLES.items():
                 expression = expression.replace(variable, value)
             yield f"panel {panel['id']} {panel['title']}, query {target['refId']}", expression
 
 
 def operator(world: World) -> CollectorRegistry:
-    """What an operator exposes that has done a bit of everything."""
+    """The metrics of an operator that has done everything at least once."""
     seen = world.observe()
     status = report(seen, desired_state(seen)).model_copy(
         update={"rate": RateStatus(arriving=20, landing=30)}
     )
-    picture = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
-    made = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=1.5))
-    made.pictures["logs", "clicks"] = picture
+    snapshot = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
+    made = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=1, oldest_pass=1.5))
+    made.group_snapshots["logs", "clicks"] = snapshot
     made.passes.labels("done").inc()
     made.actions.labels("Apply").inc()
     made.api_requests.labels("patch", "ConsumerGroup", "200").inc()
     made.api_seconds.labels("patch").observe(0.01)
     made.driver_requests.labels("/status", "ok").inc()
-    made.announcements.labels("Normal").inc()
-    made.troubles.labels("logs", "clicks", "CrashLoop").inc()
+    made.events.labels("Normal").inc()
+    made.driver_failures.labels("logs", "clicks", "CrashLoop").inc()
     return made.registry
 
 
 def driver(world: World) -> CollectorRegistry:
-    """What a driver exposes that has landed, failed and found bad records."""
-    told = world.observe().drivers.popitem()[1].report
-    assert told
+    """The metrics of a driver that has landed, failed and found bad records."""
+    driver_report = world.observe().drivers.popitem()[1].report
+    assert driver_report
     counters = DriverCounters(
         START,
         commits=3,
@@ -76,7 +75,7 @@ def driver(world: World) -> CollectorRegistry:
         failures_by_reason={"StoreUnavailable": 1},
     )
     registry = CollectorRegistry()
-    registry.register(StatusCollector(lambda: (told.status, counters)))
+    registry.register(StatusCollector(lambda: (driver_report.status, counters)))
     return registry
 
 
@@ -108,10 +107,10 @@ def _selector(sample: Sample, target: dict[str, str]) -> str:
 
 
 def test_no_panel_is_empty(series: list[dict[str, str]], tmp_path: Path) -> None:
-    assert played(queries(), series, tmp_path) == ""
+    assert run_queries(queries(), series, tmp_path) == ""
 
 
-def test_a_panel_that_asks_for_what_is_not_there_is_found(
+def test_a_panel_that_queries_a_missing_metric_is_found(
     series: list[dict[str, str]], tmp_path: Path
 ) -> None:
     misspelt = [
@@ -119,15 +118,17 @@ def test_a_panel_that_asks_for_what_is_not_there_is_found(
         ("fine", "landfall_group_lag_records"),
     ]
 
-    complaint = played(misspelt, series, tmp_path)
+    complaint = run_queries(misspelt, series, tmp_path)
 
     assert "misspelt" in complaint
     assert "fine" not in complaint
 
 
-def played(asked: Iterable[tuple[str, str]], series: list[dict[str, str]], folder: Path) -> str:
-    """What promtool says of queries that find nothing; empty if all find something."""
-    rules = [{"alert": name, "expr": f"absent({expression})"} for name, expression in asked]
+def run_queries(
+    queries: Iterable[tuple[str, str]], series: list[dict[str, str]], folder: Path
+) -> str:
+    """The output of promtool about queries that find nothing; empty if all find something."""
+    rules = [{"alert": name, "expr": f"absent({expression})"} for name, expression in queries]
     assert rules
     tests = [
         {

@@ -283,7 +283,7 @@ def test_an_operator_goes_on_where_one_was_killed_in_the_middle_of_a_pass(own: S
 def test_of_two_operators_one_stands_by_until_the_other_ends(own: Stage) -> None:
     first = own.operators.lead()
     second = own.operators.start()
-    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "standing by\n"), PATIENCE)
+    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "on standby\n"), PATIENCE)
     assert (
         first.metric("landfall_operator_leader"),
         second.metric("landfall_operator_leader"),
@@ -297,7 +297,7 @@ def test_of_two_operators_one_stands_by_until_the_other_ends(own: Stage) -> None
 def test_an_operator_takes_over_from_one_that_was_killed(own: Stage) -> None:
     first = own.operators.lead()
     second = own.operators.start()
-    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "standing by\n"), PATIENCE)
+    eventually(lambda: second.ask("/readyz"), lambda seen: seen == (200, "on standby\n"), PATIENCE)
 
     first.kill()
 

@@ -1,4 +1,4 @@
-"""An operator that dies in every single write brings a group to the same end as one that lives on."""
+"""An operator that is killed at every single write leads a group to the same state as any other."""
 
 import asyncio
 import re
@@ -11,56 +11,58 @@ import pytest
 
 from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
-from tests.support.operator_restarts import live
+from tests.support.operator_restarts import run_operator
 from tests.support.waiting import eventually
 
-PATIENCE = 400.0
+TIMEOUT_SECONDS = 400.0
 OWNED = "deployments,configmaps,controllerrevisions,serviceaccounts,roles,rolebindings,services,networkpolicies,poddisruptionbudgets"
 
 
 @dataclass
-class Story:
-    """A group, and operators that live for so many writes each; None is one that lives on."""
+class Scenario:
+    """A group and its operators, each killed after so many writes; None is never killed."""
 
     groups: Groups
     kubelet: Kubelet
     writes: int | None
-    deaths: int = 0
+    kills: int = 0
 
     def edit(self, **spec: Any) -> None:
-        """As a user does."""
+        """Edit the spec, as a user does."""
         self.groups.patch("clicks", {"spec": spec})
 
-    def until(self, enough: Callable[[Json], Any]) -> Json:
-        """Let operators live and die until the group is as it should be."""
-        deadline = time.monotonic() + PATIENCE
+    def until(self, condition: Callable[[Json], Any]) -> Json:
+        """Run and kill operators until the status meets a condition; returns that status."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         status: Json = {}
 
-        def seen() -> bool:
+        def is_met() -> bool:
             nonlocal status
             status = self._status()
-            assert time.monotonic() < deadline, f"after {self.deaths} deaths still {status}"
-            return bool(enough(status))
+            assert time.monotonic() < deadline, f"after {self.kills} kills still {status}"
+            return bool(condition(status))
 
-        while not seen():
-            self.deaths += asyncio.run(
-                live(self.groups.cluster, self.groups.namespace, "clicks", self.writes, seen)
+        while not is_met():
+            self.kills += asyncio.run(
+                run_operator(
+                    self.groups.cluster, self.groups.namespace, "clicks", self.writes, is_met
+                )
             )
         return status
 
     def opened(self) -> list[str]:
-        """Generations in the order of their OPENs."""
+        """The generations in the order of their OPEN records."""
         return [revision.partition("-")[0] for revision in self.kubelet.lane("clicks").opened]
 
-    def begun(self) -> dict[str, int]:
-        """Pods that were started, by generation."""
+    def started(self) -> dict[str, int]:
+        """The number of pods that were started, by generation."""
         return {
             revision.partition("-")[0]: number
             for revision, number in sorted(self.kubelet.begun.items())
         }
 
     def owned(self) -> list[str]:
-        """What there is of the group, without the digests in names."""
+        """The objects that the group owns, without the hashes in their names."""
         printed = self.groups.kubectl("get", OWNED, "-l", "landfall.dev/group=clicks", "-o", "name")
         return sorted(re.sub(r"-[0-9a-f]{8,16}$", "", name) for name in printed.split())
 
@@ -71,17 +73,17 @@ class Story:
 
 
 @pytest.fixture(
-    params=[None, 1, 2], ids=["lives on", "dies in each write", "dies in each second write"]
+    params=[None, 1, 2], ids=["never killed", "killed at each write", "killed at each second write"]
 )
-def story(request: pytest.FixtureRequest, groups: Groups) -> Iterator[Story]:
+def scenario(request: pytest.FixtureRequest, groups: Groups) -> Iterator[Scenario]:
     with Kubelet(groups.cluster, groups.namespace).running() as kubelet:
-        yield Story(groups, kubelet, request.param)
+        yield Scenario(groups, kubelet, request.param)
 
 
 def landed(generation: int) -> Callable[[Json], bool]:
-    """Whether a generation lands, and nothing is under way."""
+    """A condition: this generation lands, and no rollout is in progress."""
 
-    def enough(status: Json) -> bool:
+    def condition(status: Json) -> bool:
         settled = status["rollout"].get("stage") in {"Settled", "Watching"}
         return (status["phase"], status.get("activeGeneration"), settled) == (
             "Running",
@@ -89,13 +91,13 @@ def landed(generation: int) -> Callable[[Json], bool]:
             True,
         )
 
-    return enough
+    return condition
 
 
-def given_up(generation: int) -> Callable[[Json], bool]:
-    """Whether a generation was taken back, and nothing is under way."""
+def rolled_back(generation: int) -> Callable[[Json], bool]:
+    """A condition: this generation was rolled back, and no rollout is in progress."""
 
-    def enough(status: Json) -> bool:
+    def condition(status: Json) -> bool:
         rejected = status["rollout"].get("rejected", {}).get("generation")
         return (rejected, status["rollout"]["stage"], status["phase"]) == (
             generation,
@@ -103,35 +105,38 @@ def given_up(generation: int) -> Callable[[Json], bool]:
             "Stalled",
         )
 
-    return enough
+    return condition
 
 
-def test_a_group_comes_to_the_same_end(story: Story) -> None:
-    story.groups.create(document(generation=1))
-    story.until(landed(1))
-    assert (story.opened(), story.begun()) == (["g1"], {"g1": 1})
+def test_a_group_reaches_the_same_state(scenario: Scenario) -> None:
+    scenario.groups.create(document(generation=1))
+    scenario.until(landed(1))
+    assert (scenario.opened(), scenario.started()) == (["g1"], {"g1": 1})
 
-    story.edit(generation=2)
-    story.until(landed(2))
-    assert (story.opened(), story.begun()) == (["g1", "g2"], {"g1": 1, "g2": 1})
+    scenario.edit(generation=2)
+    scenario.until(landed(2))
+    assert (scenario.opened(), scenario.started()) == (["g1", "g2"], {"g1": 1, "g2": 1})
 
-    story.edit(generation=3, image="broken:3")
-    assert story.until(given_up(3))["activeGeneration"] == 2
-    assert (story.opened(), story.begun()) == (["g1", "g2"], {"g1": 1, "g2": 1, "g3": 1})
+    scenario.edit(generation=3, image="broken:3")
+    assert scenario.until(rolled_back(3))["activeGeneration"] == 2
+    assert (scenario.opened(), scenario.started()) == (["g1", "g2"], {"g1": 1, "g2": 1, "g3": 1})
 
-    story.edit(state="Suspended", generation=2, image=None)
-    story.until(lambda status: status["phase"] == "Suspended")
-    assert story.kubelet.drivers == []
+    scenario.edit(state="Suspended", generation=2, image=None)
+    scenario.until(lambda status: status["phase"] == "Suspended")
+    assert scenario.kubelet.drivers == []
 
-    story.edit(state="Running")
-    story.until(landed(2))
-    assert (story.opened(), story.begun()) == (["g1", "g2", "g2"], {"g1": 1, "g2": 2, "g3": 1})
-    eventually(story.owned, lambda owned: owned == EVERYTHING)
+    scenario.edit(state="Running")
+    scenario.until(landed(2))
+    assert (scenario.opened(), scenario.started()) == (
+        ["g1", "g2", "g2"],
+        {"g1": 1, "g2": 2, "g3": 1},
+    )
+    eventually(scenario.owned, lambda owned: owned == EVERYTHING)
 
-    story.groups.kubectl("delete", "cg", "clicks", "--wait=false")
-    story.until(lambda status: status["phase"] == "gone")
-    assert (story.kubelet.drivers, story.kubelet.lane("clicks").yielded) == ([], True)
-    eventually(story.owned, lambda owned: not owned)
+    scenario.groups.kubectl("delete", "cg", "clicks", "--wait=false")
+    scenario.until(lambda status: status["phase"] == "gone")
+    assert (scenario.kubelet.drivers, scenario.kubelet.lane("clicks").yielded) == ([], True)
+    eventually(scenario.owned, lambda owned: not owned)
 
 
 EVERYTHING = [
@@ -149,12 +154,12 @@ EVERYTHING = [
 ]
 
 
-def test_a_generation_that_lands_and_fails_is_taken_back(story: Story) -> None:
-    story.groups.create(document(generation=1))
-    story.until(landed(1))
+def test_a_generation_that_lands_and_fails_is_taken_back(scenario: Scenario) -> None:
+    scenario.groups.create(document(generation=1))
+    scenario.until(landed(1))
 
-    story.edit(generation=2, image="failing:2")
-    story.until(given_up(2))
+    scenario.edit(generation=2, image="failing:2")
+    scenario.until(rolled_back(2))
 
-    assert story.opened() == ["g1", "g2", "g1"]
-    eventually(lambda: story.kubelet.drivers, lambda left: [d.generation for d in left] == [1])
+    assert scenario.opened() == ["g1", "g2", "g1"]
+    eventually(lambda: scenario.kubelet.drivers, lambda left: [d.generation for d in left] == [1])

@@ -1,9 +1,7 @@
-"""An operator's lives in this process: each begins with nothing but what the API server knows, and
-may
-end in any write.
+"""Operators in this process that are killed at a given write, and started again without any memory.
 
-The parts are the product's own, but for kopf: each pass is preceded by a list of everything, so
-that a test says when it looks.
+The parts are the product's own, except for kopf: each pass is preceded by a list of all objects, so
+that a test decides when the operator observes them.
 """
 
 import asyncio
@@ -20,91 +18,92 @@ from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.driver_client import HttpDrivers, Word
-from landfall_operator.runtime.event_recorder import Events
-from landfall_operator.runtime.kube_client import Kube, Request
+from landfall_operator.runtime.driver_client import Command, HttpDriverClient
+from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.kube_client import KubeClient, Request
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from tests.support.cluster import Cluster
 
-SITE = OperatorContext(
+CONTEXT = OperatorContext(
     image="good:0", namespace="landfall-system", operator_labels={"app": "operator"}
 )
-LOOK = 0.1
+PASS_INTERVAL = 0.1
 """Seconds between two passes."""
 
 
-class Death(BaseException):
-    """The operator is gone in the middle of what it did."""
+class Killed(BaseException):
+    """The operator was killed at a write. Not an Exception: no handler of the product catches it."""
 
 
-class Allowance:
-    """So many writes a life has; the last one is done, and its outcome never known."""
+class WriteBudget:
+    """The number of writes until the kill; the last one takes effect, but nobody sees its result."""
 
     def __init__(self, writes: int | None) -> None:
-        """None is a life that does not end like this."""
+        """None is an unlimited budget."""
         self.left = writes
 
-    def spend(self) -> None:
-        """One write was made.
+    def count_write(self) -> None:
+        """Count one write.
 
         Raises:
-            Death: it was the last one.
+            Killed: It was the last one.
         """
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
-                raise Death
+                raise Killed
 
 
-class MortalKube(Kube):
-    """Dies by its writes."""
+class KillableKubeClient(KubeClient):
+    """Counts its writes."""
 
-    def __init__(
-        self, configuration: Configuration, metrics: Metrics, allowance: Allowance
-    ) -> None:
+    def __init__(self, configuration: Configuration, metrics: Metrics, budget: WriteBudget) -> None:
         super().__init__(configuration, metrics)
-        self._allowance = allowance
+        self._budget = budget
 
     def _answer(self, request: Request) -> tuple[int, bytes, str | None]:
         answer = super()._answer(request)
         if request.method != "GET":
-            self._allowance.spend()
+            self._budget.count_write()
         return answer
 
 
-class MortalDrivers(HttpDrivers):
-    """Dies by its words."""
+class KillableDriverClient(HttpDriverClient):
+    """Counts its commands."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, metrics: Metrics, allowance: Allowance
+        self, session: aiohttp.ClientSession, metrics: Metrics, budget: WriteBudget
     ) -> None:
         super().__init__(session, metrics)
-        self._allowance = allowance
+        self._budget = budget
 
-    async def tell(self, address: str, word: Word, token: str) -> None:
-        await super().tell(address, word, token)
-        self._allowance.spend()
+    async def send(self, address: str, command: Command, token: str) -> None:
+        await super().send(address, command, token)
+        self._budget.count_write()
 
 
-async def live(
-    cluster: Cluster, namespace: str, name: str, writes: int | None, enough: Callable[[], Any]
+async def run_operator(
+    cluster: Cluster, namespace: str, name: str, writes: int | None, is_done: Callable[[], Any]
 ) -> bool:
-    """Pass over one group until it is enough; whether it died before."""
-    metrics = Metrics(lambda: OperatorSnapshot(leads=True, groups=1, oldest_pass=0.0))
-    cache, allowance = ObjectCache(), Allowance(writes)
-    kube = MortalKube(cluster.admin.configuration, metrics, allowance)
+    """Reconcile one group until ``is_done``; returns whether the operator was killed before."""
+    metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=1, oldest_pass=0.0))
+    cache, budget = ObjectCache(), WriteBudget(writes)
+    kube = KillableKubeClient(cluster.admin.configuration, metrics, budget)
     with ThreadPoolExecutor(4) as pool:
         async with aiohttp.ClientSession() as session:
-            drivers = MortalDrivers(session, metrics, allowance)
-            hands = ActionExecutor(kube, cache, drivers, Events(kube, metrics, _now), pool)
-            reconciler = Reconciler(cache, drivers, hands, metrics, ReconcilerSettings(SITE, _now))
+            drivers = KillableDriverClient(session, metrics, budget)
+            events = EventRecorder(kube, metrics, _now)
+            executor = ActionExecutor(kube, cache, drivers, events, pool)
+            reconciler = Reconciler(
+                cache, drivers, executor, metrics, ReconcilerSettings(CONTEXT, _now)
+            )
             try:
-                while not enough():
-                    await asyncio.to_thread(watcher.sweep, kube, cache, (namespace,))
+                while not is_done():
+                    await asyncio.to_thread(watcher.resync, kube, cache, (namespace,))
                     await _pass(reconciler, (namespace, name))
-                    await asyncio.sleep(LOOK)
-            except Death:
+                    await asyncio.sleep(PASS_INTERVAL)
+            except Killed:
                 return True
     return False
 
@@ -113,7 +112,7 @@ async def _pass(reconciler: Reconciler, key: tuple[str, str]) -> None:
     try:
         await reconciler.reconcile(key)
     except LandfallError:
-        return  # the next pass looks again
+        return  # the next pass tries again
 
 
 def _now() -> datetime:

@@ -1,1 +1,4 @@
-"""What the operator does: watch, reconcile, execute actions, serve metrics. The only part with I/O."""
+"""What the operator does: it watches, reconciles, executes actions and serves metrics.
+
+This is the only package of the operator with I/O; everything it decides comes from ``core``.
+"""

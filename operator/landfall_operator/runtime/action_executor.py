@@ -1,8 +1,8 @@
-"""Carries out actions: one request each, to the API server in a thread, or to a driver.
+"""Executes actions: one request each, to the API server in a thread, or to a driver.
 
-Whatever the API server answers goes into the stock at once, so the next pass starts from what this
-one did, not from what the watch has come to. Every action may be carried out twice; none is tried
-again here.
+Every object that the API server returns goes into the cache at once, so the next pass sees the
+writes of this one even if the watch is behind. Every action may be executed twice without harm, and
+none is retried here: the next pass decides again.
 """
 
 import asyncio
@@ -19,28 +19,19 @@ from typing import Any, ParamSpec, TypeVar, assert_never
 from landfall.api.contract import HandOver, TakeOver, WantExecutors
 from landfall.errors import Retry
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.actions import (
-    Action,
-    AddFinalizer,
-    Apply,
-    CreateRevision,
-    Delete,
-    EmitEvent,
-    EnsureToken,
-    RemoveFinalizer,
-    SaveRollout,
-    ScaleDriver,
-    SendHandOver,
-    SendScale,
-    SendTakeOver,
-)
+from landfall_operator.core import actions
 from landfall_operator.core.cache import GROUP, CachedObject, Key, ObjectCache, Resource
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.driver_client import Drivers, DriverUnreachable, Unauthorized
-from landfall_operator.runtime.event_recorder import Events
-from landfall_operator.runtime.kube_client import Conflict, Kube, NotFound
+from landfall_operator.runtime.driver_client import (
+    Command,
+    DriverClient,
+    DriverUnreachable,
+    Unauthorized,
+)
+from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +39,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
 _TOKEN_SECONDS = 300.0
-"""How long a token is taken for granted: whoever deletes its Secret gets another one."""
+"""How long a control token is cached. If its Secret is deleted, a new one is created after this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The group that something is done for, as it was looked at, and where its drivers are.
+    """The group that actions are executed for, as the pass observed it.
 
     Attributes:
-        key: its namespace and name.
-        resource: itself, of the version that was looked at.
-        addresses: of drivers' pods, by revision.
+        key: The namespace and name of the group.
+        resource: The group, in the version that the pass observed.
+        addresses: The IP addresses of the drivers' pods, by revision.
     """
 
     key: Key
@@ -67,17 +58,22 @@ class Target:
 
     @property
     def owner(self) -> Owner:
-        """As manifests want it."""
+        """The group as the owner of its objects."""
         return Owner(self.key[1], self.key[0], self.resource.uid)
 
 
 class ActionExecutor:
-    """Does things to the world."""
+    """Executes actions against the API server and the drivers."""
 
     def __init__(
-        self, kube: Kube, cache: ObjectCache, drivers: Drivers, events: Events, pool: Executor
+        self,
+        kube: KubeClient,
+        cache: ObjectCache,
+        drivers: DriverClient,
+        events: EventRecorder,
+        pool: Executor,
     ) -> None:
-        """Ask the API server in threads of ``pool``."""
+        """Call the API server in the threads of ``pool``."""
         self._kube = kube
         self._cache = cache
         self._drivers = drivers
@@ -85,67 +81,68 @@ class ActionExecutor:
         self._pool = pool
         self._tokens: dict[Key, tuple[str, float]] = {}
 
-    async def execute(self, target: Target, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
-        """Carry out one action.
+    async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901, PLR0912  # one arm per action
+        """Execute one action.
 
         Raises:
-            Conflict: the group is not as it was looked at.
-            Retry: nobody answered, or not now.
-            Absent: what is to be changed is not there.
-            Refused: the API server will not do it.
+            Conflict: The group or the object changed since the pass observed it.
+            Retry: The API server did not answer, or asks to be called later.
+            NotFound: The object to change does not exist.
+            RequestRejected: The API server rejects the action for good.
         """
         match action:
-            case SaveRollout(rollout, plan):
-                told = GroupStatus(rollout=rollout, plan=plan)
-                await self.write_status(
-                    target,
-                    {name: _written(told)[name] for name in ("rollout", "plan")},
-                    checked=True,
-                )
-            case EmitEvent():
-                await self.announce(target, action)
-            case AddFinalizer():
-                await self._finalizer(target, on=True)
-            case RemoveFinalizer():
-                await self._finalizer(target, on=False)
-            case CreateRevision(manifest):
-                await self._create(manifest)
-            case EnsureToken():
-                await self._token(target)
-            case Apply(manifest):
+            case actions.SaveRollout(rollout, plan):
+                status = _as_json(GroupStatus(rollout=rollout, plan=plan))
+                fields = {name: status[name] for name in ("rollout", "plan")}
+                await self.write_status(target, fields, if_unchanged=True)
+            case actions.EmitEvent():
+                await self.emit_event(target, action)
+            case actions.AddFinalizer():
+                await self._set_finalizer(target, present=True)
+            case actions.RemoveFinalizer():
+                await self._set_finalizer(target, present=False)
+            case actions.CreateRevision(manifest):
+                await self._create_revision(manifest)
+            case actions.EnsureToken():
+                await self._create_token(target)
+            case actions.Apply(manifest):
                 await self._apply(target, manifest)
-            case ScaleDriver(name, replicas):
+            case actions.ScaleDriver(name, replicas):
                 await self._scale(target, name, replicas)
-            case Delete(kind, name):
+            case actions.Delete(kind, name):
                 await self._delete(target, kind, name)
-            case SendScale(revision, wanted):
-                await self._tell(target, revision, WantExecutors(wanted))
-            case SendHandOver(revision, to):
-                await self._tell(target, revision, HandOver(to))
-            case SendTakeOver(revision):
-                await self._tell(target, revision, TakeOver())
+            case actions.SendScale(revision, wanted):
+                await self._send(target, revision, WantExecutors(wanted))
+            case actions.SendHandOver(revision, to):
+                await self._send(target, revision, HandOver(to))
+            case actions.SendTakeOver(revision):
+                await self._send(target, revision, TakeOver())
             case _:
                 assert_never(action)
 
-    async def announce(self, target: Target, said: EmitEvent) -> None:
-        """Post a Kubernetes Event; that it cannot be posted is no reason to do less."""
-        level = logging.WARNING if said.kind == "Warning" else logging.INFO
-        log.log(
-            level, "%s", said.message, extra={"group": "/".join(target.key), "reason": said.reason}
-        )
-        try:
-            await self._in_thread(self._events.post, target.owner, said)
-        except (Retry, NotFound) as error:
-            log.info("event not posted: %s", error, extra={"group": "/".join(target.key)})
+    async def emit_event(self, target: Target, event: actions.EmitEvent) -> None:
+        """Log an event and post it as a Kubernetes Event.
 
-    async def write_status(self, target: Target, changed: Json, *, checked: bool = False) -> None:
-        """Change the status; ``checked`` that the group is as it was looked at.
+        An Event that cannot be posted is only logged: the actions after it matter more.
+        """
+        level = logging.WARNING if event.kind == "Warning" else logging.INFO
+        log.log(level, "%s", event.message, extra={**_fields(target), "reason": event.reason})
+        try:
+            await self._in_thread(self._events.post, target.owner, event)
+        except (Retry, NotFound) as error:
+            log.info("event not posted: %s", error, extra=_fields(target))
+
+    async def write_status(
+        self, target: Target, changed: Json, *, if_unchanged: bool = False
+    ) -> None:
+        """Change fields of the group's status; None removes a field.
 
         Raises:
-            Conflict: it is not.
+            Conflict: ``if_unchanged`` is set, and the group changed since the pass observed it.
         """
         patch: Json = {"status": changed}
-        if checked:
+        if if_unchanged:
+            # The API server compares the version, so two writers cannot both succeed.
             patch["metadata"] = {"resourceVersion": str(target.resource.version)}
         namespace, name = target.key
         self._cache.put(
@@ -153,9 +150,9 @@ class ActionExecutor:
         )
 
     async def knows_token(self, target: Target) -> bool:
-        """Whether there is a Secret with a control token: asked now and then."""
-        known = self._tokens.get(target.key)
-        if known is None or time.monotonic() - known[1] > _TOKEN_SECONDS:
+        """Whether the group's control token exists; asks the API server only when the cache is old."""
+        cached = self._tokens.get(target.key)
+        if cached is None or time.monotonic() - cached[1] > _TOKEN_SECONDS:
             try:
                 secret = await self._in_thread(
                     self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
@@ -170,64 +167,69 @@ class ActionExecutor:
         return True
 
     def forget(self, key: Key) -> None:
-        """Of a group, what is not in the stock."""
+        """Drop the cached token of a group."""
         self._tokens.pop(key, None)
 
-    async def _token(self, target: Target) -> None:
+    async def _create_token(self, target: Target) -> None:
         secret = manifests.control_secret(target.owner, secrets.token_urlsafe(_TOKEN_BYTES))
         try:
             await self._in_thread(self._kube.create, secret)
         except Conflict:
-            log.debug("token is there", extra={"group": "/".join(target.key)})
+            log.debug("token exists already", extra=_fields(target))
         self.forget(target.key)
         await self.knows_token(target)
 
-    async def _create(self, manifest: Json) -> None:
+    async def _create_revision(self, manifest: Json) -> None:
         try:
             self._cache.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
         except Conflict:
+            # The name is derived from the content, so the object that exists is the same one.
             metadata = manifest["metadata"]
-            there = await self._in_thread(
+            existing = await self._in_thread(
                 self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"]
             )
-            self._cache.put(manifest["kind"], there)
+            self._cache.put(manifest["kind"], existing)
 
     async def _apply(self, target: Target, manifest: Json) -> None:
-        kept = self._kept(target, manifest["kind"], manifest["metadata"]["name"])
-        if kept and kept.owner not in {"", target.resource.uid}:
+        cached = self._cached(target, manifest["kind"], manifest["metadata"]["name"])
+        if cached and cached.owner not in {"", target.resource.uid}:
+            # To apply it would change an object that the garbage collector is about to delete.
             raise Retry(
-                f"{names.reference(manifest)} belongs to a former group of this name, and is about to go"
+                f"{names.reference(manifest)} still belongs to a deleted group of the same name"
             )
         self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
-        log.debug("applied %s", names.reference(manifest), extra={"group": "/".join(target.key)})
+        log.debug("applied %s", names.reference(manifest), extra=_fields(target))
 
     async def _scale(self, target: Target, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
-        made = await self._in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
-        self._cache.put("Deployment", made)
-        log.info("scaled %s to %d", name, replicas, extra={"group": "/".join(target.key)})
+        scaled = await self._in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
+        self._cache.put("Deployment", scaled)
+        log.info("scaled deployment %s to %d", name, replicas, extra=_fields(target))
 
     async def _delete(self, target: Target, kind: str, name: str) -> None:
-        kept = self._kept(target, kind, name)
-        if kept is None:
+        cached = self._cached(target, kind, name)
+        if cached is None:
             return
         try:
-            answer = await self._in_thread(self._kube.delete, kind, kept.namespace, name, kept.uid)
+            answer = await self._in_thread(
+                self._kube.delete, kind, cached.namespace, name, cached.uid
+            )
         except NotFound:
             answer = {"kind": "Status"}
-        if (
-            answer["kind"] == "Status"
-        ):  # gone; else the object itself comes back, with the begin of its deletion
-            self._cache.drop(kind, _ghost(target.key, kept))
+        # A Status means that the object is gone. Otherwise the API server returns the object itself,
+        # with its deletionTimestamp, and deletes it later.
+        if answer["kind"] == "Status":
+            self._cache.drop(kind, _minimal_body(target.key, cached))
         else:
             self._cache.put(kind, answer)
-        log.info("deleted %s/%s", kind, name, extra={"group": "/".join(target.key)})
+        log.info("deleted %s/%s", kind, name, extra=_fields(target))
 
-    async def _finalizer(self, target: Target, *, on: bool) -> None:
-        """Put ours on the group or take it off, and leave those of others."""
+    async def _set_finalizer(self, target: Target, *, present: bool) -> None:
+        """Add or remove the operator's finalizer; the finalizers of others stay."""
+        # From the cache, not from the target: an action before this one may have written the group.
         metadata = self._cache.groups.get(target.key, target.resource).body["metadata"]
         others = [name for name in metadata.get("finalizers", []) if name != names.FINALIZER]
-        wanted = [*others, names.FINALIZER] if on else others
+        wanted = [*others, names.FINALIZER] if present else others
         patch = {
             "metadata": {
                 "finalizers": wanted,
@@ -241,27 +243,25 @@ class ActionExecutor:
                 GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
             )
         except NotFound:
-            log.debug("the group is gone", extra={"group": "/".join(target.key)})
+            log.debug("group is gone", extra=_fields(target))
 
-    async def _tell(
-        self, target: Target, revision: str, word: WantExecutors | HandOver | TakeOver
-    ) -> None:
-        """A driver that does not hear it is told again in the next pass."""
-        about = {"group": "/".join(target.key), "revision": revision}
+    async def _send(self, target: Target, revision: str, command: Command) -> None:
+        """Send a command to a driver. If that fails, the next pass decides to send it again."""
+        fields = {**_fields(target), "revision": revision, "command": str(command)}
         address = target.addresses.get(revision)
         if address is None or not await self.knows_token(target):
-            log.info("cannot tell %s", word, extra=about)
+            log.info("driver command skipped", extra=fields)
             return
         try:
-            await self._drivers.tell(address, word, self._tokens[target.key][0])
+            await self._drivers.send(address, command, self._tokens[target.key][0])
         except DriverUnreachable as error:
             if isinstance(error, Unauthorized):
-                self.forget(target.key)  # it may have been made anew
-            log.warning("not heard: %s", error, extra=about)
+                self.forget(target.key)  # its Secret may have been created again
+            log.warning("driver command failed: %s", error, extra=fields)
         else:
-            log.info("told %s", word, extra=about)
+            log.info("driver command sent", extra=fields)
 
-    def _kept(self, target: Target, kind: str, name: str) -> CachedObject | None:
+    def _cached(self, target: Target, kind: str, name: str) -> CachedObject | None:
         return self._cache.owned(target.key).get((kind, name))
 
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -271,7 +271,7 @@ class ActionExecutor:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """A merge patch (RFC 7386) from one object to the other: None takes a field away, lists are written whole."""
+    """The JSON merge patch (RFC 7386) from one object to another; None removes a field."""
     patch: Json = {name: None for name in before if name not in after}
     for name, value in after.items():
         old = before.get(name)
@@ -283,16 +283,22 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
     return patch
 
 
-def _written(status: GroupStatus) -> Json:
-    """As JSON, with None where a field is to be taken away."""
+def _as_json(status: GroupStatus) -> Json:
+    """The status as JSON, with None where a field has no value, so that a patch removes it."""
     return status.model_dump(mode="json", by_alias=True)
 
 
-def _ghost(key: Key, kept: CachedObject) -> Json:
+def _fields(target: Target) -> dict[str, str]:
+    """The fields that every log event about a group has."""
+    return {"group": "/".join(target.key)}
+
+
+def _minimal_body(key: Key, cached: CachedObject) -> Json:
+    """As much of an object as the cache needs to drop it."""
     metadata = {
-        "name": kept.name,
-        "namespace": kept.namespace,
-        "uid": kept.uid,
+        "name": cached.name,
+        "namespace": cached.namespace,
+        "uid": cached.uid,
         "labels": {names.GROUP_LABEL: key[1]},
     }
     return {"metadata": metadata}

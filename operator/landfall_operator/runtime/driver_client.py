@@ -1,7 +1,9 @@
-"""The drivers' two HTTP faces, asked from the operator's event loop: ``/status`` by anybody, control with the group's token.
+"""Asks drivers for their status and sends them commands, over HTTP, from the operator's event loop.
 
-A driver that does not answer within three seconds has not answered. Nothing is tried twice: the
-next pass asks again, and everything a driver is told is a level.
+Anybody may read ``/status``; the control port requires the group's bearer token. A request that
+takes longer than three seconds has failed. Nothing is retried here: the next reconcile pass asks
+again. Commands state what should hold (so many executors, this successor), so sending one twice
+does no harm.
 """
 
 import ipaddress
@@ -25,13 +27,13 @@ from landfall.api.contract import (
 from landfall.errors import Retry
 from landfall_operator.runtime.metrics import Metrics
 
-SECONDS = 3.0
-LARGEST = 64 * 2**20
-"""Bytes of a status; one topic partition takes some 300."""
+TIMEOUT_SECONDS = 3.0
+MAX_STATUS_BYTES = 64 * 2**20
+"""A longer status is ignored; one topic partition takes about 300 bytes."""
 STATUS_PATH = "/status"
 
-Word = WantExecutors | HandOver | TakeOver
-_PATHS: Mapping[type[Word], str] = {
+Command = WantExecutors | HandOver | TakeOver
+_PATHS: Mapping[type[Command], str] = {
     WantExecutors: EXECUTORS_PATH,
     HandOver: YIELD_PATH,
     TakeOver: OPEN_PATH,
@@ -39,72 +41,76 @@ _PATHS: Mapping[type[Word], str] = {
 
 
 class DriverUnreachable(Retry):
-    """A driver did not take what it was told."""
+    """A driver did not accept a command."""
 
 
 class Unauthorized(DriverUnreachable):
-    """The token is not the one it knows."""
+    """A driver rejected the control token."""
 
 
-class Drivers(Protocol):
-    """Whom a pass asks."""
+class DriverClient(Protocol):
+    """The drivers as a reconcile pass sees them. Addresses are the IP addresses of driver pods."""
 
     async def status(self, address: str) -> bytes | None:
-        """What a driver answers to ``/status``; None when it does not."""
+        """The body of a driver's ``/status``; None when the driver does not answer."""
 
-    async def tell(self, address: str, word: Word, token: str) -> None:
-        """Tell a driver something.
+    async def send(self, address: str, command: Command, token: str) -> None:
+        """Send a command to a driver.
 
         Raises:
-            Denied: it knows another token.
-            Unheard: it did not answer, or not with 202.
+            Unauthorized: The driver has another token.
+            DriverUnreachable: The driver did not answer, or not with success.
+            Fenced: This operator is no longer the leader; nothing was sent.
         """
 
 
-class HttpDrivers:
-    """Asks drivers at their pods' addresses."""
+class HttpDriverClient:
+    """Sends requests to the addresses of the drivers' pods."""
 
     def __init__(
         self,
         session: aiohttp.ClientSession,
         metrics: Metrics,
-        before_word: Callable[[], None] = lambda: None,
+        before_command: Callable[[], None] = lambda: None,
     ) -> None:
-        """Use a session, which somebody else closes; ``before_word`` may refuse, by raising Fenced."""
+        """Use a session that the caller closes.
+
+        ``before_command`` is called before each command and prevents it by raising Fenced.
+        """
         self._session = session
         self._metrics = metrics
-        self._before_word = before_word
-        self._timeout = aiohttp.ClientTimeout(total=SECONDS)
+        self._before_command = before_command
+        self._timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
 
     async def status(self, address: str) -> bytes | None:
-        """See ``Drivers``."""
+        """See ``DriverClient``."""
         outcome = "error"
         try:
             async with self._session.get(
                 _url(address, HTTP_PORT, STATUS_PATH), timeout=self._timeout
-            ) as answer:
-                outcome = _named(answer.status)
-                return await _body(answer) if answer.status == HTTPStatus.OK else None
+            ) as response:
+                outcome = _outcome(response.status)
+                return await _body(response) if response.status == HTTPStatus.OK else None
         except (TimeoutError, aiohttp.ClientError, OSError):
             return None
         finally:
             self._metrics.driver_requests.labels(STATUS_PATH, outcome).inc()
 
-    async def tell(self, address: str, word: Word, token: str) -> None:
-        """See ``Drivers``."""
-        self._before_word()
-        path, outcome = _PATHS[type(word)], "error"
+    async def send(self, address: str, command: Command, token: str) -> None:
+        """See ``DriverClient``."""
+        self._before_command()
+        path, outcome = _PATHS[type(command)], "error"
         headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(
                 _url(address, CONTROL_PORT, path),
-                json=asdict(word),
+                json=asdict(command),
                 headers=headers,
                 timeout=self._timeout,
             )
-            async with request as answer:
-                outcome = _named(answer.status)
-                code = answer.status
+            async with request as response:
+                outcome = _outcome(response.status)
+                code = response.status
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise DriverUnreachable(f"{path} of {address}: no answer: {error}") from error
         finally:
@@ -115,16 +121,18 @@ class HttpDrivers:
             raise DriverUnreachable(f"{path} of {address}: {code}")
 
 
-async def _body(answer: aiohttp.ClientResponse) -> bytes | None:
+async def _body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The body; None if it is too long."""
     body = bytearray()
-    async for chunk in answer.content.iter_any():
+    async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > LARGEST:
+        if len(body) > MAX_STATUS_BYTES:
             return None
     return bytes(body)
 
 
-def _named(code: int) -> str:
+def _outcome(code: int) -> str:
+    """The value of the metric's label ``outcome``."""
     return "ok" if code < HTTPStatus.BAD_REQUEST else str(code)
 
 

@@ -1,6 +1,6 @@
-"""Kubernetes Events about groups: one object per group, reason and message, that counts how often it was said.
+"""Kubernetes Events about groups: one object per group, reason and message that counts repetitions.
 
-Its name is made from those, so an operator that was started anew goes on counting the same one.
+The name is derived from these three, so a restarted operator keeps counting in the same object.
 """
 
 import hashlib
@@ -12,40 +12,45 @@ from landfall_operator.humanize import shortened
 from landfall_operator.objects import names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.kube_client import Conflict, Kube
+from landfall_operator.runtime.kube_client import Conflict, KubeClient
 from landfall_operator.runtime.metrics import Metrics
 
-LONGEST = 1000
-"""Characters of a message; the API server takes 1024."""
+MAX_MESSAGE_CHARACTERS = 1000
+"""The API server accepts 1024."""
 
 
-class Events:
-    """Posts them."""
+class EventRecorder:
+    """Posts Events to the API server; its calls block."""
 
-    def __init__(self, kube: Kube, metrics: Metrics, clock: Callable[[], datetime]) -> None:
-        """Times come from ``clock``."""
+    def __init__(self, kube: KubeClient, metrics: Metrics, clock: Callable[[], datetime]) -> None:
+        """``clock`` gives the timestamps of the Events."""
         self._kube = kube
         self._metrics = metrics
         self._clock = clock
 
-    def post(self, owner: Owner, said: EmitEvent) -> None:
-        """Say something about a group, or count that it was said again."""
-        event = manifest(owner, said, self._clock())
+    def post(self, owner: Owner, action: EmitEvent) -> None:
+        """Create the Event of an action, or increase the count of the Event that exists.
+
+        Raises:
+            Retry: The API server does not answer, or the Event changed at the same time.
+            NotFound: The Event expired between two requests, or the namespace is gone.
+        """
+        event = manifest(owner, action, self._clock())
         try:
             self._kube.create(event)
         except Conflict:
             name = event["metadata"]["name"]
-            known = self._kube.get("Event", owner.namespace, name)
-            patch = {"count": known.get("count", 1) + 1, "lastTimestamp": event["lastTimestamp"]}
+            existing = self._kube.get("Event", owner.namespace, name)
+            patch = {"count": existing.get("count", 1) + 1, "lastTimestamp": event["lastTimestamp"]}
             self._kube.merge("Event", owner.namespace, name, patch)
-        self._metrics.announcements.labels(said.kind).inc()
+        self._metrics.events.labels(action.kind).inc()
 
 
-def manifest(owner: Owner, said: EmitEvent, now: datetime) -> Json:
-    """The Event as it is posted first."""
-    message = shortened(said.message, LONGEST)
+def manifest(owner: Owner, action: EmitEvent, now: datetime) -> Json:
+    """The Event as it is created, with a count of one."""
+    message = shortened(action.message, MAX_MESSAGE_CHARACTERS)
     digest = hashlib.sha256(
-        f"{owner.uid} {said.kind} {said.reason} {message}".encode()
+        f"{owner.uid} {action.kind} {action.reason} {message}".encode()
     ).hexdigest()[:16]
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -59,8 +64,8 @@ def manifest(owner: Owner, said: EmitEvent, now: datetime) -> Json:
             "namespace": owner.namespace,
             "uid": owner.uid,
         },
-        "type": said.kind,
-        "reason": said.reason,
+        "type": action.kind,
+        "reason": action.reason,
         "message": message,
         "firstTimestamp": time,
         "lastTimestamp": time,

@@ -1,7 +1,8 @@
-"""The operator's HTTP face: ``/metrics``, ``/healthz`` (is it alive), ``/readyz`` (is it at work, or ready to be).
+"""The operator's HTTP server: ``/metrics``, ``/healthz`` (liveness) and ``/readyz`` (readiness).
 
-It is served by the loop that runs the passes, so a loop that hangs does not answer. One that stands
-by for the lease is alive and ready: an upgrade waits for that before it ends the one that leads.
+The event loop that reconciles the groups serves it too, so a loop that hangs fails its probes. An
+operator on standby is alive and ready: a rolling update waits for the new one's readiness before it
+stops the leader.
 """
 
 from collections.abc import Callable
@@ -14,23 +15,23 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from landfall import __version__
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether all is well, and a word about it."""
+"""A probe: whether it succeeds, and the text of the response."""
 
 
 async def serve(
     registry: CollectorRegistry, healthy: Check, ready: Check, host: str, port: int
 ) -> web.AppRunner:
-    """Answer until the runner's ``cleanup``.
+    """Start the server; it runs until ``cleanup`` of the runner is called.
 
     Raises:
-        OSError: the port is taken.
+        OSError: The port is in use.
     """
-    paths = {"/healthz": healthy, "/readyz": ready}
+    checks = {"/healthz": healthy, "/readyz": ready}
 
     async def check(request: web.Request) -> web.Response:
-        well, word = paths[request.path]()
-        status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-        return web.Response(text=f"{word}\n", status=status)
+        succeeded, text = checks[request.path]()
+        status = HTTPStatus.OK if succeeded else HTTPStatus.SERVICE_UNAVAILABLE
+        return web.Response(text=f"{text}\n", status=status)
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(
@@ -47,7 +48,7 @@ async def serve(
         [
             web.get("/", root),
             web.get("/metrics", metrics),
-            *(web.get(path, check) for path in paths),
+            *(web.get(path, check) for path in checks),
         ]
     )
     runner = web.AppRunner(app, access_log=None, handle_signals=False)

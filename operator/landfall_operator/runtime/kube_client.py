@@ -1,8 +1,8 @@
-"""The API server, as the operator asks it: few verbs, plain JSON, a time limit on everything, every call counted.
+"""A small client of the API server: few verbs, plain JSON, a timeout on every request, and metrics.
 
-All of it blocks, so it is only ever called in threads. Nothing is tried twice here: a pass that
-fails is followed by another one, which looks again. What went wrong comes in the kinds that a pass
-can do something about.
+All calls block, so the operator makes them only in threads. Nothing is retried here: a reconcile
+pass that fails is followed by another one, which observes the cluster again. Failures are raised as
+the few kinds of errors that a pass treats differently.
 """
 
 import json
@@ -24,50 +24,50 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.metrics import Metrics
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 10.0
-PAGE = 500
-"""Objects in one answer to a list."""
-_LONGEST = 500
+PAGE_SIZE = 500
+"""The largest number of objects in one response to a list."""
+_MAX_CHARACTERS = 500
 _MERGE, _APPLY, _JSON = (
     "application/merge-patch+json",
     "application/apply-patch+yaml",
     "application/json",
 )
-_BUSY = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+_UNAVAILABLE = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class Conflict(Retry):
-    """Somebody changed or made the object meanwhile: look again."""
+    """The object was changed or created by somebody else; the caller has to observe it again."""
 
 
 class Unavailable(Retry):
-    """The API server did not answer, or not now."""
+    """The API server did not answer, or asks to be called later."""
 
-    def __init__(self, message: str, after: float | None = None) -> None:
-        """``after`` so many seconds it wants to be asked again, if it said."""
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        """``retry_after`` is the number of seconds that the API server asks to wait, if any."""
         super().__init__(message)
-        self.after = after
+        self.retry_after = retry_after
 
 
 class NotFound(LandfallError):  # noqa: N818  # the name is the state
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class RequestRejected(LandfallError):  # noqa: N818  # the name is the state
-    """The API server will not do it, however often it is asked: a right is missing, or the object is not valid."""
+    """The API server rejects a request for good: a right is missing or the object is invalid."""
 
     def __init__(self, message: str, code: int) -> None:
-        """Keep the HTTP code, to tell the two from each other."""
+        """Keep the HTTP status code, which distinguishes the two cases."""
         super().__init__(message)
         self.code = code
 
     @property
     def invalid(self) -> bool:
-        """Whether it is the object's fault."""
+        """Whether the object is at fault, not a missing right."""
         return self.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
 class Kind(NamedTuple):
-    """Where objects of a kind are."""
+    """A kind of object, and where the API server serves it."""
 
     name: str
     group: str
@@ -76,11 +76,11 @@ class Kind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """As manifests have it."""
+        """The ``apiVersion`` of manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, *rest: str) -> str:
-        """Of all objects, or of one."""
+        """The URL path of a kind's objects, or of one; ``namespace`` None means all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{quote(namespace)}" if namespace else ""
         return "/".join([f"{root}{within}/{self.plural}", *map(quote, rest)])
@@ -108,7 +108,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Listing(NamedTuple):
-    """Objects, and the version of the cluster that they are of."""
+    """Listed objects, and the resourceVersion of the list."""
 
     items: list[Json]
     version: str
@@ -116,7 +116,7 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, and what it is counted as."""
+    """One request; ``verb`` is the value of the metric's label."""
 
     verb: str
     kind: Kind
@@ -127,8 +127,8 @@ class Request:
     content: str = _JSON
 
 
-class Kube:
-    """Asks the API server."""
+class KubeClient:
+    """Sends requests to the API server."""
 
     def __init__(
         self,
@@ -136,40 +136,49 @@ class Kube:
         metrics: Metrics,
         *,
         connections: int = 16,
-        answer: float = ANSWER_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         before_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep up to ``connections`` open; ``answer`` is how many seconds a request may take, ``before_write`` may refuse."""
+        """Keep up to ``connections`` connections open, and wait ``answer_seconds`` for each response.
+
+        ``before_write`` is called before each write and prevents it by raising Fenced.
+        """
+        # urllib3 would repeat a request whose answer was lost, without asking before_write again.
         configuration.retries = False
         configuration.connection_pool_maxsize = connections
         self._client = ApiClient(configuration)
         self._metrics = metrics
-        self._timeout = (CONNECT_SECONDS, answer)
+        self._timeout = (CONNECT_SECONDS, answer_seconds)
         self._before_write = before_write
 
     def serves(self, kind: str) -> bool:
-        """Whether the API server knows a kind."""
-        known = KINDS[kind]
-        request = Request("discover", known, "GET", f"/apis/{known.group}/{known.version}")
+        """Whether the API server serves a kind."""
+        served = KINDS[kind]
+        request = Request("discover", served, "GET", f"/apis/{served.group}/{served.version}")
         try:
             return any(
-                resource["name"] == known.plural for resource in self._ask(request)["resources"]
+                resource["name"] == served.plural for resource in self._send(request)["resources"]
             )
         except NotFound:
             return False
 
     def get(self, kind: str, namespace: str, name: str) -> Json:
-        """One object."""
-        known = KINDS[kind]
-        return self._ask(Request("get", known, "GET", known.path(namespace, name)))
+        """One object.
+
+        Raises:
+            NotFound: It does not exist.
+        """
+        served = KINDS[kind]
+        return self._send(Request("get", served, "GET", served.path(namespace, name)))
 
     def list(self, kind: str, namespace: str | None, selector: str) -> Listing:
-        """All objects with some labels, of one namespace or of all; in a few requests if they are many."""
-        known = KINDS[kind]
+        """All objects that match a label selector, in one namespace or in all."""
+        served = KINDS[kind]
         items: list[Json] = []
-        query = {"labelSelector": selector, "limit": str(PAGE)}
+        # Paged: a list of thousands of objects in one response is slow for the API server.
+        query = {"labelSelector": selector, "limit": str(PAGE_SIZE)}
         while True:
-            answer = self._ask(Request("list", known, "GET", known.path(namespace), query))
+            answer = self._send(Request("list", served, "GET", served.path(namespace), query))
             items += answer["items"]
             more = answer["metadata"].get("continue")
             if not more:
@@ -177,93 +186,93 @@ class Kube:
             query = {**query, "continue": more}
 
     def may_list(self, kind: str, namespace: str | None, selector: str) -> None:
-        """Do nothing, if we may list objects of a kind.
+        """Return if the operator may list objects of a kind.
 
         Raises:
-            Refused: we may not.
+            RequestRejected: It may not.
         """
-        known = KINDS[kind]
+        served = KINDS[kind]
         query = {"labelSelector": selector, "limit": "1"}
-        self._ask(Request("list", known, "GET", known.path(namespace), query))
+        self._send(Request("list", served, "GET", served.path(namespace), query))
 
     def create(self, manifest: Json) -> Json:
-        """Make an object.
+        """Create an object.
 
         Raises:
-            Conflict: it is there.
+            Conflict: An object of this name exists.
         """
-        known = KINDS[manifest["kind"]]
-        path = known.path(manifest["metadata"]["namespace"])
-        return self._ask(
-            Request("create", known, "POST", path, {"fieldManager": OPERATOR}, manifest)
+        served = KINDS[manifest["kind"]]
+        path = served.path(manifest["metadata"]["namespace"])
+        return self._send(
+            Request("create", served, "POST", path, {"fieldManager": OPERATOR}, manifest)
         )
 
     def replace(self, manifest: Json) -> Json:
-        """Write a whole object anew; its ``resourceVersion`` says which one was read.
+        """Replace a whole object; its ``resourceVersion`` is the version that the caller read.
 
         Raises:
-            Conflict: it is another one by now.
+            Conflict: The object has another version now.
         """
-        known, metadata = KINDS[manifest["kind"]], manifest["metadata"]
-        path = known.path(metadata["namespace"], metadata["name"])
-        return self._ask(
-            Request("update", known, "PUT", path, {"fieldManager": OPERATOR}, manifest)
+        served, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+        path = served.path(metadata["namespace"], metadata["name"])
+        return self._send(
+            Request("update", served, "PUT", path, {"fieldManager": OPERATOR}, manifest)
         )
 
     def apply(self, manifest: Json) -> Json:
-        """Create or change an object, by server-side apply; what others set against us is taken back."""
-        known, metadata = KINDS[manifest["kind"]], manifest["metadata"]
-        path = known.path(metadata["namespace"], metadata["name"])
+        """Create or change an object by server-side apply; takes over fields that others manage."""
+        served, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+        path = served.path(metadata["namespace"], metadata["name"])
         query = {"fieldManager": OPERATOR, "force": "true"}
-        return self._ask(Request("apply", known, "PATCH", path, query, manifest, _APPLY))
+        return self._send(Request("apply", served, "PATCH", path, query, manifest, _APPLY))
 
     def merge(
         self, kind: str, namespace: str, name: str, patch: Json, subresource: str = ""
     ) -> Json:
-        """Change parts of an object; None takes a field away.
+        """Change parts of an object by a merge patch; None removes a field.
 
         Raises:
-            Conflict: the patch has a ``resourceVersion`` that is not the present one.
+            Conflict: The patch contains a ``resourceVersion`` that is not the current one.
         """
-        known = KINDS[kind]
-        path = known.path(namespace, name, *filter(None, [subresource]))
+        served = KINDS[kind]
+        path = served.path(namespace, name, *filter(None, [subresource]))
         verb = f"patch_{subresource}" if subresource else "patch"
-        return self._ask(
-            Request(verb, known, "PATCH", path, {"fieldManager": OPERATOR}, patch, _MERGE)
+        return self._send(
+            Request(verb, served, "PATCH", path, {"fieldManager": OPERATOR}, patch, _MERGE)
         )
 
     def delete(self, kind: str, namespace: str, name: str, uid: str) -> Json:
-        """Delete an object once everything it owns is gone; nothing happens to another one of the same name.
+        """Delete an object in the foreground, that is, after everything that it owns.
 
         Raises:
-            Conflict: there is another one of that name.
+            Conflict: The object of this name has another uid; it is not deleted.
         """
-        known = KINDS[kind]
+        served = KINDS[kind]
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid},
             "propagationPolicy": "Foreground",
         }
-        return self._ask(
-            Request("delete", known, "DELETE", known.path(namespace, name), {}, options)
+        return self._send(
+            Request("delete", served, "DELETE", served.path(namespace, name), {}, options)
         )
 
-    def _ask(self, request: Request) -> Json:
-        """The answer as JSON.
+    def _send(self, request: Request) -> Json:
+        """The response as JSON.
 
         Raises:
-            Absent: 404.
-            Conflict: 409.
-            Busy: no answer, 408, 429 or 5xx.
-            Refused: any other code over 399.
-            Fenced: it is a write, and no longer ours to make.
+            NotFound: The status is 404.
+            Conflict: The status is 409.
+            Unavailable: There is no response, or its status is 408, 429 or 5xx.
+            RequestRejected: The status is any other one from 400 on.
+            Fenced: The request is a write, and this operator is no longer the leader.
         """
         if request.method != "GET":
             self._before_write()
         began, code = time.monotonic(), "error"
         try:
-            status, body, after = self._answer(request)
+            status, body, retry_after = self._answer(request)
             code = str(status)
         finally:
             self._metrics.api_requests.labels(request.verb, request.kind.name, code).inc()
@@ -271,7 +280,7 @@ class Kube:
         if status < HTTPStatus.BAD_REQUEST:
             answer: Json = json.loads(body)
             return answer
-        raise _fault(request, status, body, after)
+        raise _error(request, status, body, retry_after)
 
     def _answer(self, request: Request) -> tuple[int, bytes, str | None]:
         headers = {"Accept": _JSON, "Content-Type": request.content, "User-Agent": OPERATOR}
@@ -290,24 +299,30 @@ class Kube:
             return answer.status, answer.read(), answer.headers.get("Retry-After")
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
             raise Unavailable(
-                f"{request.verb} {request.path}: no answer: {shortened(str(error), _LONGEST)}"
+                f"{request.verb} {request.path}: no answer: "
+                f"{shortened(str(error), _MAX_CHARACTERS)}"
             ) from error
 
 
-def _fault(request: Request, status: int, body: bytes, after: str | None) -> LandfallError:
-    told = f"{request.verb} {request.path}: {status} {_message(body)}"
+def _error(request: Request, status: int, body: bytes, retry_after: str | None) -> LandfallError:
+    message = f"{request.verb} {request.path}: {status} {_message(body)}"
     if status == HTTPStatus.NOT_FOUND:
-        return NotFound(told)
+        return NotFound(message)
     if status == HTTPStatus.CONFLICT:
-        return Conflict(told)
-    if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(told, float(after) if after and after.isdigit() else None)
-    return RequestRejected(told, status)
+        return Conflict(message)
+    if status in _UNAVAILABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Unavailable(
+            message,
+            # HTTP also allows a date, which the API server does not use.
+            float(retry_after) if retry_after and retry_after.isdigit() else None,
+        )
+    return RequestRejected(message, status)
 
 
 def _message(body: bytes) -> str:
+    """The message of a ``Status`` object, or the beginning of any other body."""
     try:
         answer = json.loads(body)
-        return shortened(str(answer["message"]), _LONGEST)
+        return shortened(str(answer["message"]), _MAX_CHARACTERS)
     except (ValueError, KeyError, TypeError):
-        return shortened(body.decode(errors="replace"), _LONGEST)
+        return shortened(body.decode(errors="replace"), _MAX_CHARACTERS)

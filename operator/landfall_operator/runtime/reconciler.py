@@ -28,9 +28,10 @@ from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
 from landfall_operator.reporting.group_status import report, worth_writing
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
-from landfall_operator.runtime.driver_client import Drivers
+from landfall_operator.runtime.driver_client import DriverClient
+from landfall_operator.runtime.group_metrics import GroupSnapshot
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
-from landfall_operator.runtime.metrics import GroupSnapshot, Metrics
+from landfall_operator.runtime.metrics import Metrics
 
 SAMPLES_KEPT = timedelta(minutes=30)
 """How long samples are kept."""
@@ -92,7 +93,7 @@ class Reconciler:
     def __init__(
         self,
         cache: ObjectCache,
-        drivers: Drivers,
+        drivers: DriverClient,
         executor: ActionExecutor,
         metrics: Metrics,
         settings: ReconcilerSettings,
@@ -182,7 +183,7 @@ class Reconciler:
         }
         for revision, (reason, restarts) in seen.items():
             if state.pod_failures.get(revision) != (reason, restarts):
-                self._metrics.troubles.labels(*key, str(reason)).inc()
+                self._metrics.driver_failures.labels(*key, str(reason)).inc()
         state.pod_failures = dict(seen)
 
     # ---------------------------------------------------------------------------------------- apply
@@ -218,7 +219,7 @@ class Reconciler:
         state.rejection = str(failure)
         invalid = isinstance(action, Apply) and failure.invalid
         state.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
-        await self._executor.announce(target, EmitEvent("Warning", "NotApplied", state.rejection))
+        await self._executor.emit_event(target, EmitEvent("Warning", "NotApplied", state.rejection))
 
     # --------------------------------------------------------------------------------------- report
 
@@ -230,8 +231,8 @@ class Reconciler:
         Returns the seconds until a write that came too soon after the last one is due.
         """
         status, current = report(observed, desired), self._cache.groups.get(target.key)
-        self._metrics.pictures[target.key] = _group_snapshot(
-            self._metrics.pictures.get(target.key), observed, desired, status
+        self._metrics.group_snapshots[target.key] = _group_snapshot(
+            self._metrics.group_snapshots.get(target.key), observed, desired, status
         )
         if (
             current is None
@@ -252,7 +253,7 @@ class Reconciler:
         # The Events come after the write: before it, a write that keeps failing would post them
         # again in every pass.
         for event in condition_events(current.status, status):
-            await self._executor.announce(target, event)
+            await self._executor.emit_event(target, event)
         return INTERVAL
 
     def _forget(self, key: Key) -> None:

@@ -1,10 +1,11 @@
-"""kopf's part: it lists and watches, and everything it sees goes into the stock and wakes groups. Nothing is decided here.
+"""Watches the API server with kopf: objects go into the cache, and every change wakes its group.
 
-Only kopf's lowest handlers are used: index functions, which it runs over everything there is before
-any other handler, so that no group is looked at before all of its objects are known; and event
-handlers, which wake. So kopf writes nothing: no annotations, no finalizers, no Events. It is given
-exact namespaces and may not scan for more, hence needs no right beyond list and watch of what is
-watched. What it misses when a watch has to begin anew, ``sweep`` finds.
+Nothing is decided here, and only two kinds of kopf's handlers are used. Index functions run over
+all existing objects before any other handler, so no group is reconciled before all of its objects
+are in the cache. Event handlers wake the groups. Thus kopf writes nothing: no annotations, no
+finalizers, no Events. It gets the exact namespaces and may not scan for others, so it needs no
+right except list and watch on the watched kinds. ``resync`` finds what kopf misses when a watch
+restarts.
 """
 
 import logging
@@ -17,7 +18,7 @@ from kubernetes.client import Configuration
 
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects import names
-from landfall_operator.runtime.kube_client import KINDS, Kind, Kube
+from landfall_operator.runtime.kube_client import KINDS, PAGE_SIZE, Kind, KubeClient
 
 log = logging.getLogger(__name__)
 
@@ -32,24 +33,24 @@ OWNED = (
     "NetworkPolicy",
     "PodDisruptionBudget",
 )
-"""Kinds of what groups own and the operator watches; Secrets are not among them."""
+"""The kinds that groups own and the operator watches. It has no right to list Secrets."""
 SELECTORS: Mapping[str, str] = {
     **dict.fromkeys(OWNED, f"{names.GROUP_LABEL},app.kubernetes.io/managed-by={names.OPERATOR}"),
     "Pod": f"{names.GROUP_LABEL},{names.ROLE_LABEL}=driver",
     GROUP: "",
 }
-"""Labels that the API server selects by, for each kind that is watched."""
-_LOGIN = timedelta(minutes=10)
-"""How long a token is used before it is read again: the kubelet writes a new one from time to time.
-"""
-_PAGE = 500
+"""The label selector of each watched kind."""
+_CREDENTIALS_LIFETIME = timedelta(minutes=10)
+"""How long a token is used before it is read again: the kubelet rotates the pod's token."""
 
 
 def registry(
     cache: ObjectCache, wake: Callable[[Key], None], connection: Callable[[], Configuration]
 ) -> kopf.OperatorRegistry:
-    """What kopf is to call."""
+    """The handlers that kopf calls."""
     made = kopf.OperatorRegistry()
+    # Groups that changed while kopf was indexing. Only event handlers wake them, because those run
+    # after the index is complete.
     changed: set[Key] = set()
     for kind in SELECTORS:
         _register(made, KINDS[kind], cache, changed, wake)
@@ -68,14 +69,14 @@ def _register(
     changed: set[Key],
     wake: Callable[[Key], None],
 ) -> None:
-    where = (kind.group, kind.version, kind.plural)
+    resource = (kind.group, kind.version, kind.plural)
 
-    @kopf.index(*where, registry=made, id=f"index-{kind.plural}")
+    @kopf.index(*resource, registry=made, id=f"index-{kind.plural}")
     async def index(body: kopf.Body, **_: Any) -> None:
         if key := cache.put(kind.name, body):
             changed.add(key)
 
-    @kopf.on.event(*where, registry=made, id=f"event-{kind.plural}")
+    @kopf.on.event(*resource, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
         key = (
@@ -90,24 +91,24 @@ def _register(
 
 
 def settings() -> kopf.OperatorSettings:
-    """How kopf is to behave."""
+    """Kopf's settings: no Events, no scanning for namespaces, timeouts on all requests."""
     made = kopf.OperatorSettings()
     made.posting.enabled = False
     made.scanning.disabled = True
     made.networking.connect_timeout = 5
     made.networking.request_timeout = 60
-    made.watching.chunk_size = _PAGE
+    made.watching.chunk_size = PAGE_SIZE
     made.watching.connect_timeout = 5
     made.process.ultimate_exiting_timeout = 30
     for kind, selector in SELECTORS.items():
-        known = KINDS[kind]
+        served = KINDS[kind]
         if selector:
-            made.watching.label_selectors[known.group, known.version, known.plural] = selector
+            made.watching.label_selectors[served.group, served.version, served.plural] = selector
     return made
 
 
 def credentials(configuration: Configuration) -> kopf.ConnectionInfo:
-    """The same way to the API server that everything else here takes."""
+    """The connection of the Kubernetes client, in kopf's form."""
     header = configuration.get_api_key_with_prefix(
         "BearerToken"
     ) or configuration.get_api_key_with_prefix("authorization")
@@ -122,23 +123,25 @@ def credentials(configuration: Configuration) -> kopf.ConnectionInfo:
         token=token or None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
-        expiration=datetime.now(UTC) + _LOGIN,
+        expiration=datetime.now(UTC) + _CREDENTIALS_LIFETIME,
     )
 
 
-def check(kube: Kube, namespaces: tuple[str, ...]) -> None:
-    """Ask for everything that is going to be watched: kopf would try again and again without saying what is wrong.
+def check_rights(kube: KubeClient, namespaces: tuple[str, ...]) -> None:
+    """Return if the operator may list every kind that it watches.
+
+    Without this check, kopf would retry forever and not say which right is missing.
 
     Raises:
-        Refused: a right is missing; says which.
+        RequestRejected: A right is missing; the message names it.
     """
     for namespace in namespaces or (None,):
         for kind, selector in SELECTORS.items():
             kube.may_list(kind, namespace, selector)
 
 
-def sweep(kube: Kube, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
-    """List everything once; returns the groups that have to be looked at for what the watches did not tell."""
+def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
+    """List everything once; returns the groups of which the watches missed a change."""
     changed: set[Key] = set()
     for namespace in namespaces or (None,):
         for kind, selector in SELECTORS.items():
@@ -146,7 +149,7 @@ def sweep(kube: Kube, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Ke
             found = cache.sweep(kind, namespace, listing.items, listing.version)
             if found:
                 log.info(
-                    "found changes that no watch told of",
+                    "found changes that the watch missed",
                     extra={"kind": kind, "groups": len(found)},
                 )
             changed |= found

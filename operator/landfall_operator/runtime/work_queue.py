@@ -1,8 +1,8 @@
-"""When groups are looked at: one coroutine each, that sleeps until something happens or its time has come.
+"""Schedules reconcile passes: one coroutine per group sleeps until an event or its next due time.
 
-Events only wake; what to do is found by looking. Wake-ups that come while a pass is under way lead
-to one more pass. A pass that fails is tried again soon, then less and less soon; how long the group
-has waited is what liveness is judged by.
+Events only wake a group; what has to be done is found out by observing it. Events that arrive
+during a pass lead to one more pass. A pass that fails is repeated with exponential backoff. The
+time since the last pass of the group that has waited longest decides the operator's liveness.
 """
 
 import asyncio
@@ -19,121 +19,123 @@ from landfall_operator.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-SPREAD = 0.05
-"""Seconds per group that was not looked at yet, over which first looks are spread: at a start all
-are new at once.
-"""
-APART = 0.3
-"""Seconds from one pass over a group to the next at least: events come in bursts."""
-LONGEST = 15.0
-"""Seconds to the next pass after failures, at most; unless the API server asks for more."""
+FIRST_PASS_SPREAD_SECONDS = 0.05
+"""First passes are spread over this time per new group: when an operator starts, all are new."""
+MIN_INTERVAL_SECONDS = 0.3
+"""The shortest time between two passes over a group: events come in bursts."""
+MAX_BACKOFF_SECONDS = 15.0
+"""The longest wait after a failure, unless the API server asks for a longer one."""
 
-Pass = Callable[[Key], Awaitable[float | None]]
+Reconcile = Callable[[Key], Awaitable[float | None]]
+"""One pass; returns in how many seconds the next one is due, None when the group is gone."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """The coroutine of one group.
+    """The state of one group in the queue. Times are of the monotonic clock.
 
     Attributes:
-        task: itself.
-        wake: set when something happened.
-        woken: when that was, by the monotonic clock; None when nothing did.
-        passed: when the last pass ended, or the group was first heard of.
-        is_new: whether there was no pass yet.
+        task: The coroutine that runs the group's passes.
+        wake: Set when an event has arrived since the last pass began.
+        woken_at: When the first such event arrived; None if there is none.
+        last_pass: When the last pass ended; before the first pass, when the group was added.
+        is_new: Whether the group has had no pass yet.
     """
 
     task: asyncio.Task[None] | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    woken: float | None = None
-    passed: float = field(default_factory=time.monotonic)
+    woken_at: float | None = None
+    last_pass: float = field(default_factory=time.monotonic)
     is_new: bool = True
 
 
 class WorkQueue:
-    """Runs passes over groups when it is time for them."""
+    """Runs the passes over all groups; passes over the same group never overlap."""
 
-    def __init__(self, reconcile: Pass, metrics: Metrics) -> None:
-        """``reconcile`` returns in how many seconds to look again, or None when the group is gone."""
+    def __init__(self, reconcile: Reconcile, metrics: Metrics) -> None:
+        """Start without groups; ``wake`` adds them."""
         self._reconcile = reconcile
         self._metrics = metrics
-        self._turns: dict[Key, _Item] = {}
+        self._items: dict[Key, _Item] = {}
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self._items)
 
     @property
     def oldest(self) -> float:
         """Seconds since the last pass over the group that has waited longest."""
         now = time.monotonic()
-        return max((now - turn.passed for turn in self._turns.values()), default=0.0)
+        return max((now - item.last_pass for item in self._items.values()), default=0.0)
 
     def wake(self, key: Key) -> None:
-        """Look at a group as soon as possible, and again and again from then on."""
-        turn = self._turns.get(key)
-        if turn is None:
-            turn = self._turns[key] = _Item()
-            turn.task = asyncio.create_task(self._queue(key, turn), name="/".join(key))
-        if turn.woken is None:
-            turn.woken = time.monotonic()
-        turn.wake.set()
+        """Reconcile a group as soon as possible, and from then on whenever it is due."""
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = _Item()
+            item.task = asyncio.create_task(self._run(key, item), name="/".join(key))
+        if item.woken_at is None:
+            item.woken_at = time.monotonic()
+        item.wake.set()
 
     async def stop(self) -> None:
-        """End all passes where they are; whatever they were at is gone on with by whoever is next."""
-        tasks = [turn.task for turn in self._turns.values() if turn.task]
+        """Cancel all passes; the next leader continues from what is in the cluster."""
+        tasks = [item.task for item in self._items.values() if item.task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._turns.clear()
+        self._items.clear()
 
-    async def _queue(self, key: Key, turn: _Item) -> None:
+    async def _run(self, key: Key, item: _Item) -> None:
         wait: float | None = 0.0
         failures = 0
-        await asyncio.sleep(self._share())
-        while wait is not None or turn.wake.is_set():
-            await _until(turn.wake, wait or 0.0)
-            turn.wake.clear()
-            if turn.woken is not None:
-                self._metrics.wake_seconds.observe(time.monotonic() - turn.woken)
-                turn.woken = None
-            outcome, wait = await self._one(key, failures)
-            turn.is_new = False
+        await asyncio.sleep(self._first_delay())
+        while wait is not None or item.wake.is_set():
+            await _wait_for(item.wake, wait or 0.0)
+            # Cleared before the pass, so that an event during the pass leads to another one.
+            item.wake.clear()
+            if item.woken_at is not None:
+                self._metrics.wake_seconds.observe(time.monotonic() - item.woken_at)
+                item.woken_at = None
+            outcome, wait = await self._pass(key, failures)
+            item.is_new = False
             failures = failures + 1 if outcome == "failed" else 0
             self._metrics.passes.labels(outcome).inc()
-            turn.passed = time.monotonic()
-            await asyncio.sleep(APART)
-        del self._turns[key]
+            item.last_pass = time.monotonic()
+            await asyncio.sleep(MIN_INTERVAL_SECONDS)
+        del self._items[key]
 
-    def _share(self) -> float:
-        """A random share of the time in which all new groups are looked at."""
-        return SPREAD * sum(turn.is_new for turn in self._turns.values()) * random.random()  # noqa: S311  # no secret
+    def _first_delay(self) -> float:
+        """A random time within the period over which the first passes are spread."""
+        new = sum(item.is_new for item in self._items.values())
+        return FIRST_PASS_SPREAD_SECONDS * new * random.random()  # noqa: S311  # no secret
 
-    async def _one(self, key: Key, failures: int) -> tuple[str, float | None]:
-        """One pass; how it ended, and in how many seconds the next one is due."""
-        about = {"group": "/".join(key)}
+    async def _pass(self, key: Key, failures: int) -> tuple[str, float | None]:
+        """Run one pass; returns its outcome and in how many seconds the next one is due."""
+        fields = {"group": "/".join(key)}
         try:
             with self._metrics.pass_seconds.time():
                 wait = await self._reconcile(key)
+            # The jitter keeps groups that started together from staying in step.
             return "done", None if wait is None else wait * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
         except Conflict as conflict:
-            log.debug("changed meanwhile: %s", conflict, extra=about)
+            log.debug("group changed during the pass: %s", conflict, extra=fields)
             return "conflict", 0.0
         except LandfallError as failure:
-            log.warning("%s", failure, extra=about)
-            asked = failure.after if isinstance(failure, Unavailable) else None
-        except Exception:  # a fault of ours in one group is no reason to leave the others alone
-            log.exception("pass failed", extra=about)
-            asked = None
-        return "failed", max(asked or 0.0, backoff(failures))
+            log.warning("pass failed: %s", failure, extra=fields)
+            retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
+        except Exception:  # an error in the handling of one group must not stop the others
+            log.exception("pass failed", extra=fields)
+            retry_after = None
+        return "failed", max(retry_after or 0.0, backoff(failures))
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, with jitter."""
-    return min(LONGEST, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
+    """Seconds to wait after this many earlier failures in a row: exponential, with jitter."""
+    return min(MAX_BACKOFF_SECONDS, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311  # no secret
 
 
-async def _until(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, or for so long."""
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set, or after the given time."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,4 +1,4 @@
-"""How a status is written: only what differs."""
+"""The patch that writes a status contains only what differs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386, as the API server does it."""
+    """Apply a merge patch by RFC 7386, as the API server does."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -29,10 +29,10 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
+def test_a_difference_turns_one_object_into_the_other(before: Any, after: Any) -> None:
     assert merged(before, difference(before, after)) == after
 
 
 @pytest.mark.parametrize("same", [{}, {"a": {"b": [1, 2]}, "c": "d"}])
-def test_there_is_none_between_equals(same: Any) -> None:
+def test_equal_objects_have_no_difference(same: Any) -> None:
     assert difference(same, same) == {}

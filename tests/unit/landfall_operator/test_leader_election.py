@@ -1,6 +1,4 @@
-"""The operator's lease: kept by whoever renews it, however busy, and never believed in for too
-long.
-"""
+"""The operator's lease: renewed however busy the operator is, and never trusted for too long."""
 
 import asyncio
 import time
@@ -14,13 +12,13 @@ import pytest
 
 from landfall.errors import Fenced
 from landfall_operator.runtime.kube_client import Conflict, NotFound, Unavailable
-from landfall_operator.runtime.leader_election import Lease, Terms
+from landfall_operator.runtime.leader_election import Lease, LeaseIdentity, LeaseTimes
 
 pytestmark = pytest.mark.asyncio
 
-QUICK = Terms(renewed=0.01, again=0.01, tried=0.01)
-"""As in production, but that it is renewed all the time."""
-SELDOM = Terms(renewed=3600)
+QUICK = LeaseTimes(renew_interval=0.01, retry_interval=0.01, acquire_interval=0.01)
+"""As in production, but with renewals all the time."""
+SELDOM = LeaseTimes(renew_interval=3600)
 
 
 @dataclass
@@ -65,8 +63,8 @@ class FakeKube:
 
 
 @dataclass
-class Watch:
-    """Tells seconds as a test sets them."""
+class FakeClock:
+    """Seconds as a test sets them."""
 
     seconds: float = 1000.0
 
@@ -74,10 +72,16 @@ class Watch:
         return self.seconds
 
 
-def lease_of(kube: FakeKube, holder: str, terms: Terms, watch: Watch | None = None) -> Lease:
+def lease_of(
+    kube: FakeKube, holder: str, times: LeaseTimes, clock: FakeClock | None = None
+) -> Lease:
     return Lease(
-        kube, ("ns", "operator"), holder, lambda: datetime.now(UTC), terms, watch or Watch()
-    )  # type: ignore[arg-type]  # a twin
+        kube,
+        LeaseIdentity("ns", "operator", holder),
+        lambda: datetime.now(UTC),
+        times,
+        clock or FakeClock(),
+    )  # type: ignore[arg-type]  # a fake
 
 
 async def until_written(kube: FakeKube, more: int) -> None:
@@ -86,15 +90,15 @@ async def until_written(kube: FakeKube, more: int) -> None:
         await asyncio.sleep(0.001)
 
 
-async def until_looked(lease: Lease) -> None:
-    """From now on, to the end."""
+async def until_checked(lease: Lease) -> None:
+    """Return after one complete check that begins from now on."""
     for _ in range(2):
-        before = lease.looked
-        while lease.looked == before:  # noqa: ASYNC110  # it looks by itself
+        before = lease.last_check
+        while lease.last_check == before:  # noqa: ASYNC110  # its thread does it
             await asyncio.sleep(0.001)
 
 
-async def test_nobody_has_it_before_it_was_taken() -> None:
+async def test_a_lease_is_not_held_before_it_is_acquired() -> None:
     lease = lease_of(FakeKube(), "a", QUICK)
 
     with pytest.raises(Fenced, match="nobody yet"):
@@ -102,7 +106,7 @@ async def test_nobody_has_it_before_it_was_taken() -> None:
     assert not lease.held
 
 
-async def test_it_is_renewed_while_the_event_loop_is_busy() -> None:
+async def test_the_lease_is_renewed_while_the_event_loop_is_busy() -> None:
     kube = FakeKube()
     lease = lease_of(kube, "a", QUICK)
     await lease.acquire()
@@ -115,51 +119,51 @@ async def test_it_is_renewed_while_the_event_loop_is_busy() -> None:
     await lease.release()
 
 
-async def test_who_was_frozen_has_lost_it_and_does_not_get_it_back() -> None:
-    kube, watch = FakeKube(), Watch()
-    lease = lease_of(kube, "a", SELDOM, watch)
+async def test_a_frozen_holder_loses_the_lease_for_good() -> None:
+    kube, clock = FakeKube(), FakeClock()
+    lease = lease_of(kube, "a", SELDOM, clock)
     await lease.acquire()
 
-    watch.seconds += SELDOM.stops
+    clock.seconds += SELDOM.renew_deadline
     lease.check()
-    watch.seconds += 0.1
+    clock.seconds += 0.1
     with pytest.raises(
-        Fenced, match="ns/operator belongs to whoever is next: it could not be renewed in time"
+        Fenced, match="ns/operator belongs to the next operator: it could not be renewed in time"
     ):
         lease.check()
 
-    watch.seconds -= 60
+    clock.seconds -= 60
     assert not lease.held
     with pytest.raises(Fenced):
         await lease.keep()
 
 
-async def test_who_cannot_renew_it_stops_before_others_may_take_it() -> None:
-    kube, watch = FakeKube(), Watch()
-    lease, other = lease_of(kube, "a", QUICK, watch), lease_of(kube, "b", QUICK, watch)
+async def test_a_holder_that_cannot_renew_stops_before_others_may_take_the_lease() -> None:
+    kube, clock = FakeKube(), FakeClock()
+    lease, other = lease_of(kube, "a", QUICK, clock), lease_of(kube, "b", QUICK, clock)
     await lease.acquire()
     waiting = asyncio.create_task(other.acquire())
     kube.away = True
 
-    watch.seconds += QUICK.stops + 0.1
+    clock.seconds += QUICK.renew_deadline + 0.1
     with pytest.raises(Fenced):
         await lease.keep()
     kube.away = False
-    await until_looked(other)
+    await until_checked(other)
 
     assert (kube.holder, other.held) == ("a", False)
-    watch.seconds += QUICK.held + 0.1
+    clock.seconds += QUICK.duration + 0.1
     await waiting
     assert (kube.holder, other.held) == ("b", True)
     await other.release()
 
 
-async def test_a_renewal_that_fails_once_is_tried_again() -> None:
+async def test_a_failed_renewal_is_retried() -> None:
     kube = FakeKube()
     lease = lease_of(kube, "a", QUICK)
     await lease.acquire()
     kube.away = True
-    await until_looked(lease)
+    await until_checked(lease)
 
     kube.away = False
     await until_written(kube, 2)
@@ -168,7 +172,7 @@ async def test_a_renewal_that_fails_once_is_tried_again() -> None:
     await lease.release()
 
 
-async def test_who_finds_another_holder_has_lost_it() -> None:
+async def test_a_holder_that_finds_another_one_has_lost_the_lease() -> None:
     kube = FakeKube()
     lease = lease_of(kube, "a", QUICK)
     await lease.acquire()
@@ -181,11 +185,11 @@ async def test_who_finds_another_holder_has_lost_it() -> None:
         "metadata": {**kube.lease["metadata"], "resourceVersion": "stolen"},
     }
 
-    with pytest.raises(Fenced, match=r"belongs to (b|whoever was quicker)"):
+    with pytest.raises(Fenced, match=r"belongs to (b|an operator that was faster)"):
         await lease.keep()
 
 
-async def test_what_is_given_back_is_free_at_once_and_ours_no_more() -> None:
+async def test_a_released_lease_is_free_at_once_and_no_longer_held() -> None:
     kube = FakeKube()
     lease, other = lease_of(kube, "a", QUICK), lease_of(kube, "b", QUICK)
     await lease.acquire()

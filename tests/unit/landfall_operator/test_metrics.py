@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus, and that docs/metrics.md tells of all of it."""
+"""The operator's metrics, and that docs/metrics.md lists them all."""
 
 import re
 from collections.abc import Iterator
@@ -14,16 +14,12 @@ from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.metrics import (
-    GROUP_FAMILIES,
-    GroupSnapshot,
-    Metrics,
-    OperatorSnapshot,
-)
+from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
-OF_PYTHON = ("process_", "python_")
+PROCESS_PREFIXES = ("process_", "python_")
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +30,16 @@ def running() -> World:
 
 
 def metrics(*statuses: GroupStatus) -> Metrics:
-    made = Metrics(lambda: OperatorSnapshot(leads=True, groups=len(statuses), oldest_pass=1.5))
+    made = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=len(statuses), oldest_pass=1.5))
     for i, status in enumerate(statuses):
-        made.pictures["logs", f"g{i}"] = GroupSnapshot(
+        made.group_snapshots["logs", f"g{i}"] = GroupSnapshot(
             "logs", f"g{i}", status, START, answers=True, restarts=2
         )
     return made
 
 
 def scraped(made: Metrics) -> dict[tuple[str, ...], float]:
-    """Values by name and label values but for the namespace."""
+    """The values by metric name and label values, without the namespace."""
     return {
         (
             sample.name,
@@ -54,22 +50,22 @@ def scraped(made: Metrics) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_a_running_group_is_shown_by_its_numbers(running: World) -> None:
-    shown = scraped(metrics(report(running.observe(), desired_state(running.observe()))))
+def test_a_running_group_has_all_metrics(running: World) -> None:
+    samples = scraped(metrics(report(running.observe(), desired_state(running.observe()))))
 
-    assert shown["landfall_group_phase", "g0", "Running"] == 1
-    assert shown["landfall_group_phase", "g0", "Stalled"] == 0
-    assert shown["landfall_group_condition", "Ready", "g0"] == 1
-    assert shown["landfall_group_commits_total", "g0"] == 5
-    assert shown["landfall_group_lag_records", "g0"] == 2
-    assert shown["landfall_group_driver_restarts", "g0"] == 2
-    assert shown["landfall_operator_groups",] == 1
+    assert samples["landfall_group_phase", "g0", "Running"] == 1
+    assert samples["landfall_group_phase", "g0", "Stalled"] == 0
+    assert samples["landfall_group_condition", "Ready", "g0"] == 1
+    assert samples["landfall_group_commits_total", "g0"] == 5
+    assert samples["landfall_group_lag_records", "g0"] == 2
+    assert samples["landfall_group_driver_restarts", "g0"] == 2
+    assert samples["landfall_operator_groups",] == 1
 
 
-def test_a_group_that_nothing_is_known_of_has_a_phase_and_no_numbers() -> None:
-    shown = scraped(metrics(GroupStatus()))
+def test_a_group_of_unknown_state_has_a_phase_and_no_numbers() -> None:
+    samples = scraped(metrics(GroupStatus()))
 
-    names = {name for name, *_ in shown if name.startswith("landfall_group")}
+    names = {name for name, *_ in samples if name.startswith("landfall_group")}
     assert names == {
         "landfall_group_info",
         "landfall_group_phase",
@@ -79,12 +75,12 @@ def test_a_group_that_nothing_is_known_of_has_a_phase_and_no_numbers() -> None:
     }
 
 
-def test_every_group_is_there_once(running: World) -> None:
+def test_every_group_is_exported_once(running: World) -> None:
     status = report(running.observe(), desired_state(running.observe()))
 
-    shown = scraped(metrics(status, status))
+    samples = scraped(metrics(status, status))
 
-    assert {key[1] for key in shown if key[0] == "landfall_group_lag_records"} == {"g0", "g1"}
+    assert {key[1] for key in samples if key[0] == "landfall_group_lag_records"} == {"g0", "g1"}
 
 
 def test_the_page_lists_every_name_and_no_other(running: World) -> None:
@@ -95,13 +91,13 @@ def test_the_page_lists_every_name_and_no_other(running: World) -> None:
 
     listed = set(re.findall(r"`(landfall_[a-z_]+[a-z])`", PAGE.read_text()))
 
-    told = {name for family in families for name in exposed(family)}
-    assert listed == told | {as_scraped(name) for name in GROUP_FAMILIES}
+    exported = {name for family in families for name in exposed(family)}
+    assert listed == exported | {as_scraped(name) for name in GROUP_FAMILIES}
 
 
 def exposed(family: Metric) -> Iterator[str]:
-    """How a family is called where it is scraped; Python's own are known elsewhere."""
-    if not family.name.startswith(OF_PYTHON):
+    """The name under which a family is scraped, except for the metrics of Python itself."""
+    if not family.name.startswith(PROCESS_PREFIXES):
         yield {"counter": f"{family.name}_total", "info": f"{family.name}_info"}.get(
             family.type, family.name
         )

@@ -1,4 +1,4 @@
-"""What an operator can be told."""
+"""The operator's command line and environment."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "operator.md"
 
 
 def test_flags_win_over_the_environment() -> None:
-    told = read(["--image", "a"], {"LANDFALL_IMAGE": "b", "LANDFALL_LEASE": "c"})
+    settings = read(["--image", "a"], {"LANDFALL_IMAGE": "b", "LANDFALL_LEASE": "c"})
 
-    assert (told.context.image, told.lease) == ("a", "c")
+    assert (settings.context.image, settings.lease) == ("a", "c")
 
 
-def test_namespaces_come_by_flag_or_with_commas() -> None:
+def test_namespaces_are_repeated_flags_or_comma_separated() -> None:
     environment = {"LANDFALL_NAMESPACES": "b, a,"}
 
     assert read([], environment).namespaces == ("a", "b")
     assert read(["--namespace", "x", "--namespace", "y"], environment).namespaces == ("x", "y")
 
 
-def test_without_namespaces_it_is_all_of_the_cluster() -> None:
+def test_without_namespaces_the_operator_manages_all() -> None:
     assert read([], {"LANDFALL_NAMESPACES": ""}).namespaces == ()
 
 
-def test_the_site_is_read_from_lists() -> None:
+def test_labels_and_secrets_are_read_from_lists() -> None:
     environment = {
         "LANDFALL_OPERATOR_LABELS": "app=operator,release=x,",
         "LANDFALL_IMAGE_PULL_SECRETS": "one,two",
@@ -35,17 +35,17 @@ def test_the_site_is_read_from_lists() -> None:
         "POD_NAME": "operator-0",
     }
 
-    told = read([], environment)
+    settings = read([], environment)
 
-    assert dict(told.context.operator_labels) == {"app": "operator", "release": "x"}
-    assert (told.context.image_pull_secrets, told.context.namespace, told.holder) == (
+    assert dict(settings.context.operator_labels) == {"app": "operator", "release": "x"}
+    assert (settings.context.image_pull_secrets, settings.context.namespace, settings.holder) == (
         ("one", "two"),
         "landfall",
         "operator-0",
     )
 
 
-def test_two_outside_of_pods_have_different_names() -> None:
+def test_two_operators_outside_of_pods_have_different_names() -> None:
     assert read([], {}).holder != read([], {}).holder
 
 
@@ -60,9 +60,9 @@ def test_a_wrong_flag_is_refused(wrong: list[str], capsys: pytest.CaptureFixture
     assert "usage:" in capsys.readouterr().err
 
 
-def test_the_page_tells_of_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read(["--help"], {})
 
-    told = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--version"}
-    assert set(re.findall(r"`(--[a-z-]+)`", PAGE.read_text())) == told
+    flags = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--version"}
+    assert set(re.findall(r"`(--[a-z-]+)`", PAGE.read_text())) == flags

@@ -1,4 +1,4 @@
-"""When groups are looked at."""
+"""When the work queue reconciles a group."""
 
 import asyncio
 
@@ -15,95 +15,95 @@ pytestmark = pytest.mark.asyncio
 
 
 class Passes:
-    """Passes that end as they are told, one after the other; the last way again and again."""
+    """Reconcile passes with given results, one after the other; the last result is repeated."""
 
-    def __init__(self, *ends: float | Exception | None) -> None:
-        self.ends = list(ends)
-        self.seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    def __init__(self, *results: float | Exception | None) -> None:
+        self.results = list(results)
+        self.keys: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     async def __call__(self, key: tuple[str, str]) -> float | None:
-        self.seen.put_nowait(key)
-        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
-        if isinstance(end, Exception):
-            raise end
-        return end
+        self.keys.put_nowait(key)
+        result = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-    async def more(self, count: int) -> None:
-        """Until there were so many more."""
+    async def wait_for(self, count: int) -> None:
+        """Return after this many more passes."""
         async with asyncio.timeout(60):
             for _ in range(count):
-                assert await self.seen.get() == KEY
+                assert await self.keys.get() == KEY
 
 
-def rounds(passes: Passes) -> tuple[WorkQueue, Metrics]:
-    metrics = Metrics(lambda: OperatorSnapshot(leads=True, groups=0, oldest_pass=0))
+def queue_of(passes: Passes) -> tuple[WorkQueue, Metrics]:
+    metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
     return WorkQueue(passes, metrics), metrics
 
 
-def ended(metrics: Metrics, outcome: str) -> float:
+def passes_ended(metrics: Metrics, outcome: str) -> float:
     return (
         metrics.registry.get_sample_value("landfall_operator_passes_total", {"outcome": outcome})
         or 0.0
     )
 
 
-async def test_a_group_is_looked_at_again_when_it_is_time() -> None:
+async def test_a_group_is_reconciled_again_when_it_is_due() -> None:
     passes = Passes(0.01)
-    made, _ = rounds(passes)
+    queue, _ = queue_of(passes)
 
-    made.wake(KEY)
+    queue.wake(KEY)
 
-    await passes.more(3)
-    await made.stop()
+    await passes.wait_for(3)
+    await queue.stop()
 
 
-async def test_an_event_does_not_wait_for_the_time() -> None:
+async def test_an_event_starts_a_pass_before_the_next_due_time() -> None:
     passes = Passes(3600.0)
-    made, _ = rounds(passes)
-    made.wake(KEY)
-    await passes.more(1)
+    queue, _ = queue_of(passes)
+    queue.wake(KEY)
+    await passes.wait_for(1)
 
-    made.wake(KEY)
+    queue.wake(KEY)
 
-    await passes.more(1)
-    await made.stop()
+    await passes.wait_for(1)
+    await queue.stop()
 
 
 @pytest.mark.parametrize(
-    ("fault", "outcome"),
+    ("error", "outcome"),
     [
         (Unavailable("no answer"), "failed"),
         (Conflict("changed"), "conflict"),
         (ZeroDivisionError(), "failed"),
     ],
 )
-async def test_a_pass_that_fails_is_followed_by_another(fault: Exception, outcome: str) -> None:
-    passes = Passes(fault, 3600.0)
-    made, metrics = rounds(passes)
+async def test_a_pass_that_fails_is_followed_by_another(error: Exception, outcome: str) -> None:
+    passes = Passes(error, 3600.0)
+    queue, metrics = queue_of(passes)
 
-    made.wake(KEY)
+    queue.wake(KEY)
 
-    await passes.more(2)
-    assert ended(metrics, outcome) == 1
-    await made.stop()
+    await passes.wait_for(2)
+    assert passes_ended(metrics, outcome) == 1
+    await queue.stop()
 
 
 @pytest.mark.parametrize(
     ("failures", "least", "most"), [(0, 0.5, 1), (2, 2, 4), (9, 7.5, 15), (10**6, 7.5, 15)]
 )
-async def test_failures_are_waited_out_longer_and_longer(
+async def test_the_backoff_grows_with_the_failures(
     failures: int, least: float, most: float
 ) -> None:
     assert least <= backoff(failures) <= most
 
 
-async def test_a_group_that_is_gone_is_no_longer_looked_at() -> None:
+async def test_a_deleted_group_is_no_longer_reconciled() -> None:
     passes = Passes(None)
-    made, _ = rounds(passes)
+    queue, _ = queue_of(passes)
 
-    made.wake(KEY)
+    queue.wake(KEY)
 
     async with asyncio.timeout(60):
-        while len(made):  # noqa: ASYNC110  # nobody else waits for it
+        while len(queue):  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(0.01)
-    assert passes.seen.qsize() == 1
+    assert passes.keys.qsize() == 1

@@ -1,0 +1,222 @@
+"""The metrics of every group: what its status says, collected anew at each scrape.
+
+The values come from the snapshots that the last reconcile passes left, so the metrics of a deleted
+group disappear with its snapshot. The labels are ``namespace`` and ``group``, never a topic or a
+pod: their number must not grow with what the group lands.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from landfall_operator.api.reasons import Phase
+from landfall_operator.api.status import GroupStatus
+
+Family = GaugeMetricFamily | CounterMetricFamily
+
+GROUP_LABELS = ["namespace", "group"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A group as the last reconcile pass left it.
+
+    Attributes:
+        namespace: The namespace of the group.
+        name: The name of the group.
+        status: The status that the pass reported.
+        phase_since: When the group entered its phase.
+        answers: Whether the active driver has answered with its status recently.
+        restarts: Restarts of the active driver's container in its current pod.
+    """
+
+    namespace: str
+    name: str
+    status: GroupStatus
+    phase_since: datetime
+    answers: bool
+    restarts: int
+
+
+class GroupCollector(Collector):
+    """Collects the metrics of all groups from their snapshots."""
+
+    def __init__(self, snapshots: Mapping[tuple[str, str], GroupSnapshot]) -> None:
+        """``snapshots`` is read at each scrape; its owner keeps it up to date."""
+        self._snapshots = snapshots
+
+    def collect(self) -> Iterator[Family]:
+        """One family per metric, each with the samples of all groups."""
+        families: dict[str, Family] = {}
+        for snapshot in list(self._snapshots.values()):
+            names = [snapshot.namespace, snapshot.name]
+            for name, labels, value in _samples(snapshot):
+                family = families.setdefault(name, _family(name))
+                family.add_metric([*names, *labels], value)
+        yield from families.values()
+
+
+def _family(name: str) -> Family:
+    kind, text, labels = GROUP_FAMILIES[name]
+    return kind(name, text, labels=[*GROUP_LABELS, *labels])
+
+
+GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
+    "landfall_group_info": (
+        GaugeMetricFamily,
+        "Always 1; the labels describe the group",
+        ("phase", "reason", "stage", "revision", "image"),
+    ),
+    "landfall_group_phase": (
+        GaugeMetricFamily,
+        "1 for the current phase of the group, 0 for every other phase",
+        ("phase",),
+    ),
+    "landfall_group_phase_start_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the group entered its current phase",
+        (),
+    ),
+    "landfall_group_condition": (
+        GaugeMetricFamily,
+        "Status of the condition: 1 if True, 0 if False, -1 if Unknown",
+        ("condition",),
+    ),
+    "landfall_group_condition_transition_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the status of the condition last changed",
+        ("condition",),
+    ),
+    "landfall_group_generation": (
+        GaugeMetricFamily,
+        "The generation that currently lands records",
+        (),
+    ),
+    "landfall_group_driver_up": (
+        GaugeMetricFamily,
+        "1 if the active driver has answered the operator recently, else 0",
+        (),
+    ),
+    "landfall_group_driver_restarts": (
+        GaugeMetricFamily,
+        "Restarts of the active driver in its current pod",
+        (),
+    ),
+    "landfall_group_executors_wanted": (GaugeMetricFamily, "Desired number of executors", ()),
+    "landfall_group_executors_ready": (GaugeMetricFamily, "Number of executors that are ready", ()),
+    "landfall_group_lag_records": (
+        GaugeMetricFamily,
+        "Offsets that have not landed yet, rounded up to two digits",
+        (),
+    ),
+    "landfall_group_lag_seconds": (
+        GaugeMetricFamily,
+        "Age of the oldest unlanded record, rounded up to two digits",
+        (),
+    ),
+    "landfall_group_overdue_seconds": (
+        GaugeMetricFamily,
+        "Longest time that a record has waited beyond the upload policy, rounded up to two digits",
+        (),
+    ),
+    "landfall_group_lag_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the driver last reported lag and commits",
+        (),
+    ),
+    "landfall_group_blocked_topic_partitions": (
+        GaugeMetricFamily,
+        "Topic partitions that are blocked and need operator action",
+        (),
+    ),
+    "landfall_group_commits": (
+        CounterMetricFamily,
+        "Commits in the ledger since it was created",
+        (),
+    ),
+    "landfall_group_commit_failures": (
+        CounterMetricFamily,
+        "Commit failures since the active driver started",
+        (),
+    ),
+    "landfall_group_consecutive_commit_failures": (
+        GaugeMetricFamily,
+        "Commit failures since the last commit",
+        (),
+    ),
+    "landfall_group_last_commit_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time of the last commit",
+        (),
+    ),
+    "landfall_group_arriving_records_per_second": (
+        GaugeMetricFamily,
+        "Rate at which records arrive in the topics",
+        (),
+    ),
+    "landfall_group_landing_records_per_second": (
+        GaugeMetricFamily,
+        "Rate at which records are landed",
+        (),
+    ),
+}
+"""Per metric: its type, its help and its labels besides ``namespace`` and ``group``.
+
+Prometheus appends ``_total`` to the names of counters.
+"""
+
+_CONDITION_VALUES = {"True": 1, "False": 0, "Unknown": -1}
+Samples = Iterator[tuple[str, tuple[str, ...], float]]
+"""The name of a metric in ``GROUP_FAMILIES``, the values of its labels, and its value."""
+
+
+def _samples(snapshot: GroupSnapshot) -> Samples:
+    """The samples of one group; a metric whose value is unknown has none."""
+    status = snapshot.status
+    info = (
+        status.phase,
+        status.reason or "",
+        status.rollout.stage,
+        status.rollout.active or "",
+        status.image or "",
+    )
+    yield "landfall_group_info", tuple(map(str, info)), 1
+    for phase in Phase:
+        yield "landfall_group_phase", (str(phase),), float(phase is status.phase)
+    yield "landfall_group_phase_start_timestamp_seconds", (), snapshot.phase_since.timestamp()
+    for condition in status.conditions:
+        kind = (str(condition.type),)
+        yield "landfall_group_condition", kind, _CONDITION_VALUES[condition.status]
+        changed = condition.last_transition_time.timestamp()
+        yield "landfall_group_condition_transition_timestamp_seconds", kind, changed
+    yield "landfall_group_driver_up", (), float(snapshot.answers)
+    yield "landfall_group_driver_restarts", (), snapshot.restarts
+    if status.active_generation is not None:
+        yield "landfall_group_generation", (), status.active_generation
+    if status.executors:
+        yield "landfall_group_executors_wanted", (), status.executors.wanted
+        yield "landfall_group_executors_ready", (), status.executors.ready
+    yield from _driver_samples(status)
+
+
+def _driver_samples(status: GroupStatus) -> Samples:
+    """What the active driver reported last, with the time of that report."""
+    lag, commits, rate = status.lag, status.commits, status.rate
+    if lag:
+        yield "landfall_group_lag_records", (), lag.records
+        yield "landfall_group_lag_seconds", (), lag.seconds
+        yield "landfall_group_overdue_seconds", (), lag.overdue_seconds
+        yield "landfall_group_lag_timestamp_seconds", (), lag.time.timestamp()
+        yield "landfall_group_blocked_topic_partitions", (), lag.blocked
+    if commits:
+        yield "landfall_group_commits", (), commits.total
+        yield "landfall_group_commit_failures", (), commits.failures
+        yield "landfall_group_consecutive_commit_failures", (), commits.consecutive_failures
+        if commits.last_time:
+            yield "landfall_group_last_commit_timestamp_seconds", (), commits.last_time.timestamp()
+    if rate:
+        yield "landfall_group_arriving_records_per_second", (), rate.arriving
+        yield "landfall_group_landing_records_per_second", (), rate.landing
