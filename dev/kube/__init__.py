@@ -1,9 +1,10 @@
-"""A real Kubernetes on a bare machine, for development: its control plane alone, or a whole cluster of one node.
+"""A real Kubernetes on a bare machine, for development: a control plane, or a cluster of one node.
 
 Nothing comes from an image registry: ``programs`` builds Kubernetes, etcd, CoreDNS and Helm from Go
-modules, the rest is Debian's. ``daemons`` starts, finds and ends processes; ``certificates`` and
-``access`` let them trust each other; ``control_plane`` is etcd, API server and controller manager
-on loopback, without root; ``cli`` is the command line of ``dev/cluster``. Everything of a cluster
-lives in a home folder, so that any number of them run side by side. Standard library only, because
-all of it runs before there is a virtual environment.
+modules, and Debian packages provide the rest. ``daemons`` starts, finds and kills processes;
+``certificates`` and ``access`` authenticate them to each other; ``control_plane`` runs etcd, API
+server and controller manager on loopback, without root; ``node`` runs pods; ``cli`` is the command
+line of ``dev/cluster``. Everything of a cluster is in one home folder, so any number of clusters
+can run side by side. The package uses only the standard library, because it runs before there is a
+virtual environment.
 """

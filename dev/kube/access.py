@@ -1,4 +1,4 @@
-"""Who may talk to the API server and how: tokens, kubeconfigs, and a client just big enough to start a cluster with."""
+"""Tokens and kubeconfigs for the API server, and a minimal client that suffices for the start."""
 
 import base64
 import csv
@@ -16,7 +16,7 @@ from urllib.error import HTTPError
 from dev.servers.ports import write
 
 NODE = "landfall"
-"""Name of the one node."""
+"""The name of the node."""
 USERS: Mapping[str, tuple[str, str]] = {
     "admin": ("landfall-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
@@ -25,18 +25,18 @@ USERS: Mapping[str, tuple[str, str]] = {
     "dns": ("system:coredns", ""),
     "node": (f"system:node:{NODE}", "system:nodes"),
 }
-"""Name and group of each user, by what its kubeconfig is called."""
+"""The user name and group of each user, by the name of its kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """To the API server of one home."""
+    """Access to the API server of one cluster."""
 
     home: Path
     server: str
 
     def write(self) -> None:
-        """Have a token for each user, and each user's kubeconfig."""
+        """Write a token and a kubeconfig for each user."""
         tokens = self._tokens()
         authority = base64.b64encode((self.home / "pki" / "ca.crt").read_bytes()).decode()
         for user, token in tokens.items():
@@ -61,16 +61,16 @@ class Access:
             write(self.kubeconfig(user), json.dumps(document, indent=1) + "\n", mode=0o600)
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """The file a client of this user needs. It is JSON, hence YAML."""
+        """The path of a user's kubeconfig, which is written as JSON, a subset of YAML."""
         return self.home / f"{user}.kubeconfig"
 
     @property
     def tokens(self) -> Path:
-        """The API server's list of tokens."""
+        """The token file of the API server."""
         return self.home / "pki" / "tokens.csv"
 
     def ready(self) -> bool:
-        """Whether the API server answers and says it is ready."""
+        """Whether the API server answers that it is ready."""
         try:
             self.call("GET", "/readyz")
         except OSError:
@@ -78,7 +78,7 @@ class Access:
         return True
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object."""
+        """Whether an object exists."""
         try:
             self.call("GET", path)
         except HTTPError as error:
@@ -88,7 +88,7 @@ class Access:
         return True
 
     def apply(self, path: str, manifest: Mapping[str, Any]) -> None:
-        """Have an object as the manifest says."""
+        """Create or change an object by server-side apply."""
         query = "?fieldManager=landfall-dev&force=true"
         self.call("PATCH", path + query, manifest, {"Content-Type": "application/apply-patch+yaml"})
 
@@ -99,15 +99,15 @@ class Access:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """One request as the administrator.
+        """Send one request as the administrator.
 
         Raises:
-            HTTPError: refused.
-            OSError: no answer.
+            HTTPError: The API server rejects it.
+            OSError: The API server does not answer.
         """
         token = self._tokens()["admin"]
         trust = ssl.create_default_context(cafile=str(self.home / "pki" / "ca.crt"))
-        # the user's proxies know nothing of this machine's inside
+        # Without the proxies of the environment: they cannot reach addresses of this machine.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
         )
@@ -122,7 +122,7 @@ class Access:
             return bytes(answer.read())
 
     def _tokens(self) -> dict[str, str]:
-        """By user; made once."""
+        """The tokens by user; created on the first call."""
         if not self.tokens.exists():
             rows = io.StringIO()
             writer = csv.writer(rows, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Images as the Open Container Initiative lays them out in a folder: blobs by digest, and an index of names."""
+"""Container images in an OCI layout: a folder with blobs by digest and an index of names."""
 
 import hashlib
 import io
@@ -17,32 +17,32 @@ TYPE = "application/vnd.oci.image"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 VERSION = json.dumps({"imageLayoutVersion": "1.0.0"})
 SMALL = 2**20
-"""Blobs up to this many bytes are always packed: manifests and configurations must be there to be
-read.
-"""
+"""Blobs up to this many bytes are always packed, because containerd reads manifests and configs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Such a folder."""
+    """One OCI layout."""
 
     folder: Path
 
     def names(self) -> dict[str, str]:
-        """Digest of each image's manifest, by name."""
+        """The digest of each image's manifest, by the name of the image."""
         return {entry["annotations"][NAME]: entry["digest"] for entry in self._manifests()}
 
-    def pack(self, name: str, called: str, to: IO[bytes], without: Collection[str] = ()) -> None:
+    def pack(
+        self, name: str, packed_name: str, to: IO[bytes], without: Collection[str] = ()
+    ) -> None:
         """Write an image as a tar that containerd imports.
 
         Args:
-            name: of the image here.
-            called: of the image there.
-            to: where the tar goes.
-            without: digests of blobs that are there already.
+            name: The name of the image in this layout.
+            packed_name: The name of the image in the tar.
+            to: The file to write the tar to.
+            without: Digests of blobs that the receiver has already.
         """
         (entry,) = (entry for entry in self._manifests() if entry["annotations"][NAME] == name)
-        index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": {NAME: called}}]}
+        index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": {NAME: packed_name}}]}
         with tarfile.open(fileobj=to, mode="w|") as archive:
             for path, text in {"oci-layout": VERSION, "index.json": json.dumps(index)}.items():
                 archive.addfile(_entry(path, len(text.encode())), io.BytesIO(text.encode()))
@@ -55,10 +55,12 @@ class Layout:
                         )
 
     def prune(self, prefix: str, keep: int) -> None:
-        """Forget all images called ``prefix-…`` but the newest so many, and every blob that no image has."""
+        """Keep the ``keep`` newest images named ``prefix-…``, and the blobs that images use."""
         entries = self._manifests()
-        ours = [entry for entry in entries if entry["annotations"][NAME].startswith(f"{prefix}-")]
-        left = [entry for entry in entries if entry not in ours[:-keep]]
+        matching = [
+            entry for entry in entries if entry["annotations"][NAME].startswith(f"{prefix}-")
+        ]
+        left = [entry for entry in entries if entry not in matching[:-keep]]
         write(self.folder / "index.json", json.dumps({"schemaVersion": 2, "manifests": left}))
         needed = {digest for entry in left for digest in self._blobs_of(entry["digest"])}
         for blob in (self.folder / "blobs" / "sha256").iterdir():
@@ -66,26 +68,26 @@ class Layout:
                 blob.unlink()
 
     def add(self, name: str, program: Path, command: Sequence[str]) -> None:
-        """File an image that holds one program and nothing else; the same program makes the same image."""
+        """Add an image that contains only one program; the same program gives the same digest."""
         layer = io.BytesIO()
         with tarfile.open(fileobj=layer, mode="w") as content, program.open("rb") as binary:
             content.addfile(_entry(command[0].lstrip("/"), program.stat().st_size, 0o755), binary)
-        layer_of = self._file(f"{TYPE}.layer.v1.tar", layer.getvalue())
+        layer_blob = self._add_blob(f"{TYPE}.layer.v1.tar", layer.getvalue())
         config = {
             "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
             "os": "linux",
             "config": {"Entrypoint": list(command), "User": "65535:65535"},
-            "rootfs": {"type": "layers", "diff_ids": [layer_of["digest"]]},
+            "rootfs": {"type": "layers", "diff_ids": [layer_blob["digest"]]},
         }
-        config_of = self._file(f"{TYPE}.config.v1+json", _json(config))
+        config_blob = self._add_blob(f"{TYPE}.config.v1+json", _json(config))
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{TYPE}.manifest.v1+json",
-            "config": config_of,
-            "layers": [layer_of],
+            "config": config_blob,
+            "layers": [layer_blob],
         }
         entry = {
-            **self._file(f"{TYPE}.manifest.v1+json", _json(manifest)),
+            **self._add_blob(f"{TYPE}.manifest.v1+json", _json(manifest)),
             "annotations": {NAME: name},
         }
         others = [other for other in self._manifests() if other["annotations"][NAME] != name]
@@ -103,7 +105,7 @@ class Layout:
         return entries
 
     def _blobs_of(self, digest: str) -> Iterator[str]:
-        """Of an image: its manifest, configuration and layers."""
+        """The digests of an image's manifest, config and layers."""
         manifest = json.loads(self._blob(digest).read_text())
         yield digest
         yield manifest["config"]["digest"]
@@ -113,8 +115,8 @@ class Layout:
     def _blob(self, digest: str) -> Path:
         return self.folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
-    def _file(self, kind: str, content: bytes) -> dict[str, Any]:
-        """Add a blob; what others call it by."""
+    def _add_blob(self, kind: str, content: bytes) -> dict[str, Any]:
+        """Add a blob; returns its descriptor."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         self._blob(digest).parent.mkdir(parents=True, exist_ok=True)
         self._blob(digest).write_bytes(content)

@@ -1,4 +1,4 @@
-"""A throw-away certificate authority, and the few certificates a cluster cannot do without. Users have tokens."""
+"""A temporary certificate authority and the few certificates that a cluster needs."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ extendedKeyUsage = clientAuth
 
 
 class Authority:
-    """Makes certificates in one folder; those that are there are left as they are."""
+    """Creates certificates in one folder, unless they exist there. Users have tokens instead."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,16 +36,21 @@ class Authority:
         self._make("ca", "/CN=landfall-dev", "authority", [])
 
     def server(self, name: str, addresses: list[str]) -> None:
-        """``name.crt`` and ``name.key`` for a server that is reached by these names (``DNS:…``) and addresses (``IP:…``)."""
+        """Create ``name.crt`` and ``name.key`` for a server.
+
+        Args:
+            name: The name of the files, and the common name.
+            addresses: The names (``DNS:…``) and addresses (``IP:…``) of the server.
+        """
         alternatives = ["-addext", f"subjectAltName={','.join(addresses)}"]
         self._make(name, f"/CN={name}", "server", [*self._signed(), *alternatives])
 
     def client(self, name: str, group: str) -> None:
-        """``name.crt`` and ``name.key`` for the user ``name`` of a group."""
+        """Create ``name.crt`` and ``name.key`` for the user ``name`` of a group."""
         self._make(name, f"/O={group}/CN={name}", "client", self._signed())
 
     def signing_key(self, name: str) -> None:
-        """``name.key`` and ``name.pub``, a bare pair."""
+        """Create the key pair ``name.key`` and ``name.pub``."""
         key, public = self._folder / f"{name}.key", self._folder / f"{name}.pub"
         if not public.exists():
             self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(key))

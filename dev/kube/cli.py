@@ -16,57 +16,60 @@ from dev.servers.cli import NOT_RUNNING
 from dev.servers.server import STATE
 
 COMMANDS = """\
-  up        start it unless it runs, and print the path of its kubeconfig
-  down      stop it; its objects are forgotten, its logs and the images in it stay; --purge forgets these, too
-  status    print the path of its kubeconfig; exit code 3 when it does not run
-  env       print what a client needs, kubectl and helm included, as shell exports
-  enter     run a command (default: a shell) in the node's namespaces
-  images    build Landfall's images of the sources as they are now, unless they are there
-  load      the same, and have them in the running node; print what pods call them
-  check     exit code 0 if this machine can run it; else say what it lacks
-  packages  print which of Debian's packages it lacks, for apt-get install
-  build     only build what it runs"""
+  up        start the cluster unless it is running, and print the path of its kubeconfig
+  down      stop the cluster and delete its objects; --purge also deletes logs and images
+  status    print the path of the kubeconfig; exit code 3 if the cluster is not running
+  env       print shell exports for clients, with kubectl and helm on PATH
+  enter     run a command (default: a shell) in the namespaces of the node
+  images    build Landfall's images from the current sources, unless they exist
+  load      build the images and load them into the running node; print their names for pods
+  check     exit code 0 if this machine can run the cluster; otherwise print what is missing
+  packages  print the names of the missing Debian packages, for apt-get install
+  build     build the programs without starting the cluster"""
 
 CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "check", "packages", "build")
 
 
 def main() -> int:
-    """Do what the command line says; exit code 1 when something is missing, 3 when ``status`` finds nothing running."""
-    chosen, rest = _parser().parse_known_args()
-    if rest and chosen.command != "enter":
+    """Run one command; returns the exit code.
+
+    It is 1 when the machine lacks something, 3 when ``status`` or ``env`` finds no running cluster.
+    """
+    arguments, rest = _parser().parse_known_args()
+    if rest and arguments.command != "enter":
         _parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        return _do(chosen, rest)
+        return _run(arguments, rest)
     except Missing as missing:
         print(missing, file=sys.stderr)
         return 1
 
 
-def _do(chosen: argparse.Namespace, rest: Sequence[str]) -> int:
-    cluster = (ControlPlane if chosen.control_plane else Cluster)(chosen.state)
-    match chosen.command:
+def _run(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    cluster = (ControlPlane if arguments.control_plane else Cluster)(arguments.state)
+    match arguments.command:
         case "up":
-            return _print(cluster.up(), as_json=chosen.json)
+            return _print(cluster.up(), as_json=arguments.json)
         case "status":
-            return _print(cluster.status(), as_json=chosen.json)
+            return _print(cluster.status(), as_json=arguments.json)
         case "env":
             return _export(cluster.status())
         case "down":
-            cluster.down(purge=chosen.purge)
+            cluster.down(purge=arguments.purge)
         case "check":
             cluster.check()
         case "build":
-            _build(control_plane=chosen.control_plane)
+            _build(control_plane=arguments.control_plane)
         case _:
-            _inside(Cluster(chosen.state), chosen.command, rest)
+            _run_on_node(Cluster(arguments.state), arguments.command, rest)
     return 0
 
 
-def _inside(cluster: Cluster, command: str, rest: Sequence[str]) -> None:
-    """What is about the node and its images."""
+def _run_on_node(cluster: Cluster, command: str, rest: Sequence[str]) -> None:
+    """Run a command that concerns the node or its images."""
     match command:
         case "images":
-            images.have()
+            images.ensure()
         case "packages":
             print(" ".join(requirements.missing_packages()))
         case "load":
@@ -102,21 +105,29 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev/cluster",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"A real Kubernetes {programs.KUBERNETES} of one node on this machine.\n\n{COMMANDS}",
-        epilog=f"With {EXISTING} set to a kubeconfig file, that cluster is used and none is started. KUBECONFIG alone is\n"
-        "not taken for it: tests create and delete things, and it may name a cluster where that hurts.",
+        description=f"Runs a real single-node Kubernetes {programs.KUBERNETES} on this machine.\n\n{COMMANDS}",
+        epilog=f"If {EXISTING} names a kubeconfig file, that cluster is used and none is started.\n"
+        "KUBECONFIG alone is ignored, because tests create and delete objects, and it may\n"
+        "name a cluster where that does harm.",
     )
     parser.add_argument("command", choices=CHOICES, help="see above")
     parser.add_argument(
         "--control-plane",
         action="store_true",
-        help="another one, beside it: only the API, on loopback and without root; no pod ever runs",
+        help="a separate control plane without node and pods, on loopback and without root",
     )
     parser.add_argument(
-        "--state", type=Path, default=STATE, help="folder of all it has (default: .state)"
+        "--state",
+        type=Path,
+        default=STATE,
+        help="folder of everything the cluster has (default: .state)",
     )
     parser.add_argument(
-        "--purge", action="store_true", help="with down: forget logs and images, too"
+        "--purge", action="store_true", help="with down: also delete logs and loaded images"
     )
-    parser.add_argument("--json", action="store_true", help="print all there is to know as JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print kubeconfig, address, log folder and environment as JSON",
+    )
     return parser

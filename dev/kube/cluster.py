@@ -1,4 +1,4 @@
-"""A cluster by its state folder: have it up, have it down, or use the one that exists."""
+"""Clusters by their state folder: start one, stop it, or use one that exists already."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dev.kube import control_plane, images, network, node, requirements
-from dev.kube.control_plane import Place
+from dev.kube.control_plane import Endpoints
 from dev.kube.daemons import Daemons
 from dev.kube.node import Node
 from dev.servers import cache
@@ -20,15 +20,15 @@ EXISTING = "LANDFALL_CLUSTER"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What there is.
+    """The state of a cluster.
 
     Attributes:
-        running: whether the API server answers.
-        kubeconfig: of its administrator.
-        host: address by which pods reach this machine; None where there are no pods, or for a
-            cluster that is not ours.
-        log: folder of its logs; None for a cluster that is not ours.
-        env: what a client's environment needs.
+        running: Whether the API server answers.
+        kubeconfig: The path of the administrator's kubeconfig.
+        host: The address by which pods reach this machine; None without a node, and for a cluster
+            that was not started here.
+        log: The folder of the logs; None for a cluster that was not started here.
+        env: The environment variables for clients.
     """
 
     running: bool
@@ -40,20 +40,20 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """An API server under this state folder, with what keeps and collects its objects; no pod ever runs."""
+    """A control plane under the state folder, without a node and pods."""
 
     state: Path = STATE
 
     @property
     def home(self) -> Path:
-        """Where all of it lives."""
+        """The folder of everything that belongs to the cluster."""
         return self.state.resolve() / "control-plane"
 
     def up(self) -> Status:
-        """Have it running and answering; one that runs already is left as it is, and what died of it is started again.
+        """Ensure that the cluster runs and answers; processes that died are started again.
 
         Raises:
-            Missing: a program is not there, or something does not start; says which and why.
+            Missing: A program is missing, or a process does not start.
         """
         if found := self._existing():
             return found
@@ -63,7 +63,7 @@ class ControlPlane:
         return self.status()
 
     def down(self, *, purge: bool = False) -> None:
-        """Have it stopped and its objects forgotten; its logs and images stay, unless purged."""
+        """Stop the cluster and delete its objects; ``purge`` deletes logs and images too."""
         if not self.home.exists():
             return
         with locked(self.home / "lock"):
@@ -72,7 +72,7 @@ class ControlPlane:
                 shutil.rmtree(self.home)
 
     def status(self) -> Status:
-        """Whether it runs, and where."""
+        """Whether the cluster runs, and how to reach it."""
         if found := self._existing():
             return found
         access = control_plane.running(self.home)
@@ -82,10 +82,10 @@ class ControlPlane:
         return Status(True, str(kubeconfig), self._host(), str(self.home / "log"), _env(kubeconfig))  # noqa: FBT003
 
     def _existing(self) -> Status | None:
-        """The cluster that the environment names, unless it is this one: ``env`` exports that, too.
+        """The cluster that $LANDFALL_CLUSTER names, unless it is this one (``env`` exports it).
 
         Raises:
-            Missing: there is no such file.
+            Missing: The variable names no kubeconfig file.
         """
         named = os.environ.get(EXISTING)
         if not named:
@@ -98,20 +98,21 @@ class ControlPlane:
         return Status(True, str(kubeconfig), env=_env(kubeconfig))  # noqa: FBT003
 
     def check(self) -> None:
-        """Let it be started here.
+        """Return if this machine can run the cluster.
 
         Raises:
-            Missing: says what this machine lacks.
+            Missing: It cannot; the message says what is missing.
         """
         if sys.platform != "linux":
             raise Missing(
-                f"a cluster needs Linux; elsewhere, name one that exists by {EXISTING}=KUBECONFIG-FILE"
+                "a cluster needs Linux; elsewhere, name an existing one by "
+                f"{EXISTING}=KUBECONFIG-FILE"
             )
 
     def _start(self) -> None:
         if not Daemons(self.home).any("etcd"):
             self._stop()
-        control_plane.start(Place(self.home))
+        control_plane.start(Endpoints(self.home))
 
     def _stop(self) -> None:
         control_plane.stop(self.home)
@@ -122,50 +123,53 @@ class ControlPlane:
 
 @dataclass(frozen=True, slots=True)
 class Cluster(ControlPlane):
-    """The same with a node, which runs pods. Needs root."""
+    """A control plane with a node that runs pods. It needs root."""
 
     @property
     def home(self) -> Path:
-        """Where all of it lives."""
+        """The folder of everything that belongs to the cluster."""
         return self.state.resolve() / "cluster"
 
     @property
     def node(self) -> Node:
-        """The node."""
+        """The only node of the cluster."""
         return Node(self.home)
 
     def load(self, targets: Sequence[str] = images.TARGETS) -> tuple[str, ...]:
-        """Have images of the sources as they are now in the node; what pods call them.
+        """Build images of the current sources and load them into the node; returns their names.
 
         Raises:
-            Missing: the node does not run, or a build fails.
+            Missing: The node does not run, or a build fails.
         """
         if self._existing():
             raise Missing(
-                f"{EXISTING} is set: bring images to a cluster of yours by its own registry"
+                f"{EXISTING} is set: images get into an existing cluster by its own registry"
             )
-        images.have(targets, self.node.load)
+        images.ensure(targets, self.node.load)
         return tuple(images.image(target) for target in targets)
 
     def check(self) -> None:
-        """See there."""
+        """Like ``ControlPlane.check``, for a node too."""
         super(Cluster, self).check()
         requirements.check([self.home, cache.folder()], node.HIDDEN)
 
     def _start(self) -> None:
-        whole = Daemons(self.home).any("etcd") and self.node.init()
-        if not whole:
+        # With one half gone, the other one is of no use: the cluster starts from scratch.
+        is_intact = Daemons(self.home).any("etcd") and self.node.init()
+        if not is_intact:
             self._stop()
-        place = network.remembered(self.home) if whole else self.node.enter()
-        access = control_plane.start(Place(self.home, place.host, place.services, place.service))
-        self.node.start(place, access)
+        block = network.claimed(self.home) if is_intact else self.node.enter()
+        access = control_plane.start(
+            Endpoints(self.home, block.host, block.services, block.service)
+        )
+        self.node.start(block, access)
 
     def _stop(self) -> None:
         self.node.stop()
         control_plane.stop(self.home)
 
     def _host(self) -> str | None:
-        return network.remembered(self.home).host
+        return network.claimed(self.home).host
 
 
 def _env(kubeconfig: Path) -> dict[str, str]:
@@ -173,4 +177,4 @@ def _env(kubeconfig: Path) -> dict[str, str]:
 
 
 KINDS: tuple[type[ControlPlane], ...] = (ControlPlane, Cluster)
-"""Both may run side by side under one state folder."""
+"""Both kinds; they may run side by side under one state folder."""

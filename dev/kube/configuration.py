@@ -1,4 +1,7 @@
-"""What the node's programs are told. Pure. JSON where they take YAML; paths are those inside the node."""
+"""The configuration files of the node's programs. Pure.
+
+Files that may be YAML are written as JSON, a subset of it. Paths are those inside the node.
+"""
 
 import json
 from collections.abc import Mapping
@@ -15,14 +18,15 @@ version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
 disabled_plugins = [
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
 ]
 [grpc]
   address = "{SOCKET}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{PAUSE_IMAGE}"
-  # without CAP_SYS_RESOURCE an oom_score_adj below one's own cannot be set
+  # Without CAP_SYS_RESOURCE, a process cannot set an oom_score_adj below its own.
   restrict_oom_score_adj = true
   disable_apparmor = true
   disable_hugetlb_controller = true
@@ -43,12 +47,12 @@ disabled_plugins = [
 
 
 def containerd(cni_programs: str, cni_folder: str) -> str:
-    """``containerd.toml``."""
+    """The content of ``containerd.toml``."""
     return CONTAINERD.format(cni_programs=cni_programs, cni_folder=cni_folder)
 
 
 def cni(network: Network) -> str:
-    """A bridge for the pods, without translation of addresses."""
+    """The CNI configuration: a bridge for the pods, without address translation."""
     addresses = {
         "type": "host-local",
         "ranges": [[{"subnet": network.pods}]],
@@ -69,7 +73,7 @@ def cni(network: Network) -> str:
 
 
 def kubelet(network: Network, home: str, cgroup: str) -> str:
-    """Its KubeletConfiguration."""
+    """The KubeletConfiguration."""
     return _json(
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -94,7 +98,7 @@ def kubelet(network: Network, home: str, cgroup: str) -> str:
             "tlsPrivateKeyFile": f"{home}/pki/kubelet.key",
             "oomScoreAdj": 0,
             "healthzBindAddress": "127.0.0.1",
-            # an image that is collected cannot be pulled again
+            # Images are never collected: without a registry they could not be pulled again.
             "imageGCHighThresholdPercent": 100,
             "imageMaximumGCAge": "0s",
             "evictionHard": {
@@ -110,7 +114,10 @@ def kubelet(network: Network, home: str, cgroup: str) -> str:
 
 
 def kube_proxy(network: Network, home: str) -> str:
-    """Its KubeProxyConfiguration. Conntrack's settings are read-only in a network namespace, so none are asked for."""
+    """The KubeProxyConfiguration.
+
+    It changes no conntrack settings, because they are read-only in a network namespace.
+    """
     return _json(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -136,7 +143,10 @@ def kube_proxy(network: Network, home: str) -> str:
 
 
 def corefile(network: Network, home: str) -> str:
-    """CoreDNS answers for the cluster, and knows nothing else. Answers hold a second: tests are impatient."""
+    """The configuration of CoreDNS: it resolves only names of the cluster.
+
+    Answers are valid for one second, so that tests see changes soon.
+    """
     return f"""\
 .:53 {{
   bind {network.node}
@@ -153,10 +163,10 @@ def corefile(network: Network, home: str) -> str:
 
 
 def dns_rights() -> dict[str, Mapping[str, Any]]:
-    """What CoreDNS may look at, by the path to apply it at."""
+    """The RBAC objects of CoreDNS, by the API path to apply them at."""
     api = "rbac.authorization.k8s.io"
     name = "system:coredns"
-    looks = ["list", "watch"]
+    verbs = ["list", "watch"]
     role = {
         "apiVersion": f"{api}/v1",
         "kind": "ClusterRole",
@@ -165,9 +175,9 @@ def dns_rights() -> dict[str, Mapping[str, Any]]:
             {
                 "apiGroups": [""],
                 "resources": ["endpoints", "services", "pods", "namespaces"],
-                "verbs": looks,
+                "verbs": verbs,
             },
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": looks},
+            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
         ],
     }
     binding = {

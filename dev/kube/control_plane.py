@@ -1,7 +1,8 @@
-"""etcd, kube-apiserver and kube-controller-manager: an API that keeps, checks and collects objects, and runs no pod.
+"""etcd, kube-apiserver and kube-controller-manager: a Kubernetes API without a node and pods.
 
-On loopback and without root unless a node needs it elsewhere. Its objects live as long as its etcd
-does: nothing is fsynced, nothing ends gracefully, and a start without a running etcd begins afresh.
+It listens on loopback and needs no root, unless a node needs another address. Its objects last as
+long as the etcd process: etcd does not fsync, processes are killed rather than stopped, and a start
+without a running etcd begins with no objects.
 """
 
 import json
@@ -29,14 +30,14 @@ AUDIT_POLICY = Path(__file__).with_name("audit.yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a control plane listens.
+class Endpoints:
+    """The folder and the addresses of a control plane.
 
     Attributes:
-        home: the folder of all it has.
-        host: address of the API server; loopback without a node.
-        services: range of the addresses of Services.
-        service: the first of them, which is the API server's own.
+        home: The folder of everything that belongs to the cluster.
+        host: The address of the API server; loopback without a node.
+        services: The address range of Services.
+        service: The first address of the range, which is the Service of the API server.
     """
 
     home: Path
@@ -45,24 +46,26 @@ class Place:
     service: str = "10.96.0.1"
 
 
-def start(place: Place) -> Access:
-    """Have it running and ready: the default namespace has its service account. Without etcd, ``stop`` comes first.
+def start(endpoints: Endpoints) -> Access:
+    """Ensure that the control plane runs and that the default namespace has its ServiceAccount.
+
+    If etcd does not run, call ``stop`` first.
 
     Raises:
-        Missing: a program is not there or does not start.
+        Missing: A program is missing or does not start.
     """
     folder = programs.control_plane()
-    daemons = Daemons(place.home)
-    api, client, peer = chosen(place.home / "ports.json", 3, LOOPBACK, keep=daemons.any("etcd"))
-    access = Access(place.home, f"https://{place.host}:{api}")
-    _certificates(place)
+    daemons = Daemons(endpoints.home)
+    api, client, peer = chosen(endpoints.home / "ports.json", 3, LOOPBACK, keep=daemons.any("etcd"))
+    access = Access(endpoints.home, f"https://{endpoints.host}:{api}")
+    _certificates(endpoints)
     access.write()
-    daemons.start("etcd", _etcd(place, folder, client, peer))
-    if daemons.start("apiserver", _apiserver(place, folder, access, (api, client))):
+    daemons.start("etcd", _etcd(endpoints, folder, client, peer))
+    if daemons.start("apiserver", _apiserver(endpoints, folder, access, (api, client))):
         daemons.stop("controller-manager")
     daemons.wait("apiserver", access.ready)
-    # only now: it ends at once when the API does not answer
-    daemons.start("controller-manager", _controller_manager(place, folder, access))
+    # Last, because it exits at once if the API server does not answer.
+    daemons.start("controller-manager", _controller_manager(endpoints, folder, access))
     daemons.wait(
         "controller-manager",
         lambda: access.exists("/api/v1/namespaces/default/serviceaccounts/default"),
@@ -71,7 +74,7 @@ def start(place: Place) -> Access:
 
 
 def running(home: Path) -> Access | None:
-    """Access to the control plane, if it is ready."""
+    """Access to the control plane; None if it is not ready."""
     kubeconfig = home / "admin.kubeconfig"
     if not kubeconfig.exists():
         return None
@@ -80,12 +83,12 @@ def running(home: Path) -> Access | None:
 
 
 def audit_log(home: Path) -> Path:
-    """Who asked what of the API server, one JSON document a line: service accounts only, see ``audit.yaml``."""
+    """The audit log of requests by ServiceAccounts, one JSON object a line."""
     return home / "log" / "audit.log"
 
 
 def stop(home: Path) -> None:
-    """Have it stopped and forgotten, but for its logs."""
+    """Stop the control plane and delete everything except its logs."""
     Daemons(home).stop()
     for folder in ("etcd", "pki"):
         shutil.rmtree(home / folder, ignore_errors=True)
@@ -94,48 +97,50 @@ def stop(home: Path) -> None:
 
 
 def command(program: Path, flags: Mapping[str, str]) -> list[str]:
-    """A command line."""
+    """The command line of a program with flags."""
     return [str(program), *(f"--{name}={value}" for name, value in flags.items())]
 
 
-def _certificates(place: Place) -> None:
-    authority = Authority(place.home / "pki")
-    addresses = dict.fromkeys((LOOPBACK, place.host, place.service))
+def _certificates(endpoints: Endpoints) -> None:
+    authority = Authority(endpoints.home / "pki")
+    addresses = dict.fromkeys((LOOPBACK, endpoints.host, endpoints.service))
     authority.server(
         "apiserver",
         [*(f"DNS:{name}" for name in NAMES), *(f"IP:{address}" for address in addresses)],
     )
-    # one certificate for kubelets (which know the group) and for extension servers (which know the
-    # name)
+    # One certificate for kubelets, which check its group, and for extension API servers, which check
+    # its name.
     authority.client(API_CLIENT, "system:masters")
     authority.signing_key("service-accounts")
 
 
-def _etcd(place: Place, folder: Path, client: int, peer: int) -> list[str]:
-    here, there = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
+def _etcd(endpoints: Endpoints, folder: Path, client: int, peer: int) -> list[str]:
+    client_url, peer_url = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
     flags = {
         "name": "landfall",
-        "data-dir": f"{place.home}/etcd",
+        "data-dir": f"{endpoints.home}/etcd",
         "log-level": "warn",
-        "listen-client-urls": here,
-        "advertise-client-urls": here,
-        "listen-peer-urls": there,
-        "initial-advertise-peer-urls": there,
-        "initial-cluster": f"landfall={there}",
+        "listen-client-urls": client_url,
+        "advertise-client-urls": client_url,
+        "listen-peer-urls": peer_url,
+        "initial-advertise-peer-urls": peer_url,
+        "initial-cluster": f"landfall={peer_url}",
     }
     return [*command(folder / "etcd", flags), "--unsafe-no-fsync"]
 
 
-def _apiserver(place: Place, folder: Path, access: Access, ports: tuple[int, int]) -> list[str]:
-    pki, (api, etcd) = place.home / "pki", ports
+def _apiserver(
+    endpoints: Endpoints, folder: Path, access: Access, ports: tuple[int, int]
+) -> list[str]:
+    pki, (api, etcd) = endpoints.home / "pki", ports
     flags = {
         "etcd-servers": f"http://{LOOPBACK}:{etcd}",
-        "bind-address": place.host,
-        "advertise-address": place.host,
+        "bind-address": endpoints.host,
+        "advertise-address": endpoints.host,
         "secure-port": str(api),
-        # the kubernetes Service must not lead to loopback, which would be each pod's own
-        "endpoint-reconciler-type": "none" if place.host == LOOPBACK else "master-count",
-        "service-cluster-ip-range": place.services,
+        # The kubernetes Service must not point to loopback: for a pod, that is the pod itself.
+        "endpoint-reconciler-type": "none" if endpoints.host == LOOPBACK else "master-count",
+        "service-cluster-ip-range": endpoints.services,
         "tls-cert-file": f"{pki}/apiserver.crt",
         "tls-private-key-file": f"{pki}/apiserver.key",
         "token-auth-file": str(access.tokens),
@@ -143,9 +148,9 @@ def _apiserver(place: Place, folder: Path, access: Access, ports: tuple[int, int
         "kubelet-client-certificate": f"{pki}/{API_CLIENT}.crt",
         "kubelet-client-key": f"{pki}/{API_CLIENT}.key",
         "kubelet-certificate-authority": f"{pki}/ca.crt",
-        # nothing resolves the node's name here
+        # The name of the node cannot be resolved on this machine.
         "kubelet-preferred-address-types": "InternalIP",
-        # without these six the controller manager complains for ever and starts late
+        # Without these six flags the controller manager logs errors forever and starts late.
         "requestheader-client-ca-file": f"{pki}/ca.crt",
         "requestheader-allowed-names": API_CLIENT,
         "requestheader-username-headers": "X-Remote-User",
@@ -159,7 +164,7 @@ def _apiserver(place: Place, folder: Path, access: Access, ports: tuple[int, int
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
         "audit-policy-file": str(AUDIT_POLICY),
-        "audit-log-path": str(audit_log(place.home)),
+        "audit-log-path": str(audit_log(endpoints.home)),
         "audit-log-maxsize": "1000",
         "audit-log-maxbackup": "1",
         "allow-privileged": "true",
@@ -168,17 +173,17 @@ def _apiserver(place: Place, folder: Path, access: Access, ports: tuple[int, int
     return command(folder / "kube-apiserver", flags)
 
 
-def _controller_manager(place: Place, folder: Path, access: Access) -> list[str]:
+def _controller_manager(endpoints: Endpoints, folder: Path, access: Access) -> list[str]:
     flags = {
         "kubeconfig": str(access.kubeconfig("controller-manager")),
         "secure-port": "0",
         "leader-elect": "false",
-        # at the default rate it takes six seconds to start
+        # At the default rate limit it takes six seconds to start.
         "kube-api-qps": "500",
         "kube-api-burst": "1000",
         "use-service-account-credentials": "true",
-        "root-ca-file": f"{place.home}/pki/ca.crt",
-        "service-account-private-key-file": f"{place.home}/pki/service-accounts.key",
+        "root-ca-file": f"{endpoints.home}/pki/ca.crt",
+        "service-account-private-key-file": f"{endpoints.home}/pki/service-accounts.key",
         "profiling": "false",
     }
     return command(folder / "kube-controller-manager", flags)

@@ -1,8 +1,8 @@
-"""Processes that outlive the command that started them, found again without any file about them.
+"""Background processes that are found again without pid files.
 
-Each carries its home and its name in its environment, and so do its own children: what ``/proc``
-shows is the truth after any crash, and no reused process id can fool anybody. A daemon counts as
-running only with the very command line that is wanted now.
+Each one has its home and its name in an environment variable, which its children inherit. So
+``/proc`` shows the truth after any crash, and a reused process id is never mistaken for a daemon. A
+daemon counts as running only if its command line is the one that is requested now.
 """
 
 import os
@@ -22,25 +22,27 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Daemons:
-    """The daemons of one home."""
+    """The daemons of one cluster."""
 
     home: Path
 
     def pid(self, name: str, argv: Sequence[str]) -> int | None:
-        """Process id of the one with this command line, while it runs."""
+        """The process id of the daemon with this command line; None if it does not run."""
         return next((pid for pid in self.pids(name) if _command_line(pid) == list(argv)), None)
 
     def any(self, name: str = "") -> bool:
-        """Whether anything of it, or of all of ours, is there."""
+        """Whether a process of the daemon runs, or of any daemon if ``name`` is empty."""
         return next(self.pids(name), None) is not None
 
     def start(self, name: str, argv: Sequence[str], inside: Sequence[str] = ()) -> bool:
-        """Have it running; one that runs with another command line is ended first. True when it was started now.
+        """Ensure that a daemon runs; returns whether it was started now.
+
+        A daemon that runs with another command line is killed first.
 
         Args:
-            name: of its log, and to find it by.
-            argv: its command line; the program by its whole path.
-            inside: what puts it into namespaces and then runs the rest of the line: ``nsenter …``.
+            name: The name of the daemon and of its log.
+            argv: The command line; the program by its absolute path.
+            inside: A command that runs the rest of the line in namespaces, such as ``nsenter …``.
         """
         if self.pid(name, argv) is not None:
             return False
@@ -49,7 +51,7 @@ class Daemons:
         log.parent.mkdir(parents=True, exist_ok=True)
         if log.exists():
             log.replace(log.with_suffix(".log.previous"))
-        # a clean environment: a proxy or a credential of the user's is none of their business
+        # An empty environment: daemons must not use the user's proxies or credentials.
         env = {"PATH": SYSTEM_PATH, MARK: self._mark(name)}
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -62,30 +64,32 @@ class Daemons:
                 start_new_session=True,
             )
         while process.poll() is None and process.pid not in self.pids(name):
-            time.sleep(0.002)  # its environment appears a moment after the process
+            time.sleep(0.002)  # exec replaces the environment a moment after the fork
         return True
 
     def wait(self, name: str, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Until it is ready; an answer that does not come counts as no.
+        """Wait until a daemon is ready; an OSError of ``ready`` counts as not ready.
 
         Raises:
-            Missing: it ended or takes too long; carries the end of its log.
+            Missing: It ended or takes too long; the message contains the end of its log.
         """
         deadline = time.monotonic() + seconds
         while not _holds(ready):
             alive = self.any(name)
             if not alive or time.monotonic() > deadline:
-                what = f"is not ready after {seconds:.0f} s" if alive else "stopped while starting"
+                problem = (
+                    f"is not ready after {seconds:.0f} s" if alive else "stopped while starting"
+                )
                 log = self.log(name)
-                said = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise Missing(f"{name} {what}; its log {log} ends:\n{said}")
+                end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise Missing(f"{name} {problem}; its log {log} ends:\n{end}")
             time.sleep(0.05)
 
     def stop(self, name: str = "") -> None:
-        """Have it, or all of them, ended by SIGKILL, with all they started.
+        """Kill a daemon, or all if ``name`` is empty, with all their child processes.
 
         Raises:
-            Missing: one does not go.
+            Missing: A process does not end.
         """
         deadline = time.monotonic() + 60
         while pids := list(self.pids(name)):
@@ -97,21 +101,22 @@ class Daemons:
             time.sleep(0.02)
 
     def log(self, name: str) -> Path:
-        """What it says."""
+        """The path of the daemon's log."""
         return self.home / "log" / f"{name}.log"
 
     def _mark(self, name: str) -> str:
         return f"{self.home}:{name}"
 
     def pids(self, name: str = "") -> Iterator[int]:
-        """Of the processes that carry its mark, or any of ours; zombies have no environment left, so they do not count."""
-        wanted = f"{MARK}={self._mark(name)}".encode()
+        """The ids of the processes of a daemon, or of all daemons if ``name`` is empty."""
+        # Zombies have no environment any more, so they do not count.
+        expected = f"{MARK}={self._mark(name)}".encode()
         for process in Path("/proc").iterdir():
             if not process.name.isdigit():
                 continue
             with suppress(OSError):
                 variables = (process / "environ").read_bytes().split(b"\0")
-                if any(v == wanted if name else v.startswith(wanted) for v in variables):
+                if any(v == expected if name else v.startswith(expected) for v in variables):
                     yield int(process.name)
 
 

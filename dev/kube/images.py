@@ -1,9 +1,9 @@
-"""Landfall's two images, built from the Dockerfile here and kept where clusters load them from. Needs no registry.
+"""Builds Landfall's two images from the Dockerfile, without a registry, for clusters to load.
 
-The base is a Debian made by mmdebstrap from packages alone, unless ``LANDFALL_BASE_IMAGE`` names
-one to pull. A finished image is filed under a digest of all it was made from, so that nothing is
-built twice; buildah's own cache keeps what a change leaves as it was. Index and certificates of the
-user's pip reach the build as secrets, and stay out of the images.
+The base image is a Debian that mmdebstrap makes from packages, unless ``LANDFALL_BASE_IMAGE`` names
+an image to pull. A finished image is stored under a digest of everything that it was made from, so
+nothing is built twice; buildah caches the layers that a change does not affect. The package index
+and the certificates of the user's pip reach the build as secrets and do not get into the images.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ SUITE = "bookworm"
 CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
 FOLDERS = ("docker", "operator", "requirements", "spark_app")
 KEPT = 20
-"""So many images of a target: they share all layers but the last, and several working copies share
-them.
+"""How many images of a target are kept. They share all layers but the last, and all working copies
+of the repository share them.
 """
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -42,32 +42,34 @@ MMDEBSTRAP = (
     "--dpkgopt=path-include=/usr/share/doc/*/copyright",
 )
 
-# layers in such a folder are compressed whatever one says; gzip, the default, takes twice as long
-CHEAPLY = ("--compression-format", "zstd", "--compression-level", "1")
+# buildah always compresses the layers of an OCI layout; its default, gzip, takes twice as long.
+COMPRESSION = ("--compression-format", "zstd", "--compression-level", "1")
 
 
 def image(target: str) -> str:
-    """What pods call an image, once it is loaded."""
+    """The name of an image for pods, once it is loaded."""
     return f"{REGISTRY}/landfall-{target}:dev"
 
 
 def check() -> None:
-    """Let images be built here.
+    """Return if this machine can build images.
 
     Raises:
-        Missing: says what this machine lacks.
+        Missing: It cannot; the message says what is missing.
     """
     for name in ("buildah",) if os.environ.get(BASE) else ("buildah", "mmdebstrap"):
         cache.tool(name, "building images", name)
 
 
-def have(
+def ensure(
     targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], object] = lambda *_: None
 ) -> None:
-    """Have images of the sources as they are now, and use each of them: the layout, its name there, and what pods call it.
+    """Build images of the current sources unless they exist, and call ``use`` for each of them.
+
+    ``use`` gets the layout, the name of the image in the layout, and its name for pods.
 
     Raises:
-        Missing: a program is not there, or the build fails; says which and why.
+        Missing: A program is missing, or the build fails.
     """
     layout = Layout(cache.folder() / "images")
     with locked(layout.folder / "lock"):
@@ -78,25 +80,27 @@ def have(
 def _built(layout: Layout, target: str) -> str:
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         context, settings = Path(folder, "context"), Path(folder, "settings")
-        _copy(
-            sources(ROOT), context
-        )  # so that what somebody writes meanwhile is in the digest or not in the image
-        filed = f"{target}-{digest_of(context, _base_recipe())}"
-        if filed not in layout.names():
+        # A copy, so that the digest is of exactly the files that are built, even if somebody edits
+        # the sources during the build.
+        _copy(sources(ROOT), context)
+        stored = f"{target}-{digest_of(context, _base_recipe())}"
+        if stored not in layout.names():
             print(
                 f"building {image(target)} (minutes the first time, then seconds)",
                 file=sys.stderr,
                 flush=True,
             )
-            begun = monotonic()
+            began = monotonic()
             settings.mkdir()
             _build(target, context, _pip_settings(settings))
-            _buildah("push", "--quiet", *CHEAPLY, image(target), f"oci:{layout.folder}:{filed}")
+            _buildah(
+                "push", "--quiet", *COMPRESSION, image(target), f"oci:{layout.folder}:{stored}"
+            )
             layout.prune(target, KEPT)
             print(
-                f"{image(target)} built in {monotonic() - begun:.0f} s", file=sys.stderr, flush=True
+                f"{image(target)} built in {monotonic() - began:.0f} s", file=sys.stderr, flush=True
             )
-    return filed
+    return stored
 
 
 def _build(target: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> None:
@@ -120,18 +124,19 @@ def _copy(files: Iterable[Path], to: Path) -> None:
 
 
 def digest_of(root: Path, base: str) -> str:
-    """Of everything an image is made from."""
+    """The digest of everything that an image is made from."""
     digest = hashlib.sha256(base.encode())
     for file in sources(root):
         digest.update(
-            f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} {file.stat().st_size}\n".encode()
+            f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} "
+            f"{file.stat().st_size}\n".encode()
         )
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def sources(root: Path) -> list[Path]:
-    """The files that a build may read; the same as in ``.dockerignore``."""
+    """The files that a build may read: those that ``.dockerignore`` admits."""
     files = [root / name for name in CONTEXT]
     files += [file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()]
     return sorted(
@@ -140,7 +145,7 @@ def sources(root: Path) -> list[Path]:
 
 
 def _base() -> str:
-    """The name of the base image, which is there."""
+    """The name of the base image; builds it if necessary."""
     if os.environ.get(BASE):
         return os.environ[BASE]
     name = f"{REGISTRY}/debian:{SUITE}-{hashlib.sha256(_base_recipe().encode()).hexdigest()[:12]}"
@@ -151,7 +156,7 @@ def _base() -> str:
         mmdebstrap = cache.tool("mmdebstrap", "building images", "mmdebstrap")
         cache.run([mmdebstrap, *MMDEBSTRAP, SUITE, str(folder / "base.tar")])
 
-    announcement = f"making a Debian {SUITE} from packages (once, half a minute)"
+    announcement = f"making a Debian {SUITE} image from packages (once, half a minute)"
     tar = cache.built(f"debian-{SUITE}", _base_recipe(), make, announcement) / "base.tar"
     container = _buildah("from", "scratch").strip()
     _buildah("add", "--quiet", container, str(tar), "/")
@@ -165,10 +170,10 @@ def _base_recipe() -> str:
 
 
 def _buildah(*arguments: str) -> str:
-    """What buildah prints."""
+    """Run buildah; returns its output."""
     storage = cache.folder() / "buildah"
     driver = os.environ.get("STORAGE_DRIVER", "overlay")
-    places = [
+    options = [
         "--root",
         f"{storage}/storage",
         "--runroot",
@@ -178,16 +183,18 @@ def _buildah(*arguments: str) -> str:
     ]
     program = cache.tool("buildah", "building images", "buildah")
     done = subprocess.run(
-        [program, *places, *arguments], capture_output=True, text=True, check=False
+        [program, *options, *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise Missing(f"`buildah {arguments[0]}` failed with exit code {done.returncode}:\n{said}")
+        output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        raise Missing(
+            f"`buildah {arguments[0]}` failed with exit code {done.returncode}:\n{output}"
+        )
     return done.stdout
 
 
 def _pip_settings(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Secrets for the build: the user's package index, and the certificates this machine trusts."""
+    """The secrets of the build: the user's package index, and the certificates of this machine."""
     done = subprocess.run(["pip", "config", "list"], capture_output=True, text=True, check=False)
     lines = pip_settings(done.stdout.splitlines())
     if lines:
@@ -201,7 +208,11 @@ def _pip_settings(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def pip_settings(listed: Sequence[str]) -> list[str]:
-    """Lines of a ``pip.conf`` about the index, out of what ``pip config list`` prints: ``global.index-url='https://…'``."""
+    """The lines of a ``pip.conf`` about the index.
+
+    Args:
+        listed: The output of ``pip config list``: ``global.index-url='https://…'``.
+    """
     wanted = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
     settings = {}
     for line in listed:

@@ -1,8 +1,8 @@
-"""The addresses of one cluster: a block of its own, so that clusters on one machine do not meet.
+"""The network of one cluster: a block of addresses that no other cluster on this machine uses.
 
-A veth pair leads from the machine into the node's network namespace. The machine has routes to pods
-and Services through it, so that programs here and pods reach each other by address; nothing is
-translated, and pods reach nothing else.
+A veth pair connects the machine with the node's network namespace. The machine routes the addresses
+of pods and Services through it, so programs on the machine and pods reach each other directly,
+without address translation. Pods reach nothing else.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ from dev.servers.ports import write
 
 ALL = IPv4Network("10.77.0.0/16")
 BASE = "LANDFALL_CLUSTER_NETWORK"
-"""Environment variable: another network than ``ALL``, at least a /22, to take blocks from."""
+"""The environment variable that replaces ``ALL`` by another network, of at least a /22."""
 BLOCK = 22
 MEMORY = "network.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A block: one /24 for link and DNS, one for Services, two for pods.
+    """A block of addresses: a /24 for link and DNS, a /24 for Services, a /23 for pods.
 
     Attributes:
-        block: all of it.
-        link: name of the machine's end of the veth pair; unique on the machine, so it is also the
-            claim to the block.
+        block: All addresses.
+        link: The name of the machine's end of the veth pair. The kernel keeps it unique, so who
+            creates the link owns the block.
     """
 
     block: IPv4Network
@@ -40,41 +40,42 @@ class Network:
 
     @property
     def host(self) -> str:
-        """The machine's address, by which pods reach it."""
+        """The address by which pods reach the machine."""
         return str(self.block[1])
 
     @property
     def node(self) -> str:
-        """The node's address, where DNS is, too."""
+        """The address of the node and of its DNS server."""
         return str(self.block[2])
 
     @property
     def services(self) -> str:
-        """Range of the Services."""
+        """The address range of Services."""
         return f"{self.block[256]}/24"
 
     @property
     def service(self) -> str:
-        """The API server's address as a Service."""
+        """The address of the API server's Service."""
         return str(self.block[257])
 
     @property
     def pods(self) -> str:
-        """Range of the pods."""
+        """The address range of pods."""
         return f"{self.block[512]}/23"
 
 
 def blocks(home: Path, network: IPv4Network) -> Iterator[Network]:
-    """All blocks there are, beginning with the one this home likes best."""
+    """All blocks of a network, beginning with one that depends on the home."""
     count = 2 ** (BLOCK - network.prefixlen)
-    favourite = int(hashlib.sha256(str(home).encode()).hexdigest(), 16) % count
-    for number in (*range(favourite, count), *range(favourite)):
+    first = int(hashlib.sha256(str(home).encode()).hexdigest(), 16) % count
+    for number in (*range(first, count), *range(first)):
         address = int(network.network_address) + number * 2 ** (32 - BLOCK)
         yield Network(IPv4Network((address, BLOCK)), f"landfall{number}")
 
 
 def candidates(home: Path, network: IPv4Network, routes: Iterable[IPv4Network]) -> list[Network]:
-    """The blocks that no route leads into, the favourite first. Routes to half the world, as VPNs set them, do not count."""
+    """The blocks that no route overlaps, the preferred one first."""
+    # VPNs route half of all addresses; such routes do not count.
     taken = [route for route in routes if route.prefixlen >= 8]
     return [
         found
@@ -84,10 +85,14 @@ def candidates(home: Path, network: IPv4Network, routes: Iterable[IPv4Network]) 
 
 
 def claim(home: Path, init: int) -> Network:
-    """A block of this home's own, with its link into the network namespace of a process, and routes to pods and Services.
+    """Claim a block and set up its link and routes.
+
+    Args:
+        home: The home of the cluster.
+        init: The id of a process in the node's network namespace.
 
     Raises:
-        Missing: there is none.
+        Missing: No block is free.
     """
     network = IPv4Network(os.environ.get(BASE) or ALL)
     for block in candidates(home, network, _routes()):
@@ -95,18 +100,19 @@ def claim(home: Path, init: int) -> Network:
             write(home / MEMORY, json.dumps([str(block.block), block.link]))
             return block
     raise Missing(
-        f"no free block in {network} (see `ip route`): name a network that is free by {BASE}=10.200.0.0/16"
+        f"no free block in {network} (see `ip route`): "
+        f"name a free network, such as {BASE}=10.200.0.0/16"
     )
 
 
-def remembered(home: Path) -> Network:
-    """The block that was claimed."""
+def claimed(home: Path) -> Network:
+    """The block that the home has claimed."""
     block, link = json.loads((home / MEMORY).read_text())
     return Network(IPv4Network(block), link)
 
 
 def release(home: Path) -> None:
-    """Have no link of this home's. The end of its namespace takes it along, too, but in its own time."""
+    """Delete the link of this home; the kernel would delete it later, with the namespace."""
     while (home / MEMORY).exists() and (found := links(home)):
         for link in found:
             subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
@@ -114,31 +120,34 @@ def release(home: Path) -> None:
 
 
 def links(home: Path) -> list[str]:
-    """Names of this home's links; at most one."""
+    """The names of this home's links, of which there is at most one."""
     return [link["ifname"] for link in _ip("link") if link.get("ifalias") == str(home)]
 
 
 def _link(network: Network, init: int, home: Path) -> bool:
-    """Make the link, unless somebody has it; then its two ends."""
+    """Create the link and configure both ends; False if a link of that name exists."""
     peer = ["type", "veth", "peer", "name", "eth0", "netns", str(init)]
     if subprocess.run(
         ["ip", "link", "add", network.link, *peer], capture_output=True, check=False
     ).returncode:
         return False
-    here = [
+    host_commands = [
         f"link set {network.link} alias {home}",
         f"address add {network.host}/30 dev {network.link}",
         f"link set {network.link} up",
         f"route add {network.pods} via {network.node}",
         f"route add {network.services} via {network.node}",
     ]
-    there = [
+    node_commands = [
         "link set lo up",
         f"address add {network.node}/30 dev eth0",
         "link set eth0 up",
         f"route add default via {network.host}",
     ]
-    for prefix, commands in (([], here), (["nsenter", "-t", str(init), "-n"], there)):
+    for prefix, commands in (
+        ([], host_commands),
+        (["nsenter", "-t", str(init), "-n"], node_commands),
+    ):
         cache.run([*prefix, "ip", "-batch", "-"], stdin="\n".join(commands))
     return True
 
@@ -148,7 +157,7 @@ def _routes() -> list[IPv4Network]:
 
 
 def _ip(*what: str) -> list[dict[str, str]]:
-    """What ``ip`` shows."""
+    """The output of ``ip … show``."""
     done = subprocess.run(["ip", "-json", *what, "show"], capture_output=True, check=True)
-    shown: list[dict[str, str]] = json.loads(done.stdout or "[]")
-    return shown
+    entries: list[dict[str, str]] = json.loads(done.stdout or "[]")
+    return entries

@@ -1,10 +1,10 @@
-"""The one node: containerd, kubelet, kube-proxy, CoreDNS and every pod, in namespaces of their own.
+"""The node: containerd, kubelet, kube-proxy, CoreDNS and all pods, in separate Linux namespaces.
 
-One process, ``pause``, is the first in a process, mount and network namespace; killing it ends
-every process, mount and interface of the node. What these programs write outside the folders we can
-name lands on memory-backed file systems that only they see, and the kernel settings the kubelet
-wants changed are files laid over the real ones: the machine stays as it is. What is left are
-cgroups, which ``stop`` removes. To containerd and kubelet a stop looks like a reboot.
+The process ``pause`` is the init process of a PID, mount and network namespace; killing it ends all
+processes, mounts and interfaces of the node. Whatever these programs write outside of configurable
+folders goes to memory-backed file systems that only they see, and files are mounted over the kernel
+settings that the kubelet changes: the machine itself is not modified. Only cgroups are left, which
+``stop`` removes. To containerd and kubelet, a stop looks like a reboot.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ from dev.servers.cache import Missing
 from dev.servers.ports import answers, write
 
 HIDDEN = ("/run", "/var/lib", "/var/log")
-"""Folders of the machine that the node does not see."""
+"""Folders of the machine that are hidden from the node."""
 
 MOUNTS = {
     "containerd": "/var/lib/containerd",
     "kubelet": "/var/lib/kubelet",
     "log/pods": "/var/log/pods",
 }
-"""Folders of the home, and where the node has them."""
+"""Folders of the home, and where they are mounted in the node."""
 
 KERNEL = {
     "vm/overcommit_memory": 1,
@@ -46,30 +46,30 @@ KERNEL = {
     "kernel/panic": 10,
     "kernel/panic_on_oops": 1,
 }
-"""What the kubelet insists on."""
+"""The kernel settings that the kubelet requires."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 SHARES = 8
-"""Processor time for all pods together where it is short, in shares of an ordinary process."""
+"""CPU weight of all pods together, as a multiple of that of an ordinary process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The node under a home."""
+    """The node of one cluster."""
 
     home: Path
 
     @property
     def daemons(self) -> Daemons:
-        """All of the cluster."""
+        """All processes of the cluster."""
         return Daemons(self.home)
 
     def init(self) -> int | None:
-        """Process id of the first process in its namespaces, once they are furnished."""
+        """The id of the init process of the namespaces; None before they are set up."""
         return self.daemons.pid("node", [str(programs.node() / "pause"), "-P"])
 
     def enter(self) -> Network:
-        """Have the namespaces, the folders in them, and the link to them."""
+        """Create the namespaces, the mounts in them, and the network link to them."""
         for folder in MOUNTS:
             (self.home / folder).mkdir(parents=True, exist_ok=True)
         namespaces = [
@@ -82,24 +82,26 @@ class Node:
             "--mount-proc",
             "--net",
         ]
-        self.daemons.start("node", [program("unshare"), *namespaces, "sh", "-ec", self._furnish()])
+        self.daemons.start(
+            "node", [program("unshare"), *namespaces, "sh", "-ec", self._setup_script()]
+        )
         self.daemons.wait("node", lambda: self.init() is not None)
         return network.claim(self.home, self._init())
 
-    def start(self, place: Network, access: Access) -> None:
-        """Have a node that is ready for pods; the control plane runs already."""
-        self._configure(place)
+    def start(self, block: Network, access: Access) -> None:
+        """Start a node that is ready for pods; the control plane has to run already."""
+        self._configure(block)
         for path, manifest in configuration.dns_rights().items():
             access.apply(path, manifest)
         self._start_containerd()
-        self._start_kubernetes(place, access)
+        self._start_kubernetes(block, access)
         self.daemons.wait("kubelet", lambda: _is_ready(access))
-        self.daemons.wait("coredns", lambda: answers(place.node, 53))
-        # the whole way: our route, the node's rules for Services, and back to the API server
-        self.daemons.wait("kube-proxy", lambda: answers(place.service, 443))
+        self.daemons.wait("coredns", lambda: answers(block.node, 53))
+        # This proves the whole path: the route, the node's rules for Services, and the API server.
+        self.daemons.wait("kube-proxy", lambda: answers(block.service, 443))
 
     def stop(self) -> None:
-        """Have nothing of it left but its logs and images."""
+        """Remove everything of the node except its logs and images."""
         self.daemons.stop()
         network.release(self.home)
         for top in (*CGROUPS.glob(f"*/{self.cgroup}"), *CGROUPS.glob(self.cgroup)):
@@ -108,31 +110,33 @@ class Node:
             shutil.rmtree(self.home / name, ignore_errors=True)
 
     def inside(self) -> list[str]:
-        """What runs the rest of a command line in the node.
+        """The prefix of a command line that runs it in the namespaces of the node.
 
         Raises:
-            Missing: the node does not run.
+            Missing: The node does not run.
         """
         return ["nsenter", "-t", str(self._init()), "-p", "-m", "-n", "--"]
 
     def ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Containerd's own command line."""
+        """Run ``ctr``, the command line of containerd."""
         return subprocess.run(self._ctr(*arguments), capture_output=True, text=True, check=False)
 
     def images(self) -> dict[str, str]:
-        """Digest of each image that is there, by name."""
+        """The digest of each image in containerd, by name."""
         lines = self.ctr("images", "list").stdout.splitlines()[1:]
         return {name: digest for name, _, digest, *_ in (line.split() for line in lines)}
 
-    def load(self, layout: Layout, name: str, called: str) -> bool:
-        """Have an image there; False when it was already. Layers that are there from another image are not sent again.
+    def load(self, layout: Layout, name: str, pod_name: str) -> bool:
+        """Import an image unless it exists; returns whether it was imported.
+
+        Layers that containerd has from other images are not sent again.
 
         Raises:
-            Missing: containerd does not take it.
+            Missing: containerd rejects the image.
         """
-        if self.images().get(called) == layout.names()[name]:
+        if self.images().get(pod_name) == layout.names()[name]:
             return False
-        there = self.ctr("content", "list", "--quiet").stdout.split()
+        existing = self.ctr("content", "list", "--quiet").stdout.split()
         with subprocess.Popen(
             self._ctr("images", "import", "-"),
             stdin=subprocess.PIPE,
@@ -142,15 +146,15 @@ class Node:
             assert importing.stdin
             assert importing.stderr
             with suppress(BrokenPipeError), importing.stdin as tar:
-                layout.pack(name, called, tar, without=there)
-            said = importing.stderr.read().decode().strip()
+                layout.pack(name, pod_name, tar, without=existing)
+            output = importing.stderr.read().decode().strip()
         if importing.returncode:
-            raise Missing(f"containerd does not take {called}: {said}")
+            raise Missing(f"containerd rejects {pod_name}: {output}")
         return True
 
     @property
     def cgroup(self) -> str:
-        """Of all pods."""
+        """The name of the parent cgroup of all pods."""
         return f"landfall-{hashlib.sha256(str(self.home).encode()).hexdigest()[:12]}"
 
     def _ctr(self, *arguments: str) -> list[str]:
@@ -159,12 +163,12 @@ class Node:
     def _init(self) -> int:
         init = self.init()
         if init is None:
-            raise Missing("the cluster has no node running: `dev/cluster up`")
+            raise Missing("the node is not running: start it with `dev/cluster up`")
         return init
 
-    def _furnish(self) -> str:
-        """The script that the first process runs before it becomes ``pause``."""
-        mounts = {f"{self.home}/{ours}": theirs for ours, theirs in MOUNTS.items()}
+    def _setup_script(self) -> str:
+        """The script that the init process runs before it becomes ``pause``."""
+        mounts = {f"{self.home}/{source}": target for source, target in MOUNTS.items()}
         (self.home / "kernel").mkdir(exist_ok=True)
         for setting, value in KERNEL.items():
             file = self.home / "kernel" / setting.replace("/", ".")
@@ -174,25 +178,25 @@ class Node:
             "mount --make-rshared /",
             *(f"mount -t tmpfs -o mode=755 landfall {folder}" for folder in HIDDEN),
             f"mkdir -p {' '.join(MOUNTS.values())}",
-            *(f"mount --bind {shlex.quote(ours)} {theirs}" for ours, theirs in mounts.items()),
+            *(f"mount --bind {shlex.quote(source)} {target}" for source, target in mounts.items()),
             "echo 1 > /proc/sys/net/ipv4/ip_forward",
-            # without this, answers of a Service's pod to a pod beside it would not be translated
-            # back
+            # Without this, replies from one pod to another through a Service keep the pod's own
+            # address, and the caller rejects them.
             "echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables || true",
             f"exec {shlex.quote(str(programs.node() / 'pause'))} -P",
         ]
         return "\n".join(lines)
 
-    def _configure(self, place: Network) -> None:
+    def _configure(self, block: Network) -> None:
         home, config = str(self.home), self.home / "config"
         (config / "cni").mkdir(parents=True, exist_ok=True)
-        write(config / "cni" / "landfall.conflist", configuration.cni(place))
+        write(config / "cni" / "landfall.conflist", configuration.cni(block))
         write(config / "containerd.toml", configuration.containerd(cni_programs(), f"{config}/cni"))
-        write(config / "kubelet.json", configuration.kubelet(place, home, self.cgroup))
-        write(config / "kube-proxy.json", configuration.kube_proxy(place, home))
-        write(config / "Corefile", configuration.corefile(place, home))
-        write(config / "resolv.conf", f"nameserver {place.node}\n")
-        Authority(self.home / "pki").server("kubelet", [f"DNS:{NODE}", f"IP:{place.node}"])
+        write(config / "kubelet.json", configuration.kubelet(block, home, self.cgroup))
+        write(config / "kube-proxy.json", configuration.kube_proxy(block, home))
+        write(config / "Corefile", configuration.corefile(block, home))
+        write(config / "resolv.conf", f"nameserver {block.node}\n")
+        Authority(self.home / "pki").server("kubelet", [f"DNS:{NODE}", f"IP:{block.node}"])
         _make_cgroups(self.cgroup)
 
     def _start_containerd(self) -> None:
@@ -203,14 +207,14 @@ class Node:
         own.add(PAUSE_IMAGE, programs.node() / "pause", ["/pause", "-P"])
         self.load(own, PAUSE_IMAGE, PAUSE_IMAGE)
 
-    def _start_kubernetes(self, place: Network, access: Access) -> None:
+    def _start_kubernetes(self, block: Network, access: Access) -> None:
         folder, config = programs.node(), f"{self.home}/config"
         kubelet = {
             "config": f"{config}/kubelet.json",
             "kubeconfig": str(access.kubeconfig("node")),
             "cert-dir": "/var/lib/kubelet/pki",
             "hostname-override": NODE,
-            "node-ip": place.node,
+            "node-ip": block.node,
         }
         scheduler = {
             "kubeconfig": str(access.kubeconfig("scheduler")),
@@ -239,7 +243,7 @@ def _is_ready(access: Access) -> bool:
 
 
 def _make_cgroups(name: str) -> None:
-    """The parent of all pods' cgroups, in each hierarchy there is. The kubelet wants it to exist."""
+    """Create the parent cgroup of all pods in each hierarchy; the kubelet requires it to exist."""
     unified = (CGROUPS / "cgroup.controllers").exists()
     for top in (
         [CGROUPS]
@@ -248,21 +252,21 @@ def _make_cgroups(name: str) -> None:
     ):
         (top / name).mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
-            # in the old hierarchies they begin empty, and with them empty no process may enter
+            # In cgroup v1 they are empty at first, and no process may join such a cgroup.
             if not unified and (top / setting).exists():
                 (top / name / setting).write_text((top / setting).read_text())
         for setting, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
-            # all pods together are one cgroup: beside the processes of a busy machine they would
-            # get the share of one
+            # All pods are in one cgroup, which on a busy machine would get no more CPU time than
+            # a single process.
             if (top / name / setting).exists():
                 (top / name / setting).write_text(str(usual * SHARES))
 
 
 def _remove_cgroups(top: Path) -> None:
-    """Once the last process in them is gone, which may take a moment after its namespace has ended.
+    """Remove a tree of cgroups, after waiting for the last process in it to end.
 
     Raises:
-        Missing: some process stays.
+        Missing: A process does not end.
     """
     deadline = time.monotonic() + 60
     while top.exists():

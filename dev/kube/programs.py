@@ -1,8 +1,8 @@
 """The programs of a cluster, built once per machine from pinned Go modules.
 
-Each folder under ``go/`` is a module of its own: CoreDNS and Helm beside Kubernetes would move
-dozens of its dependencies. 1.36 is the newest Kubernetes that works with Debian 12's containerd
-(1.6); 1.37 wants containerd 2.
+Each folder under ``go/`` is a separate module: in one module with Kubernetes, CoreDNS and Helm
+would change the versions of dozens of its dependencies. 1.36 is the newest Kubernetes that works
+with the containerd 1.6 of Debian 12; 1.37 requires containerd 2.
 """
 
 import shutil
@@ -26,8 +26,8 @@ _STAMPS = {
     "k8s.io/component-base/version.gitTreeState": "clean",
     "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES}",
 }
-# without the stamps the programs call themselves v0.0.0-master, and checks of each other's version
-# go wrong
+# Without these stamps the programs report the version v0.0.0-master, and their checks of each
+# other's version fail.
 _STAMPED = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _STAMPS.items())])
 
 
@@ -54,7 +54,7 @@ def control_plane() -> Path:
 
 
 def node() -> Path:
-    """The folder of kubelet, kube-proxy, kube-scheduler, coredns, and of ``pause``, which waits and reaps."""
+    """The folder of kubelet, kube-proxy, kube-scheduler, coredns and the init process ``pause``."""
     packages = [f"k8s.io/kubernetes/cmd/{name}" for name in NODE]
 
     def build(folder: Path) -> None:
@@ -80,7 +80,7 @@ def helm() -> Path:
 
 
 def _go(module: str, folder: Path, packages: Sequence[str], flags: str) -> None:
-    """One call for all packages, so that what they share is compiled once."""
+    """Build all packages in one call, so that shared dependencies are compiled once."""
     go = cache.tool("go", "the first start of a cluster", "golang")
     env = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     cache.run(

@@ -1,4 +1,4 @@
-"""What a machine must have for a node, and how to get what it lacks."""
+"""What a machine needs to run a node, and how to install what is missing."""
 
 import os
 import shutil
@@ -25,11 +25,14 @@ PACKAGES = {
     "unshare": "util-linux",
     "mount": "mount",
 }
-"""Debian's package of each program."""
+"""The Debian package of each program."""
 
-TRIAL = "mkdir lower upper work all && mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work landfall all"
+TRIAL = (
+    "mkdir lower upper work all && "
+    "mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work landfall all"
+)
 CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
-"""The old hierarchy's, else the unified one's."""
+"""The folder of cgroup v1, else of cgroup v2."""
 
 CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 CNI_PACKAGE = "containernetworking-plugins"
@@ -39,63 +42,65 @@ def program(name: str) -> str:
     """The path of a program.
 
     Raises:
-        Missing: it is not there.
+        Missing: It is not installed.
     """
     found = shutil.which(name, path=SYSTEM_PATH)
     if not found:
-        raise Missing(f"`{name}` is not there (Debian: apt-get install {PACKAGES.get(name, name)})")
+        raise Missing(
+            f"`{name}` is not installed (Debian: apt-get install {PACKAGES.get(name, name)})"
+        )
     return found
 
 
 def cni_programs() -> str:
-    """The folder of the network plug-ins.
+    """The folder of the CNI plug-ins.
 
     Raises:
-        Missing: there is none.
+        Missing: They are not installed.
     """
     found = next((folder for folder in CNI_FOLDERS if Path(folder, "bridge").exists()), None)
     if found is None:
         raise Missing(
-            f"no network plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})"
+            f"no CNI plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})"
         )
     return found
 
 
 def missing_packages() -> list[str]:
-    """Debian's packages that a node and the building of images need, and that are not there."""
+    """The missing Debian packages that a node and the image builds need."""
     missing = [PACKAGES[name] for name in PACKAGES if not shutil.which(name, path=SYSTEM_PATH)]
     missing += [CNI_PACKAGE] * (not any(Path(folder, "bridge").exists() for folder in CNI_FOLDERS))
     return list(dict.fromkeys(missing))
 
 
 def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
-    """Let a node be started here.
+    """Return if this machine can run a node.
 
     Args:
-        folders: that the node's programs must see.
-        hidden: folders of the machine that they do not see.
+        folders: The folders that the node's programs must see.
+        hidden: The folders of the machine that are hidden from them.
 
     Raises:
-        Missing: says everything that is in the way, at once.
+        Missing: It cannot; the message lists everything that is missing.
     """
     lacks, missing = [], missing_packages()
     if os.geteuid() != 0:
-        lacks.append("root (without it: `dev/cluster up --control-plane`, which runs no pod)")
+        lacks.append("root (without root: `dev/cluster up --control-plane`, which runs no pods)")
     if missing:
         lacks.append(f"programs: apt-get install --no-install-recommends {' '.join(missing)}")
     for folder in folders:
         lacks += [
-            f"{folder} elsewhere: below {top} it is hidden from the node"
+            f"another place for {folder}: everything below {top} is hidden from the node"
             for top in hidden
             if _below(folder, top)
         ]
-    lacks += [refusal for folder in [*folders][:1] if not lacks and (refusal := _refused(folder))]
+    lacks += [problem for folder in [*folders][:1] if not lacks and (problem := _denied(folder))]
     if lacks:
         raise Missing("a cluster with a node needs\n" + "\n".join(f"  {lack}" for lack in lacks))
 
 
-def _refused(folder: Path) -> str | None:
-    """What a container or sandbox around us denies: namespaces, overlay mounts below this folder, or cgroups."""
+def _denied(folder: Path) -> str | None:
+    """What the surrounding container denies: namespaces, mounts or cgroups; None if nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as trial:
         argv = [
@@ -112,12 +117,12 @@ def _refused(folder: Path) -> str | None:
         ]
         done = subprocess.run(argv, cwd=trial, capture_output=True, text=True, check=False)
     if done.returncode:
-        return f"namespaces with mounts of their own, which are denied: {done.stderr.strip()}"
+        return f"permission to mount in new namespaces, which is denied: {done.stderr.strip()}"
     cgroups = next((path for path in CGROUPS if path.is_dir()), None)
     return (
         None
         if cgroups and os.access(cgroups, os.W_OK)
-        else f"cgroups: {CGROUPS[-1]} cannot be written"
+        else f"writable cgroups: {CGROUPS[-1]} is read-only"
     )
 
 

@@ -1,6 +1,7 @@
-"""Real servers on a bare machine, for development: Kafka and S3, loopback only.
+"""Real servers on a bare machine, for development: Kafka and S3, on loopback by default.
 
-``server`` starts, stops and finds a server again; ``cache`` builds what it runs, once per machine;
-``kafka`` and ``s3`` say how theirs differ; ``cli`` is the command line of ``dev/kafka`` and
-``dev/s3``. Standard library only, because all of it runs before there is a virtual environment.
+``server`` starts, stops and finds servers; ``cache`` builds their programs, once per machine;
+``kafka`` and ``s3`` define the two kinds of servers; ``cli`` is the command line of ``dev/kafka``
+and ``dev/s3``. They use only the standard library, because they run before there is a virtual
+environment.
 """

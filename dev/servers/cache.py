@@ -1,8 +1,8 @@
-"""What is built once per machine and kept outside the tree.
+"""Programs that are built once per machine and kept outside the source tree.
 
-A build is a folder whose name holds its version and a hash of its recipe. It is made under another
-name and renamed when it is whole, so a build that was interrupted never counts as done, and two
-sessions that want it at once make it once.
+A build is a folder whose name contains its version and a hash of its recipe. It is made under
+another name and renamed when it is complete, so an interrupted build never counts as done. A lock
+ensures that two processes that need it at the same time build it once.
 """
 
 import fcntl
@@ -18,12 +18,12 @@ from pathlib import Path
 from time import monotonic
 
 
-class Missing(Exception):  # noqa: N818  # a person reads it: what is missing
-    """Something this machine lacks, or a step that failed; the text says what to do about it."""
+class Missing(Exception):  # noqa: N818  # names the state
+    """This machine lacks something, or a step failed; the message says what to do about it."""
 
 
 def folder() -> Path:
-    """Where builds live: ``$LANDFALL_CACHE``, else ``landfall`` in the user's cache folder."""
+    """The folder of all builds: ``$LANDFALL_CACHE``, else ``landfall`` in the user's cache."""
     chosen = os.environ.get("LANDFALL_CACHE")
     user_cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(chosen) if chosen else Path(user_cache) / "landfall"
@@ -31,32 +31,32 @@ def folder() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that dies with this process."""
+    """Hold a file lock; the kernel releases it when this process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def tool(name: str, wanted_for: str, package: str) -> str:
+def tool(name: str, needed_for: str, package: str) -> str:
     """The path of a program.
 
     Raises:
-        Missing: it is not on PATH; says what it is for and which package brings it.
+        Missing: It is not on PATH; the message names its purpose and its Debian package.
     """
     found = shutil.which(name)
     if not found:
         raise Missing(
-            f"{wanted_for} needs `{name}`, which is not on PATH (Debian: apt-get install {package})"
+            f"{needed_for} needs `{name}`, which is not on PATH (Debian: apt-get install {package})"
         )
     return found
 
 
 def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = "") -> None:
-    """Run a build step quietly.
+    """Run a build step without showing its output.
 
     Raises:
-        Missing: it failed; carries the end of its output.
+        Missing: It failed; the message contains the end of its output.
     """
     done = subprocess.run(
         argv,
@@ -72,7 +72,7 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
 
 
 def built(name: str, recipe: str, build: Callable[[Path], None], announcement: str) -> Path:
-    """The folder of a finished build, made by ``build(folder)`` if this machine has none yet."""
+    """The folder of a finished build; ``build(folder)`` makes it if this machine has none yet."""
     done = folder() / f"{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     if done.is_dir():
         return done
@@ -80,16 +80,16 @@ def built(name: str, recipe: str, build: Callable[[Path], None], announcement: s
         if done.is_dir():
             return done
         print(announcement, file=sys.stderr, flush=True)
-        begun = monotonic()
+        began = monotonic()
         with tempfile.TemporaryDirectory(
             prefix=f".{name}-", dir=folder(), ignore_cleanup_errors=True
-        ) as making:
-            whole = Path(making) / "build"
-            whole.mkdir()
-            build(whole)
-            whole.rename(done)
+        ) as scratch:
+            complete = Path(scratch) / "build"
+            complete.mkdir()
+            build(complete)
+            complete.rename(done)
         print(
-            f"{name} built in {monotonic() - begun:.0f} s, kept in {done}",
+            f"{name} built in {monotonic() - began:.0f} s, kept in {done}",
             file=sys.stderr,
             flush=True,
         )

@@ -11,27 +11,30 @@ from dev.servers.cache import Missing
 from dev.servers.server import HOST, STATE, Kind, Server, Status
 
 COMMANDS = """\
-  up      start it unless it runs, and print its address
-  down    stop it; its data stays
-  status  print its address; exit code 3 when it does not run
-  env     print what a client needs, as shell exports
-  build   only fetch or build what it runs"""
+  up      start the server unless it is running, and print its address
+  down    stop the server and keep its data
+  status  print the address of the server; exit code 3 if it is not running
+  env     print the environment variables that clients need, as shell exports
+  build   download or build the programs without starting the server"""
 
-NOT_RUNNING = 3  # as init scripts' `status` says it
+NOT_RUNNING = 3  # the exit code of init scripts' `status`
 
 
 def main(kind: Kind) -> int:
-    """Do what the command line says; exit code 1 when something is missing, 3 when ``status`` finds nothing running."""
-    chosen = _arguments(kind)
-    server = Server(kind, chosen.state, chosen.host)
+    """Run one command; returns the exit code.
+
+    It is 1 when the machine lacks something, 3 when ``status`` or ``env`` finds no running server.
+    """
+    arguments = _arguments(kind)
+    server = Server(kind, arguments.state, arguments.host)
     try:
-        return _do(chosen.command, server, as_json=chosen.json)
+        return _run(arguments.command, server, as_json=arguments.json)
     except Missing as missing:
         print(missing, file=sys.stderr)
         return 1
 
 
-def _do(command: str, server: Server, *, as_json: bool) -> int:
+def _run(command: str, server: Server, *, as_json: bool) -> int:
     match command:
         case "build":
             server.kind.build()
@@ -62,8 +65,8 @@ def _arguments(kind: Kind) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"dev/{kind.name}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"A real {kind.name} server on this machine.\n\n{COMMANDS}",
-        epilog=f"With {kind.existing} set, that server is used and none is started.",
+        description=f"Runs a real {kind.name} server on this machine.\n\n{COMMANDS}",
+        epilog=f"If {kind.existing} names a server, that one is used and none is started.",
     )
     parser.add_argument(
         "command", choices=("up", "down", "status", "env", "build"), help="see above"
@@ -72,12 +75,10 @@ def _arguments(kind: Kind) -> argparse.Namespace:
         "--state",
         type=Path,
         default=STATE,
-        help="folder of its data, pid and log (default: .state)",
+        help="folder for data, process id and log (default: .state)",
     )
+    parser.add_argument("--host", default=HOST, help="address to listen on (default: loopback)")
     parser.add_argument(
-        "--host", default=HOST, help="address of this machine to listen on (default: loopback)"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print address, pid, log and environment as JSON"
+        "--json", action="store_true", help="print address, process id, log and environment as JSON"
     )
     return parser.parse_args()

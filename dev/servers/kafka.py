@@ -1,9 +1,9 @@
-"""Apache Kafka from Maven Central's jars: one node, broker and controller in one JVM, loopback only.
+"""Apache Kafka from the jars on Maven Central: one node, with broker and controller in one JVM.
 
-The settings suit tests: topics keep everything whatever its timestamp (retention acts on record
-timestamps, so old event times would be deleted minutes after loading), retention and compaction
-look around every second, messages may be 16 MiB. After a kill a broker waits for its own former
-session to end, so that is short.
+The settings suit tests. Topics have no retention limit: Kafka compares it with record timestamps,
+so records with old event times would be deleted minutes after loading. Retention and compaction run
+every second, and messages may have 16 MiB. The broker session is short, because a broker that was
+killed waits for its former session to expire before it starts again.
 """
 
 import re
@@ -16,11 +16,10 @@ from dev.servers.server import HOST, Kind
 
 VERSION = "4.3.1"
 OLDEST_JAVA = 17
-# Two homes may share a cluster id: it only guards against mixing the data of two clusters.
+# A cluster id only guards against mixing the data of two clusters, so all servers may share one.
 CLUSTER_ID = "bGFuZGZhbGwtbG9jYWwta2Fma2"
 
-# slf4j-simple: without a logging binding the broker is silent, and its log could not tell when it
-# is ready.
+# slf4j-simple: without a logging backend the broker logs nothing, and `_ready` reads its log.
 POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -69,11 +68,11 @@ background.threads=2
 
 def _java() -> str:
     java = cache.tool("java", "Kafka", "openjdk-17-jre-headless")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', output)
     if not version or int(version[1]) < OLDEST_JAVA:
         raise cache.Missing(
-            f"Kafka needs Java {OLDEST_JAVA} or newer, `{java} -version` says: {said.strip()}"
+            f"Kafka needs Java {OLDEST_JAVA} or newer, `{java} -version` prints: {output.strip()}"
         )
     return java
 
@@ -100,7 +99,7 @@ def _properties(data: Path, host: str, ports: tuple[int, ...]) -> str:
 
 
 def _build_into(folder: Path) -> None:
-    """The jars, and a formatted data folder to copy: formatting takes a JVM start of its own."""
+    """Download the jars and format a data folder; ``up`` copies it, which saves one JVM start."""
     mvn = cache.tool("mvn", "the first start of Kafka", "maven")
     java = _java()
     (folder / "pom.xml").write_text(POM)
@@ -132,7 +131,9 @@ def _build_into(folder: Path) -> None:
 
 
 def _build() -> Path:
-    announcement = f"fetching Kafka {VERSION} from Maven Central (once, 54 MB, about half a minute)"
+    announcement = (
+        f"downloading Kafka {VERSION} from Maven Central (once, 54 MB, about half a minute)"
+    )
     return cache.built(f"kafka-{VERSION}", POM + COPY_JARS + CLUSTER_ID, _build_into, announcement)
 
 
@@ -140,6 +141,7 @@ def _command(
     programs: Path, home: Path, host: str, ports: tuple[int, ...]
 ) -> tuple[list[str], str]:
     data, properties = home / "data", home / "server.properties"
+    # Copied under another name and renamed, so an interrupted copy never looks formatted.
     if not (data / "meta.properties").exists():
         shutil.rmtree(data, ignore_errors=True)
         shutil.copytree(programs / "formatted", home / "data.new", dirs_exist_ok=True)
@@ -149,7 +151,7 @@ def _command(
 
 
 def _ready(log: Path, host: str, port: int) -> bool:
-    del host, port  # the port opens before the broker may be asked
+    del host, port  # the port opens before the broker answers requests
     return b"Kafka Server started" in log.read_bytes()[:4_000_000]
 
 

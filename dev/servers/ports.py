@@ -1,4 +1,4 @@
-"""Ports for servers on this machine, remembered so that clients find a restarted server where it was."""
+"""Ports for servers on this machine, saved so that a restarted server keeps its address."""
 
 import json
 import random
@@ -7,27 +7,24 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# Under the range that systems hand to outgoing connections, so a stopped server finds its port free
-# again.
+# Below the range of ephemeral ports, so no outgoing connection takes the port of a stopped server.
 PORTS = range(20_000, 32_000)
-_DICE = random.SystemRandom()
-"""Nobody seeds it: two processes with the same seed would choose the same ports, and find them free
-at the same time.
-"""
+_RANDOM = random.SystemRandom()
+"""Not seedable: two processes with the same seed would choose the same free ports."""
 
 
 def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...]:
-    """The remembered ports; unless they must be kept, new ones are chosen where somebody else took them."""
+    """The saved ports. Unless ``keep`` is set, new ones are chosen if any of them is in use."""
     ports = tuple(json.loads(memory.read_text())) if memory.exists() else ()
     if keep or (ports and _all_free_soon(host, ports)):
         return ports
-    ports = tuple(port for port in _DICE.sample(PORTS, 200) if free(host, port))[:count]
+    ports = tuple(port for port in _RANDOM.sample(PORTS, 200) if free(host, port))[:count]
     write(memory, json.dumps(ports))
     return ports
 
 
 def free(host: str, port: int) -> bool:
-    """Whether nobody listens there."""
+    """Whether no socket listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):
@@ -37,14 +34,14 @@ def free(host: str, port: int) -> bool:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether something accepts connections."""
+    """Whether the port accepts connections."""
     with suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file's content in one step, so a crash leaves the old or the new."""
+    """Replace a file atomically: a crash leaves the old or the new content."""
     scratch = path.with_name(f"{path.name}.new")
     scratch.touch(mode)
     scratch.write_text(text)
@@ -52,7 +49,8 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def _all_free_soon(host: str, ports: tuple[int, ...]) -> bool:
-    """Whether all are free within a moment: a killed process has lost its command line before it has closed its ports."""
+    """Whether all ports are free within 20 seconds."""
+    # A killed process is gone from /proc shortly before the kernel closes its ports.
     deadline = time.monotonic() + 20
     while not (all_free := all(free(host, port) for port in ports)) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,7 +1,10 @@
-"""An S3 server: versitygw over a folder, the only small one found whose conditional writes hold when raced.
+"""An S3 server: versitygw over a folder.
 
-An existing server is named by ``LANDFALL_S3`` (its endpoint) with its keys in boto3's own ``AWS_*``
-variables.
+Of the small S3 servers that were tried, it is the only one whose conditional writes are atomic when
+two clients race.
+
+``LANDFALL_S3`` names the endpoint of an existing server to use instead; its keys are in the usual
+``AWS_*`` variables.
 """
 
 import os
@@ -44,7 +47,7 @@ def _command(
 
 
 def _keeps_attributes(folder: Path) -> bool:
-    """Whether files here can carry the extended attributes that hold ETags and metadata (tmpfs often cannot)."""
+    """Whether files can have the extended attributes that store ETags; on tmpfs often not."""
     probe = folder.parent / "probe"
     probe.touch()
     try:

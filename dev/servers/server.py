@@ -1,9 +1,9 @@
-"""A server on this machine: start it, find it again, stop it, whatever happened in between.
+"""A server process on this machine: start it, find it again, stop it.
 
-Everything about one server lives in its home folder: ports, pid, log, data. A pid counts only while
-the process with that number has the home's marker on its command line, so neither a reboot nor a
-reused number can fool anybody. ``up`` holds the home's lock until the server answers: two callers
-at once start it once.
+The home folder of a server contains its ports, process id, log and data. A saved process id is
+trusted only while the process with this id has the server's marker on its command line, so neither
+a reboot nor a reused id is mistaken for the server. ``up`` holds a lock until the server answers:
+two callers at the same time start it once.
 """
 
 import json
@@ -27,19 +27,19 @@ STATE = Path(__file__).resolve().parents[2] / ".state"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of server differs from another.
+    """The definition of one kind of server.
 
     Attributes:
-        name: of its home folder.
-        existing: environment variable that names a server to use instead of starting one.
-        ports: how many it listens on.
-        build: makes its programs ready, and returns their folder.
-        command: writes its configuration into a home, given its programs, home, host and ports, and
-            returns the command line and the argument in it that no other process has.
-        ready: whether it answers, given its log, host and first port.
-        address: what a client connects to, given its host and first port.
-        env: what a client's environment needs, given the address.
-        patience: seconds it may take to answer.
+        name: The name of the server and of its home folder.
+        existing: The environment variable that names an existing server to use instead.
+        ports: The number of ports that it listens on.
+        build: Builds the programs if necessary, and returns their folder.
+        command: Writes the configuration, given the folder of the programs, the home, the host and
+            the ports. Returns the command line, and an argument in it that no other process has.
+        ready: Whether the server answers, given its log, host and first port.
+        address: The address for clients, given the host and the first port.
+        env: The environment variables for clients, given the address.
+        start_seconds: How long the server may take until it answers.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Kind:
     ready: Callable[[Path, str, int], bool]
     address: Callable[[str, int], str]
     env: Callable[[str], Mapping[str, str]]
-    patience: float = 240
+    start_seconds: float = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What there is: ``pid`` is None for a server that is not ours, or not running."""
+    """The state of a server; ``pid`` is None if it does not run or was not started by ``up``."""
 
     name: str
     running: bool
@@ -67,7 +67,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of this kind whose home is under this state folder, listening on this address of the machine."""
+    """A server whose home is under the state folder, listening on an address of this machine."""
 
     kind: Kind
     state: Path = STATE
@@ -75,14 +75,14 @@ class Server:
 
     @property
     def home(self) -> Path:
-        """Where all of it lives."""
+        """The folder of everything that belongs to the server."""
         return self.state.resolve() / self.kind.name
 
     def up(self) -> Status:
-        """Have it running and answering; one that runs already is left as it is.
+        """Ensure that the server runs and answers; a server that runs already is not restarted.
 
         Raises:
-            Missing: a program is not there, or the server does not start; says which and why.
+            Missing: A program is missing, or the server does not start.
         """
         if os.environ.get(self.kind.existing):
             return self._existing()
@@ -96,15 +96,15 @@ class Server:
         return self._running(pid, ports)
 
     def down(self, *, at_once: bool = False) -> None:
-        """Have it stopped; with ``at_once`` by SIGKILL, else it may tidy up first. Its data and ports stay."""
+        """Stop the server, with ``at_once`` by SIGKILL; its data and ports are kept."""
         with locked(self.home / "lock"):
             if not at_once:
-                self._signal(signal.SIGTERM, patience=20)
-            self._signal(signal.SIGKILL, patience=20)
+                self._signal(signal.SIGTERM, seconds=20)
+            self._signal(signal.SIGKILL, seconds=20)
             (self.home / "pid").unlink(missing_ok=True)
 
     def status(self) -> Status:
-        """Whether it runs, and where."""
+        """Whether the server runs, and its address."""
         if os.environ.get(self.kind.existing):
             with suppress(Missing):
                 return self._existing()
@@ -116,11 +116,11 @@ class Server:
     def _existing(self) -> Status:
         address = os.environ[self.kind.existing]
         first = address.split(",")[0]
-        place = urlsplit(first if "//" in first else f"//{first}")
+        url = urlsplit(first if "//" in first else f"//{first}")
         try:
-            default_port = 443 if place.scheme == "https" else 80
+            default_port = 443 if url.scheme == "https" else 80
             socket.create_connection(
-                (place.hostname or "", place.port or default_port), timeout=5
+                (url.hostname or "", url.port or default_port), timeout=5
             ).close()
         except OSError as error:
             raise Missing(f"{self.kind.existing}={address} does not answer: {error}") from None
@@ -157,32 +157,32 @@ class Server:
                 start_new_session=True,
             )
         while marker not in _command_line(process.pid) and process.poll() is None:
-            time.sleep(0.002)  # the command line appears a moment after the process
+            time.sleep(0.002)  # exec replaces the command line a moment after the fork
         write(self.home / "pid", json.dumps({"pid": process.pid, "marker": marker}))
         return process.pid
 
     def _wait_until_ready(self, ports: tuple[int, ...]) -> None:
-        deadline = time.monotonic() + self.kind.patience
+        deadline = time.monotonic() + self.kind.start_seconds
         log = self.home / "log"
         while not self.kind.ready(log, self.host, ports[0]):
             alive = self._pid() is not None
             if not alive or time.monotonic() > deadline:
-                what = "takes too long to start" if alive else "stopped while starting"
-                said = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise Missing(f"{self.kind.name} {what}; its log {log} ends:\n{said}")
+                problem = "takes too long to start" if alive else "stopped while starting"
+                end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise Missing(f"{self.kind.name} {problem}; its log {log} ends:\n{end}")
             time.sleep(0.05)
 
     def _pid(self) -> int | None:
-        """The process id while the process lives and is ours."""
+        """The process id while the process runs and has the marker of this server."""
         try:
             written = json.loads((self.home / "pid").read_text())
         except (FileNotFoundError, ValueError):
             return None
         return written["pid"] if written["marker"] in _command_line(written["pid"]) else None
 
-    def _signal(self, number: signal.Signals, patience: float) -> None:
-        """Send a signal, and wait for the process to be gone."""
-        deadline = time.monotonic() + patience
+    def _signal(self, number: signal.Signals, seconds: float) -> None:
+        """Send a signal, and wait up to ``seconds`` until the process is gone."""
+        deadline = time.monotonic() + seconds
         pid = self._pid()
         if pid is not None:
             with suppress(ProcessLookupError):
@@ -192,9 +192,9 @@ class Server:
 
 
 def _command_line(pid: int) -> str:
-    """The process' command line; empty when there is no such process or it is a zombie."""
+    """The command line of a process; empty if there is no such process or it is a zombie."""
     with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # our own child may be a zombie
+        os.waitpid(pid, os.WNOHANG)  # reap it if it is a child of this process
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
     except OSError:

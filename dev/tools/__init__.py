@@ -1,1 +1,1 @@
-"""Programs that only tests and people use, built from pinned Go modules and kept (``dev/servers/cache.py``)."""
+"""Programs for tests and developers, built from pinned Go modules (``dev.servers.cache``)."""

@@ -1,4 +1,4 @@
-"""Prometheus' own checker of rules. Without its discovery of clouds (``remove_all_sd``) it builds in half the time."""
+"""promtool, Prometheus' checker and test runner for alert rules."""
 
 import os
 import sys
@@ -9,16 +9,17 @@ from dev.servers import cache
 PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 MODULE = Path(__file__).resolve().parent / "go/promtool"
 TAGS = "remove_all_sd"
+"""Without service discovery for the clouds, it builds in half the time."""
 
 
 def program() -> Path:
     """The path of promtool.
 
     Raises:
-        Missing: Go is not there, or the build failed.
+        Missing: Go is not installed, or the build failed.
     """
     recipe = "".join((MODULE / name).read_text() for name in ("go.mod", "go.sum")) + TAGS
-    announcement = "building promtool, which tests alerts, with go (once, about two minutes)"
+    announcement = "building promtool, which tests the alerts, with go (once, about two minutes)"
     return cache.built("promtool", recipe, _build_into, announcement) / "promtool"
 
 
@@ -42,9 +43,9 @@ def _build_into(folder: Path) -> None:
 
 
 def main() -> None:
-    """Become promtool."""
+    """Replace this process by promtool."""
     try:
         path = program()
     except cache.Missing as missing:
         sys.exit(str(missing))
-    os.execv(path, ["promtool", *sys.argv[1:]])  # noqa: S606  # no shell is wanted
+    os.execv(path, ["promtool", *sys.argv[1:]])  # noqa: S606  # no shell

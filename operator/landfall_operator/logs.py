@@ -31,7 +31,7 @@ def configure(log_format: str, level: str) -> None:
 
 
 def drop_kopf_fields(record: logging.LogRecord) -> bool:
-    """Take kopf's ``k8s_…`` attributes off a record: they hold whole objects. Keeps every record."""
+    """Remove kopf's ``k8s_…`` attributes, which hold whole objects; no record is dropped."""
     for name in [name for name in vars(record) if name.startswith("k8s_")]:
         delattr(record, name)
     return True

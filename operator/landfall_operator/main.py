@@ -1,9 +1,9 @@
 """The operator's process: ``landfall-operator``, or ``python -m landfall_operator``.
 
-This module assembles the parts and decides nothing: kopf fills the cache (``watcher``), and the work
-queue runs the reconcile passes (``reconciler``) when they are due, only while this operator holds
-the lease. When any part ends, by a signal or an error, the process ends: the next leader continues
-from what is in the cluster.
+This module assembles the parts and decides nothing: kopf fills the cache (``watcher``), and the
+work queue runs the reconcile passes (``reconciler``) when they are due, only while this operator
+holds the lease. When any part ends, by a signal or an error, the process ends: the next leader
+continues from what is in the cluster.
 """
 
 import asyncio

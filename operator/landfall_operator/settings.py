@@ -119,7 +119,7 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
     (
         "--operator-labels",
         f"app.kubernetes.io/name={OPERATOR}",
-        "labels of the operator's pods, as a=b,c=d: only these pods may reach drivers' control port",
+        "labels of the operator's pods, as a=b,c=d; only they may reach drivers' control port",
         {},
     ),
     (

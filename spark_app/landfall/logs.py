@@ -1,9 +1,9 @@
-"""The log format of Landfall's pods: one event per line, as JSON for machines or as text for people.
+"""The log format of Landfall's pods: one event per line, as JSON for machines, as text for people.
 
-The driver and the operator log the same fields, so one parser reads both: ``time`` (ISO 8601 in UTC,
-with milliseconds), ``level``, ``logger``, ``message``, then whatever the event carries in ``extra``,
-and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own short lines
-instead (``landfall.cli.log_lines``).
+The driver and the operator log the same fields, so one parser reads both: ``time`` (ISO 8601 in
+UTC, with milliseconds), ``level``, ``logger``, ``message``, then the fields that the event carries
+in ``extra``, and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own
+short lines instead (``landfall.cli.log_lines``).
 """
 
 import json

@@ -150,7 +150,7 @@ class ActionExecutor:
         )
 
     async def knows_token(self, target: Target) -> bool:
-        """Whether the group's control token exists; asks the API server only when the cache is old."""
+        """Whether the group's control token exists, by the API server or a recent answer of it."""
         cached = self._tokens.get(target.key)
         if cached is None or time.monotonic() - cached[1] > _TOKEN_SECONDS:
             try:
@@ -216,8 +216,8 @@ class ActionExecutor:
             )
         except NotFound:
             answer = {"kind": "Status"}
-        # A Status means that the object is gone. Otherwise the API server returns the object itself,
-        # with its deletionTimestamp, and deletes it later.
+        # A Status means that the object is gone. Otherwise the API server returns the object, with
+        # its deletionTimestamp, and deletes it later.
         if answer["kind"] == "Status":
             self._cache.drop(kind, _minimal_body(target.key, cached))
         else:

@@ -139,7 +139,7 @@ class KubeClient:
         answer_seconds: float = ANSWER_SECONDS,
         before_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """Keep up to ``connections`` connections open, and wait ``answer_seconds`` for each response.
+        """Keep up to ``connections`` open, and wait at most ``answer_seconds`` for each response.
 
         ``before_write`` is called before each write and prevents it by raising Fenced.
         """

@@ -10,7 +10,7 @@ from dev.servers.cache import Missing
 
 def test_a_folder_the_node_would_not_see_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        Missing, match="/var/lib/ci/state elsewhere: below /var/lib it is hidden from the node"
+        Missing, match="another place for /var/lib/ci/state: everything below /var/lib is hidden"
     ):
         requirements.check([Path("/var/lib/ci/state"), tmp_path], ["/run", "/var/lib"])
 
