@@ -16,7 +16,8 @@ from landfall.api.contract import ExitCode, Phase
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER, OPERATOR
 from tests.support.cluster import Cluster
-from tests.support.fake_kubelet import Kubelet, PlayedDriver
+from tests.support.fake_driver import FakeDriver
+from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, document, install
 from tests.support.operators import PATIENCE, Operators, Running
 from tests.support.waiting import eventually
@@ -61,7 +62,7 @@ class Stage:
         )
         return dict(line.split("=") for line in listed.split())
 
-    def drivers(self) -> dict[str, PlayedDriver]:
+    def drivers(self) -> dict[str, FakeDriver]:
         """Of this group, by revision."""
         return {
             driver.revision: driver for driver in self.kubelet.drivers if driver.group == self.name
@@ -160,7 +161,7 @@ def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) ->
     stage.create()
     first = stage.wait_for("Running")["rollout"]["active"]
     old = stage.drivers()[first]
-    old.told.clear()  # one that was slow to begin was told to
+    old.received.clear()  # one that was slow to begin was told to
 
     stage.patch(image="landfall:2")
 
@@ -168,7 +169,7 @@ def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) ->
         lambda: stage.status["rollout"], lambda seen: seen["active"] != first, PATIENCE
     )
     eventually(stage.drivers, lambda seen: seen.keys() == {rollout["active"]}, PATIENCE)
-    assert ({*old.told}, stage.drivers()[rollout["active"]].phase) == (
+    assert ({*old.received}, stage.drivers()[rollout["active"]].phase) == (
         {"/control/yield"},
         Phase.RUNNING,
     )
@@ -192,12 +193,12 @@ def test_executors_are_asked_of_the_running_driver(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     ((_, driver),) = stage.drivers().items()
-    driver.told.clear()  # one that was slow to begin was told to
+    driver.received.clear()  # one that was slow to begin was told to
 
     stage.groups.patch_scale(stage.name, 3)
 
     eventually(lambda: stage.status["executors"], lambda seen: seen == {"wanted": 3, "ready": 3})
-    assert [{*driver.told} for driver in stage.drivers().values()] == [{"/control/executors"}]
+    assert [{*driver.received} for driver in stage.drivers().values()] == [{"/control/executors"}]
 
 
 def test_a_suspended_group_drains_and_goes_on_when_it_is_resumed(stage: Stage) -> None:
