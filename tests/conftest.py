@@ -1,11 +1,9 @@
-"""Real servers for the tests that ask for them: ``kafka``, ``s3``, ``bucket``, and ``own_server``
-to
-break; ``control_plane`` and ``namespace`` of a Kubernetes without nodes, where nothing but the
-tests ever says what became of a pod.
+"""Fixtures of real servers: ``kafka``, ``s3``, ``bucket``, ``control_plane`` and ``namespace``.
 
-One of each per test session, shared by all workers, started by the first test that needs it, in a
-state folder of the session's own. The process that began the session stops them; what a killed
-session left running, the next one stops.
+The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes servers
+that a test may break. There is one server of each kind per test session, shared by all workers and
+started by the first test that needs it, in a state folder of the session. The process that started
+the session stops the servers; the next session stops those that a killed session left.
 """
 
 import os
@@ -29,11 +27,9 @@ from tests.support.s3 import Bucket, S3Server
 
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
-"""In it, the folder of the cluster with a node and the servers that its pods reach: see
-``tests/e2e``.
-"""
+"""The subfolder of the cluster with a node and of the servers for its pods: see ``tests/e2e``."""
 CHAOS = "chaos"
-"""Likewise, of those that are broken on purpose."""
+"""The subfolder of the cluster and servers that are broken on purpose."""
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,9 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         # The workers are children, so they inherit the folder.
         os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
-        # whatever a Spark that is killed leaves behind, goes with the session
+        # What a killed Spark leaves behind is deleted with the session.
         os.environ["SPARK_LOCAL_DIRS"] = f"{os.environ[SESSION]}/spark"
-        # whoever has us end, wants what we started to end, too
+        # As with Ctrl+C, so that a terminated session stops its servers.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _stop_left_behind()
 
@@ -72,13 +68,14 @@ def _stop(state: Path) -> None:
         for cluster in KINDS:
             if cluster(folder).home.exists():
                 cluster(folder).down()
-    _end_all_of(state)
+    _kill_all_of(state)
     shutil.rmtree(state, ignore_errors=True)
 
 
-def _end_all_of(state: Path) -> None:
-    """Drivers and operators of a test that was interrupted: all that a session starts has its
-    folder in the environment.
+def _kill_all_of(state: Path) -> None:
+    """Kill the drivers and operators of interrupted tests.
+
+    Every process of a session has the session's folder in its environment.
     """
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -110,13 +107,13 @@ def s3() -> S3Server:
 
 @pytest.fixture
 def bucket(s3: S3Server) -> Bucket:
-    """A fresh bucket."""
+    """A new bucket."""
     return s3.create_bucket()
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Cluster:
-    """The session's API server, with what keeps and collects its objects."""
+    """The session's control plane."""
     kubeconfig = ControlPlane(Path(os.environ[SESSION])).up().kubeconfig
     assert kubeconfig
     return Cluster(Path(kubeconfig))
@@ -124,7 +121,7 @@ def control_plane() -> Cluster:
 
 @pytest.fixture
 def namespace(control_plane: Cluster) -> Iterator[str]:
-    """A fresh namespace there."""
+    """A new namespace on the control plane."""
     name = control_plane.create_namespace()
     yield name
     control_plane.delete_namespace(name)
@@ -132,15 +129,15 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Callable[[Kind], Server]]:
-    """Makes a server that this test alone may stop, kill and start again: ``own_server(S3).up()``."""
-    begun: list[Server] = []
+    """Creates servers for one test, which may kill and restart them: ``own_server(S3).up()``."""
+    servers: list[Server] = []
 
-    def of(kind: Kind) -> Server:
-        begun.append(Server(kind, tmp_path / "state"))
-        return begun[-1]
+    def create(kind: Kind) -> Server:
+        servers.append(Server(kind, tmp_path / "state"))
+        return servers[-1]
 
-    yield of
-    for server in begun:
+    yield create
+    for server in servers:
         server.down(at_once=True)
 
 
@@ -153,6 +150,6 @@ def _address(server: Server) -> str:
 def _s3(server: Server) -> S3Server:
     status = server.up()
     assert status.address
-    # An existing server's keys are in our environment already.
+    # The keys of an existing server are in the environment already.
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     return S3Server(status.address, {**keys, **status.env})

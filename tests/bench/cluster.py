@@ -16,7 +16,7 @@ from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit, Open
-from tests.support.live_group import NAME, Operated, events_arriving
+from tests.support.live_group import NAME, LiveGroup, events_arriving
 from tests.support.stack import Stack
 
 RUNS = 3
@@ -64,7 +64,7 @@ def _first_commit(stack: Stack) -> float:
         )
 
 
-def _killed(group: Operated, role: str) -> float:
+def _killed(group: LiveGroup, role: str) -> float:
     """Seconds until the next commit with another driver or executor than the killed one."""
     before = group.running(role)
     group.wait_for_commit()
@@ -76,7 +76,7 @@ def _killed(group: Operated, role: str) -> float:
     return _seconds(lambda: group.kill(role), over)
 
 
-def _hand_overs(group: Operated) -> Iterator[Row]:
+def _hand_overs(group: LiveGroup) -> Iterator[Row]:
     taken = []
     for generation in range(2, 2 + RUNS):
         taken.append(
@@ -95,7 +95,7 @@ def _hand_overs(group: Operated) -> Iterator[Row]:
     yield "commit to commit, over a hand-over", _pauses(group, over=True)
 
 
-def _pauses(group: Operated, *, over: bool) -> list[float]:
+def _pauses(group: LiveGroup, *, over: bool) -> list[float]:
     """Seconds from a commit to the next one, of the same generation or of two."""
     generation, commits = 0, []
     for record in GroupStore(group.scene.group(NAME), group.scene.store()).records():
@@ -107,7 +107,7 @@ def _pauses(group: Operated, *, over: bool) -> list[float]:
     return [(b - a).total_seconds() for (g, a), (h, b) in pairwise(commits) if (g != h) is over]
 
 
-def _outages(stack: Stack, group: Operated) -> Iterator[Row]:
+def _outages(stack: Stack, group: LiveGroup) -> Iterator[Row]:
     said: dict[str, Callable[[], object]] = {
         "condition": lambda: group.condition("CommitsHealthy")[0] == "False",
         "Event": lambda: ("Warning", "StoreUnavailable") in group.events(),
@@ -115,7 +115,7 @@ def _outages(stack: Stack, group: Operated) -> Iterator[Row]:
     }
     for name, how in (("gone", signal.SIGKILL), ("silent", signal.SIGSTOP)):
         group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
-        with stack.s3_away(how):
+        with stack.s3_outage(how):
             began = time.monotonic()
             for what, holds in said.items():
                 group.wait(holds, what)

@@ -179,7 +179,7 @@ class Run:
         self, stage: Environment, name: str, book: Path, began: float, took: float | None
     ) -> Landed:
         if took is None:
-            (self.folder / f"{name}.describe.txt").write_text(stage.groups[name].told())
+            (self.folder / f"{name}.describe.txt").write_text(stage.groups[name].diagnostics())
         result = checks.check_group(stage, name, book)
         self._say(f"{name}: {result}")
         commits = [at - began for at in checks.commit_times(stage, name)]

@@ -26,7 +26,7 @@ from tests.chaos.schedule import GROUPS, PARQUET, RAW
 from tests.support.cluster import Refused
 from tests.support.kafka import SECONDS
 from tests.support.landing import Scene
-from tests.support.live_group import KEYS, NAME, Operated
+from tests.support.live_group import KEYS, NAME, LiveGroup
 from tests.support.stack import Stack
 
 CLOCK = "clock"
@@ -72,7 +72,7 @@ class Environment:
     stack: Stack
     proxy: FaultProxy
     disk: Disk | None
-    groups: Mapping[str, Operated]
+    groups: Mapping[str, LiveGroup]
     folder: Path
     over: threading.Event = field(default_factory=threading.Event)
     """Set when no more faults are wanted, and those that last should end."""
@@ -172,7 +172,7 @@ class Environment:
             name: Scene(stack.kafka, stack.s3.create_bucket(), scene.prefix) for name in GROUPS
         }
         groups = {
-            name: Operated(stack.cluster, stack.cluster.create_namespace(), scenes[name])
+            name: LiveGroup(stack.cluster, stack.cluster.create_namespace(), scenes[name])
             for name in GROUPS
         }
         made = cls(place, stack, proxy, disk, groups, folder)
@@ -199,7 +199,7 @@ class Environment:
         if self.disk:
             self.disk.unmount()
 
-    def _settable_clock(self, group: Operated) -> dict[str, Any]:
+    def _settable_clock(self, group: LiveGroup) -> dict[str, Any]:
         try:
             library = targets.shim(self.folder)
         except OSError as error:

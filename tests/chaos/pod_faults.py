@@ -10,7 +10,7 @@ from tests.chaos import targets
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import NotApplied
 from tests.chaos.schedule import Fault, Kind
-from tests.support.live_group import NAME, SYSTEM, Operated
+from tests.support.live_group import NAME, SYSTEM, LiveGroup
 
 Pods = Mapping[str, Any]
 Find = Callable[[str], list[psutil.Process]]
@@ -91,7 +91,7 @@ def _evict(role: str) -> Callable[[Environment, Fault], str]:
 # ------------------------------------------------------------------------------- what users ask for
 
 
-def _raise_generation(group: Operated) -> int:
+def _raise_generation(group: LiveGroup) -> int:
     generation = (
         int(group.kubectl("get", "consumergroup", NAME, "-o", "jsonpath={.spec.generation}") or 1)
         + 1

@@ -12,7 +12,7 @@ import pytest
 from dev.servers.cache import Missing
 from dev.tour.place import Place
 from tests.conftest import SESSION, STACK
-from tests.support.live_group import Operated
+from tests.support.live_group import LiveGroup
 from tests.support.stack import Stack
 
 
@@ -30,7 +30,7 @@ def stack() -> Stack:
 
 
 @pytest.fixture
-def groups(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Operated]]:
+def groups(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], LiveGroup]]:
     """Makes groups that nobody has applied yet; none outlives the test."""
     for name, value in stack.s3.env.items():
         if name.startswith("AWS_"):
@@ -40,12 +40,12 @@ def groups(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 @pytest.fixture
-def group(groups: Callable[[], Operated]) -> Operated:
+def group(groups: Callable[[], LiveGroup]) -> LiveGroup:
     """One of them."""
     return groups()
 
 
 @pytest.fixture
-def topic(group: Operated) -> str:
+def topic(group: LiveGroup) -> str:
     """A topic of the group's, with some events."""
     return group.topic()

@@ -11,7 +11,7 @@ import yaml
 
 from landfall.ledger import LaneOwnership
 from tests.support.independent_audit import events
-from tests.support.live_group import NAME, SOUND, Operated, events_arriving
+from tests.support.live_group import NAME, SOUND, LiveGroup, events_arriving
 from tests.support.stack import CHART, Stack
 
 pytestmark = [
@@ -27,13 +27,13 @@ UNREADABLE = {
 """How no event can be decoded."""
 
 
-def lands(group: Operated) -> None:
+def lands(group: LiveGroup) -> None:
     """Until it commits for the first time."""
     group.apply()
     group.wait_for_commit()
 
 
-def test_a_driver_that_needs_more_memory_says_so(group: Operated, topic: str) -> None:
+def test_a_driver_that_needs_more_memory_says_so(group: LiveGroup, topic: str) -> None:
     lands(group)
 
     group.change(
@@ -44,10 +44,10 @@ def test_a_driver_that_needs_more_memory_says_so(group: Operated, topic: str) ->
 
     group.wait_for_condition("Ready", "True", "AsExpected")
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
-def test_a_node_is_drained_and_comes_back(group: Operated, topic: str) -> None:
+def test_a_node_is_drained_and_comes_back(group: LiveGroup, topic: str) -> None:
     lands(group)
     node, drained = group.node(), group.driver()
 
@@ -61,11 +61,11 @@ def test_a_node_is_drained_and_comes_back(group: Operated, topic: str) -> None:
 
     group.wait_for_condition("Ready", "True", "AsExpected")
     assert group.driver() != drained
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
 @contextmanager
-def cordoned(group: Operated, node: str) -> Iterator[None]:
+def cordoned(group: LiveGroup, node: str) -> Iterator[None]:
     group.cluster.kubectl("cordon", node)
     try:
         yield
@@ -73,17 +73,17 @@ def cordoned(group: Operated, node: str) -> Iterator[None]:
         group.cluster.kubectl("uncordon", node)
 
 
-def test_a_group_waits_for_a_node_that_fits(group: Operated, topic: str) -> None:
+def test_a_group_waits_for_a_node_that_fits(group: LiveGroup, topic: str) -> None:
     group.apply(driver={"nodeSelector": {"nobody": "has-this"}})
     group.wait_for_condition("Ready", "False", "Unschedulable")
 
     group.change(driver=None)
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
 def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_that_goes_on(
-    stack: Stack, group: Operated, topic: str
+    stack: Stack, group: LiveGroup, topic: str
 ) -> None:
     lands(group)
 
@@ -94,11 +94,11 @@ def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_th
         group.wait(lambda: group.status().get("activeGeneration") == 2, "generation 2 is active")
         group.wait_for_commit()
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
 def test_an_image_that_does_not_run_is_taken_back(
-    stack: Stack, group: Operated, topic: str
+    stack: Stack, group: LiveGroup, topic: str
 ) -> None:
     lands(group)
     driver = group.driver()
@@ -110,10 +110,10 @@ def test_an_image_that_does_not_run_is_taken_back(
 
     assert "generation 2 was rolled back" in message
     assert (group.status()["activeGeneration"], group.driver()) == (1, driver)
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
-def test_a_generation_that_cannot_decode_is_taken_back_once(group: Operated, topic: str) -> None:
+def test_a_generation_that_cannot_decode_is_taken_back_once(group: LiveGroup, topic: str) -> None:
     lands(group)
 
     with events_arriving(group.scene, topic):
@@ -122,17 +122,17 @@ def test_a_generation_that_cannot_decode_is_taken_back_once(group: Operated, top
         group.wait(lambda: group.ledger().generation == 1, "generation 1 opens the ledger again")
         group.wait_for_commit()
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     outcomes = [(o["generation"], o["outcome"]) for o in group.status()["history"]]
     assert sorted(outcomes) == [(1, "Active"), (2, "RolledBack")]
     epoch = group.ledger().epoch
     group.kubectl("annotate", "consumergroup", NAME, "looked=at")
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert (group.ledger().epoch, group.condition("Stalled")[1]) == (epoch, "RolledBack")
 
 
-def test_a_suspended_group_goes_on_where_it_stopped(group: Operated, topic: str) -> None:
+def test_a_suspended_group_goes_on_where_it_stopped(group: LiveGroup, topic: str) -> None:
     lands(group)
 
     group.change(state="Suspended")
@@ -142,28 +142,28 @@ def test_a_suspended_group_goes_on_where_it_stopped(group: Operated, topic: str)
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
     group.change(state="Running")
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["silent", "gone"])
 def test_a_store_that_is_away_is_told_and_waited_for(
-    stack: Stack, group: Operated, topic: str, how: signal.Signals
+    stack: Stack, group: LiveGroup, topic: str, how: signal.Signals
 ) -> None:
     lands(group)
     driver = group.driver()
 
-    with events_arriving(group.scene, topic), stack.s3_away(how):
+    with events_arriving(group.scene, topic), stack.s3_outage(how):
         group.wait_for_condition("CommitsHealthy", "False", "StoreUnavailable")
         group.wait(lambda: ("Warning", "StoreUnavailable") in group.events(), "an Event says so")
         group.wait(lambda: stack.condition(group, "CommitsHealthy") == 0, "a metric, too")
 
     group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert group.driver() == driver
 
 
 def test_the_operator_is_upgraded_and_no_driver_notices(
-    stack: Stack, group: Operated, topic: str, tmp_path: Path
+    stack: Stack, group: LiveGroup, topic: str, tmp_path: Path
 ) -> None:
     stack.install(previous(tmp_path))
     lands(group)
@@ -178,7 +178,7 @@ def test_the_operator_is_upgraded_and_no_driver_notices(
 
     assert group.running("driver") | group.running("executor") == pods
     assert group.driver()[1] == 0
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
 def previous(folder: Path) -> Path:
@@ -190,10 +190,10 @@ def previous(folder: Path) -> Path:
     return chart
 
 
-def test_groups_do_not_get_in_each_others_way(groups: Callable[[], Operated]) -> None:
+def test_groups_do_not_get_in_each_others_way(groups: Callable[[], LiveGroup]) -> None:
     both = groups(), groups()
     for group in both:
         group.topic()
         group.apply()
 
-    assert [group.verdict() for group in both] == [SOUND, SOUND]
+    assert [group.final_audit() for group in both] == [SOUND, SOUND]

@@ -7,15 +7,15 @@ import pytest
 from landfall.ledger import LaneOwnership
 from tests.support.cluster import Refused
 from tests.support.independent_audit import data_keys, events
-from tests.support.live_group import SOUND, Operated, events_arriving
+from tests.support.live_group import SOUND, LiveGroup, events_arriving
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 
 
-def test_what_is_applied_lands_and_is_told(group: Operated, topic: str) -> None:
+def test_what_is_applied_lands_and_is_told(group: LiveGroup, topic: str) -> None:
     group.apply()
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     group.wait_for_phase("Running")
     group.wait(lambda: group.status()["replicas"] == 1, "the status counts the executor")
     columns = group.columns()
@@ -29,7 +29,7 @@ def test_what_is_applied_lands_and_is_told(group: Operated, topic: str) -> None:
 
 
 def test_nobody_joins_a_driver_as_an_executor_without_its_secret(
-    group: Operated, topic: str
+    group: LiveGroup, topic: str
 ) -> None:
     group.apply()
     group.wait_for_commit()
@@ -38,10 +38,10 @@ def test_nobody_joins_a_driver_as_an_executor_without_its_secret(
     with pytest.raises(Refused, match=r"exit code 1$"):  # 124 would be one that has joined
         group.inside("executor", "bash", "-c", stranger)
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
 
 
-def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: Operated, topic: str) -> None:
+def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
 
@@ -51,11 +51,11 @@ def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: Operated, t
         group.wait(lambda: group.ledger().epoch > epoch, "the next driver opens the ledger")
         group.wait_for_commit()
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert group.running("driver").isdisjoint(killed)
 
 
-def test_an_executor_that_is_killed_is_replaced(group: Operated, topic: str) -> None:
+def test_an_executor_that_is_killed_is_replaced(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
     driver = group.driver()
@@ -66,11 +66,11 @@ def test_an_executor_that_is_killed_is_replaced(group: Operated, topic: str) -> 
         group.wait(lambda: group.running("executor") - killed, "another executor runs")
         group.wait_for_commit()
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert group.driver() == driver
 
 
-def test_a_new_generation_takes_over_under_load(group: Operated, topic: str) -> None:
+def test_a_new_generation_takes_over_under_load(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
 
@@ -80,7 +80,7 @@ def test_a_new_generation_takes_over_under_load(group: Operated, topic: str) -> 
         group.wait_for_commit()
         group.wait(lambda: group.status().get("activeGeneration") == 2, "the status says so")
 
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert group.status()["plan"]["change"] == "NewGeneration"
     assert {key.rpartition("/")[2].partition("_")[0] for key in data_keys(group.scene.bucket)} == {
         "1",
@@ -88,7 +88,7 @@ def test_a_new_generation_takes_over_under_load(group: Operated, topic: str) -> 
     }
 
 
-def test_executors_change_without_another_driver(group: Operated, topic: str) -> None:
+def test_executors_change_without_another_driver(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
     driver = group.driver()
@@ -102,11 +102,11 @@ def test_executors_change_without_another_driver(group: Operated, topic: str) ->
         group.wait(lambda: len(group.running("executor")) == replicas, f"{replicas} pods run")  # noqa: B023
 
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
-    assert group.verdict() == SOUND
+    assert group.final_audit() == SOUND
     assert group.driver() == driver
 
 
-def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: Operated, topic: str) -> None:
+def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_until_landed()
 
@@ -120,7 +120,7 @@ def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: Operated, top
     assert (group.audit(), group.scene.findings()) == SOUND
 
 
-def test_wrong_keys_are_named(group: Operated, topic: str) -> None:
+def test_wrong_keys_are_named(group: LiveGroup, topic: str) -> None:
     group.apply(secret="wrong")
 
     message = group.wait_for_condition("Stalled", "True", "StoreDenied")

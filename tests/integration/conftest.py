@@ -1,4 +1,4 @@
-"""What tests of whole drivers share: a scene each, and one Spark per module."""
+"""Fixtures for tests of whole drivers and operators: a scene per test, one Spark per module."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,27 +19,27 @@ from tests.support.s3 import Bucket, S3Server
 
 @pytest.fixture(scope="session")
 def resource(control_plane: Cluster) -> Cluster:
-    """The session's API server, which knows ConsumerGroups."""
+    """The session's control plane, which serves ConsumerGroups."""
     install(control_plane)
     return control_plane
 
 
 @pytest.fixture
 def groups(resource: Cluster, namespace: str) -> Groups:
-    """ConsumerGroups of a fresh namespace."""
+    """The ConsumerGroups of a new namespace."""
     return Groups(resource, namespace)
 
 
 @pytest.fixture
 def kubelet(groups: Groups) -> Iterator[Kubelet]:
-    """Runs the drivers of that namespace, as nodes would."""
-    with Kubelet(groups.cluster, groups.namespace).running() as made:
-        yield made
+    """A kubelet that runs the drivers of that namespace."""
+    with Kubelet(groups.cluster, groups.namespace).running() as running:
+        yield running
 
 
 @pytest.fixture
 def scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A bucket, and topics by the names that a group of its own lands."""
+    """A bucket and the topics of one group."""
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return Scene(kafka, bucket)
@@ -47,7 +47,7 @@ def scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Sce
 
 @pytest.fixture
 def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
-    """Starts drivers as processes; none outlives the test."""
+    """Starts drivers as processes, which are killed after the test."""
     made = Processes(tmp_path)
     yield made
     made.clear()
@@ -55,7 +55,7 @@ def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
 
 @pytest.fixture(scope="module")
 def context(s3: S3Server) -> Iterator[SparkContext]:
-    """The product's own Spark, for all drivers that run in this process."""
+    """The Spark context of all drivers that run in this process."""
     environment = {f"spark.executorEnv.{name}": value for name, value in keys(s3).items()}
     group = {
         "apiVersion": "landfall.dev/v1alpha1",
@@ -73,5 +73,5 @@ def context(s3: S3Server) -> Iterator[SparkContext]:
 
 
 def keys(server: S3Server) -> dict[str, str]:
-    """Of an S3 server, as boto3 looks for them."""
+    """The variables in which boto3 finds the keys of an S3 server."""
     return {name: value for name, value in server.env.items() if name.startswith("AWS_")}

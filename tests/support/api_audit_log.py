@@ -1,6 +1,4 @@
-"""What service accounts ask of an API server of ours, as its audit log has it: see
-``dev/kube/audit.yaml``.
-"""
+"""The requests of ServiceAccounts, from the audit log of a ``dev/cluster`` (``dev/kube/audit.yaml``)."""
 
 import json
 from collections.abc import Iterator
@@ -14,12 +12,12 @@ from tests.support.cluster import Cluster
 
 
 def has_log(cluster: Cluster) -> bool:
-    """Whether this is a cluster of ours."""
+    """Whether the cluster is one of ``dev/cluster``, which alone has this log."""
     return audit_log(cluster.kubeconfig.parent).exists()
 
 
 class Right(NamedTuple):
-    """What is written as one verb on one resource, in a Role of its own."""
+    """One verb on one resource, the smallest unit of an RBAC rule."""
 
     group: str
     resource: str
@@ -29,52 +27,54 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}{self.group and f'.{self.group}'}"
 
 
-class Asked(NamedTuple):
-    """A request that was answered."""
+class AuditedRequest(NamedTuple):
+    """A request and its outcome."""
 
     right: Right
     refused: str
-    """Why it was forbidden, or nothing."""
+    """Why it was forbidden; empty if it was not."""
 
 
 @dataclass
 class Account:
-    """A service account of a cluster of ours, which nobody has used yet."""
+    """The requests that a ServiceAccount sends from now on."""
 
     cluster: Cluster
     namespace: str
     name: str
-    _known: list[Asked] = field(default_factory=list, init=False)
-    _at: int = field(default=0, init=False)
+    _requests: list[AuditedRequest] = field(default_factory=list, init=False)
+    _offset: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._at = self._log.stat().st_size if self._log.exists() else 0
+        self._offset = self._log.stat().st_size if self._log.exists() else 0
 
-    def asked(self) -> list[Asked]:
-        """All that it ever did, the oldest first."""
+    def asked(self) -> list[AuditedRequest]:
+        """All requests of the account, oldest first."""
         user = f"system:serviceaccount:{self.namespace}:{self.name}"
         with self._log.open("rb") as log:
-            log.seek(self._at)
+            log.seek(self._offset)
             for line in log:
-                if not line.endswith(b"\n"):  # it is being written
+                if not line.endswith(b"\n"):  # the line is still being written
                     break
-                self._at += len(line)
+                self._offset += len(line)
                 event = json.loads(line) if user.encode() in line else {}
                 if event.get("user", {}).get("username") == user and "objectRef" in event:
-                    self._known += _asked(event)
-        return self._known
+                    self._requests += _parsed(event)
+        return self._requests
 
     @property
     def _log(self) -> Path:
         return audit_log(self.cluster.kubeconfig.parent)
 
 
-def _asked(event: dict[str, Any]) -> Iterator[Asked]:
+def _parsed(event: dict[str, Any]) -> Iterator[AuditedRequest]:
     about, answer = event["objectRef"], event.get("responseStatus", {})
     resource = "/".join(filter(None, [about.get("resource"), about.get("subresource")]))
     right = Right(about.get("apiGroup", ""), resource, str(event["verb"]))
-    yield Asked(
+    yield AuditedRequest(
         right, answer.get("message", "?") if answer.get("code") == HTTPStatus.FORBIDDEN else ""
     )
     if right.verb == "patch" and answer.get("code") == HTTPStatus.CREATED:
-        yield Asked(right._replace(verb="create"), "")  # by server-side apply, which needs both
+        yield AuditedRequest(
+            right._replace(verb="create"), ""
+        )  # server-side apply that creates needs both rights

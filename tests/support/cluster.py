@@ -1,6 +1,4 @@
-"""What tests do to a Kubernetes cluster: a namespace of their own, clients with many or few rights,
-kubectl.
-"""
+"""A Kubernetes cluster for tests: namespaces, clients with many or few rights, kubectl."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -28,27 +26,25 @@ class Cluster:
 
     @cached_property
     def admin(self) -> client.ApiClient:
-        """May do anything."""
+        """A client with the rights of the administrator."""
         made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))
         return made
 
     def as_account(self, namespace: str, account: str) -> client.ApiClient:
-        """May do what a ServiceAccount may."""
+        """A client with the rights of a ServiceAccount."""
         request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
         tokens = client.CoreV1Api(self.admin)
         status = tokens.create_namespaced_service_account_token(account, namespace, request).status
         assert status
-        ours = self.admin.configuration
-        theirs = client.Configuration(
-            host=ours.host, api_key={"authorization": f"Bearer {status.token}"}
+        admin = self.admin.configuration
+        configuration = client.Configuration(
+            host=admin.host, api_key={"authorization": f"Bearer {status.token}"}
         )
-        theirs.ssl_ca_cert = ours.ssl_ca_cert
-        return client.ApiClient(theirs)
+        configuration.ssl_ca_cert = admin.ssl_ca_cert
+        return client.ApiClient(configuration)
 
     def allow(self, namespace: str, account: str, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Let a ServiceAccount, which is made, do this in a namespace; whatever it was allowed
-        before, it no longer is.
-        """
+        """Give a ServiceAccount exactly these rights in a namespace; creates it if necessary."""
         rbac, named = "rbac.authorization.k8s.io", {"name": account, "namespace": namespace}
         items = [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
@@ -65,44 +61,44 @@ class Cluster:
             "apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items}
         )
         wanted = list(map(_rule, rules))
-        # the API server hears of a role a moment later; an operator that lacks a right ends at once
+        # The API server applies a Role a moment later, and an operator without a right exits at once.
         eventually(
             lambda: self._in_force(namespace, account),
             lambda known: all(rule in known for rule in wanted),
         )
 
     def _in_force(self, namespace: str, account: str) -> list[tuple[frozenset[str], ...]]:
-        """What an account may do."""
+        """The rules that the API server applies to an account."""
         review = client.V1SelfSubjectRulesReview(
             spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace)
         )
-        asking = client.AuthorizationV1Api(self.as_account(namespace, account))
-        told = asking.create_self_subject_rules_review(review).to_dict()["status"]["resource_rules"]
+        api = client.AuthorizationV1Api(self.as_account(namespace, account))
+        status = api.create_self_subject_rules_review(review).to_dict()["status"]
         return [
             _rule(
                 {"apiGroups": rule["api_groups"], "resourceNames": rule["resource_names"], **rule}
             )
-            for rule in told
+            for rule in status["resource_rules"]
         ]
 
     def create_namespace(self) -> str:
-        """A namespace nobody else uses, in which pods may be made."""
+        """Create a namespace in which pods can be created."""
         name = f"test-{uuid4().hex[:12]}"
         api = client.CoreV1Api(self.admin)
         api.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
-        # a moment later; without it no pod is let in
+        # Kubernetes creates the default account a moment later and admits no pod before.
         eventually(lambda: api.list_namespaced_service_account(name).items, bool)
         return name
 
     def delete_namespace(self, name: str) -> None:
-        """Have it gone with all that is in it, some time soon."""
+        """Delete a namespace with everything in it; returns before that is done."""
         client.CoreV1Api(self.admin).delete_namespace(name)
 
     def kubectl(self, *arguments: str, manifest: Mapping[str, Any] | None = None) -> str:
-        """What kubectl prints; a manifest is what it reads as the file ``-``.
+        """Run kubectl; returns its output. A manifest is passed as the file ``-``.
 
         Raises:
-            Refused: it fails; says what kubectl says.
+            Refused: It failed; the message is its error output.
         """
         program = programs.control_plane() / "kubectl"
         done = subprocess.run(
@@ -116,12 +112,12 @@ class Cluster:
         return done.stdout.decode()
 
 
-class Refused(Exception):  # noqa: N818  # what happened, in kubectl's words
-    """Kubectl failed."""
+class Refused(Exception):  # noqa: N818  # the name is the state
+    """kubectl failed."""
 
 
 def _rule(rule: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
-    """What a rule says, however it is written."""
+    """A rule in a form in which equal rules are equal, however they are written."""
     return tuple(
         frozenset(rule.get(key) or ())
         for key in ("apiGroups", "resources", "resourceNames", "verbs")

@@ -1,4 +1,4 @@
-"""ConsumerGroups of one namespace, as the API server has them."""
+"""ConsumerGroups of one namespace on a real API server."""
 
 import json
 from collections.abc import Mapping
@@ -21,14 +21,12 @@ Json = dict[str, Any]
 
 RESOURCE = Path(__file__).resolve().parents[2] / "crds" / "consumergroups.landfall.dev.yaml"
 MERGE = "application/merge-patch+json"
-_UNTOLD = "some validation rules were not checked"
-"""The API server's note that a wrong type kept it from asking the rules."""
+_UNCHECKED = "some validation rules were not checked"
+"""The API server's note that it skipped the validation rules because of a wrong type."""
 
 
 def document(name: str = "clicks", **spec: Any) -> Json:
-    """A small group; fields by name, parents parted by two underscores, as in
-    ``uploadPolicy__maxAge``.
-    """
+    """A small group; fields of the spec by name, such as ``uploadPolicy__maxAge``."""
     made: Json = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "ConsumerGroup",
@@ -44,7 +42,7 @@ def document(name: str = "clicks", **spec: Any) -> Json:
 
 
 def changed(base: Json, path: str, value: object) -> Json:
-    """The same with one field set; mappings on the way to it are made."""
+    """A copy with one field set; missing parents of the field are created."""
     made = deepcopy(base)
     *parents, last = path.split(".")
     at = made
@@ -55,7 +53,7 @@ def changed(base: Json, path: str, value: object) -> Json:
 
 
 def install(cluster: Cluster) -> None:
-    """Have the resource served, as ``crds/`` says."""
+    """Install the CustomResourceDefinition of ``crds/``; returns when it is served."""
     with locked(cluster.kubeconfig.with_suffix(".install")):  # by one worker at a time
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
         eventually(lambda: _served(cluster), bool)
@@ -71,53 +69,53 @@ def _served(cluster: Cluster) -> bool:
 
 @dataclass(frozen=True)
 class Groups:
-    """Those of a namespace."""
+    """The ConsumerGroups of a namespace."""
 
     cluster: Cluster
     namespace: str
 
     def create(self, group: Mapping[str, Any]) -> Json:
-        """What the API server made of it.
+        """Create a group; returns it as the API server stored it.
 
         Raises:
-            ApiException: it refuses; see ``refusal``.
+            ApiException: The API server rejects it; see ``refusal``.
         """
         return self._call("create_namespaced_custom_object", dict(group), field_validation="Strict")
 
     def try_out(self, group: Mapping[str, Any]) -> Json:
-        """What the API server would make of it; nothing is made."""
+        """The group as the API server would store it (a dry run)."""
         return self._call(
             "create_namespaced_custom_object", dict(group), field_validation="Strict", dry_run="All"
         )
 
     def read(self, name: str) -> Json:
-        """As it is now."""
+        """The group as it is now."""
         return self._call("get_namespaced_custom_object", name)
 
     def list(self) -> list[Json]:
-        """All of them, by name."""
+        """All groups, sorted by name."""
         found: list[Json] = self._call("list_namespaced_custom_object")["items"]
         return sorted(found, key=lambda group: str(group["metadata"]["name"]))
 
     def patch(self, name: str, body: object) -> Json:
-        """Merge into it; a status in the body is passed over."""
+        """Merge a patch into a group; the API server ignores a status in it."""
         return self._call("patch_namespaced_custom_object", name, body, _content_type=MERGE)
 
     def patch_status(self, name: str, body: object) -> Json:
-        """Merge into its status; a spec in the body is passed over."""
+        """Merge a patch into the status; the API server ignores a spec in it."""
         return self._call("patch_namespaced_custom_object_status", name, body, _content_type=MERGE)
 
     def patch_scale(self, name: str, replicas: int) -> Json:
-        """As HPA and KEDA do."""
+        """Set the replicas through the scale subresource, as HPA and KEDA do."""
         body = {"spec": {"replicas": replicas}}
         return self._call("patch_namespaced_custom_object_scale", name, body, _content_type=MERGE)
 
     def read_scale(self, name: str) -> Json:
-        """What HPA and KEDA look at."""
+        """The scale subresource, which HPA and KEDA read."""
         return self._call("get_namespaced_custom_object_scale", name)
 
     def kubectl(self, *arguments: str, manifest: Mapping[str, Any] | None = None) -> str:
-        """What kubectl prints, in this namespace."""
+        """Run kubectl in this namespace; returns its output."""
         return self.cluster.kubectl("-n", self.namespace, *arguments, manifest=manifest)
 
     @cached_property
@@ -130,21 +128,21 @@ class Groups:
         return made
 
 
-def refusal(fault: ApiException) -> str:
-    """What the API server says is wrong: fields with their faults, one after the other."""
-    answer = json.loads(fault.body or "{}")
+def refusal(error: ApiException) -> str:
+    """The reasons for which the API server rejected a group, with their fields."""
+    answer = json.loads(error.body or "{}")
     causes = [
         cause
         for cause in answer.get("details", {}).get("causes", [])
-        if _UNTOLD not in cause["message"]
+        if _UNCHECKED not in cause["message"]
     ]
     if not causes:
         return str(answer["message"]).rpartition("cannot be handled as a ConsumerGroup: ")[2]
-    return "; ".join(_told(cause["field"], cause["message"]) for cause in causes)
+    return "; ".join(_with_field(cause["field"], cause["message"]) for cause in causes)
 
 
-def _told(field: str, message: str) -> str:
-    """A fault of the whole object has no field."""
+def _with_field(field: str, message: str) -> str:
+    """The message with its field; an error of the whole object has none."""
     return message.removeprefix("Invalid value: ") if field == "<nil>" else f"{field}: {message}"
 
 

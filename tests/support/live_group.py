@@ -1,6 +1,4 @@
-"""A group on a real node: applied, disturbed and watched through the Kubernetes API, and audited
-from outside.
-"""
+"""A group on a real node: applied, disturbed and observed through the Kubernetes API, and audited."""
 
 import json
 import time
@@ -20,40 +18,38 @@ from tests.support.independent_audit import EXACT, Audit, audit, events, in_buck
 from tests.support.landing import Scene
 
 PATIENCE = 300.0
-"""Seconds until something that should happen is given up; on a busy machine Spark alone may take
-one of them.
-"""
+"""Seconds until a test gives up waiting; on a busy machine, the start of Spark alone may take 60."""
 GROUPS = ("landfall.dev", "v1alpha1", "consumergroups")
 NAME = "scene"
 KEYS = "s3"
-"""Name of the Secret with the keys to the bucket."""
+"""The name of the Secret with the keys of the bucket."""
 PARTITIONS = 2
 
 SOUND: tuple[Audit, list[str]] = (EXACT, [])
-"""Everything is landed once, and no rule of the ledger is broken."""
+"""Every record landed exactly once, and fsck and audit find nothing."""
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Operated:
-    """A group in a namespace of its own; ``scene`` has its topics and its bucket."""
+class LiveGroup:
+    """A group in its own namespace; ``scene`` has its topics and its bucket."""
 
     cluster: Cluster
     namespace: str
     scene: Scene
 
-    # -------------------------------------------------------------------------------- what is asked
+    # -------------------------------------------------------------------------------------- actions
 
     def topic(self) -> str:
-        """A topic of the group's with some events, new for each call."""
+        """Create another topic of the group, with some events."""
         made, kafka = self.scene.topic(f"a{len(self.scene.topics)}", PARTITIONS), self.scene.kafka
         for partition in range(PARTITIONS):
             kafka.produce(made, events(range(partition * 1000, partition * 1000 + 500), partition))
         return made
 
     def document(self, **spec: Any) -> dict[str, Any]:
-        """The group's YAML, of small fixed sizes; see ``Scene.document`` for what is merged."""
+        """The group's manifest with small resources; ``Scene.document`` merges ``spec`` into it."""
         output = {**spec.pop("output", {})}
         output["s3"] = {"credentialsSecretRef": {"name": KEYS}, **self._s3, **output.get("s3", {})}
         sizes = {"executor": {"cores": 1, "resources": {"requests": {"cpu": "100m"}}}}
@@ -66,33 +62,33 @@ class Operated:
         return made
 
     def apply(self, secret: str = "", **spec: Any) -> None:
-        """``kubectl apply`` it, with a Secret that has the right key or another one."""
-        self._keep_keys(secret or self.scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
+        """Apply the group and its Secret, with the right secret key or another one."""
+        self._apply_keys(secret or self.scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
         self.cluster.kubectl("apply", "-f", "-", manifest=self.document(**spec))
 
-    def _keep_keys(self, secret: str) -> None:
+    def _apply_keys(self, secret: str) -> None:
         keys = {
             "AWS_ACCESS_KEY_ID": self.scene.bucket.server.env["AWS_ACCESS_KEY_ID"],
             "AWS_SECRET_ACCESS_KEY": secret,
         }
-        about = {"name": KEYS, "namespace": self.namespace}
-        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": keys}
+        metadata = {"name": KEYS, "namespace": self.namespace}
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys}
         self.cluster.kubectl("apply", "-f", "-", manifest=manifest)
 
     def change(self, **spec: Any) -> None:
-        """Merge something into its spec."""
+        """Merge fields into the spec."""
         self.kubectl(
             "patch", "consumergroup", NAME, "--type=merge", "-p", json.dumps({"spec": spec})
         )
 
     def kubectl(self, *arguments: str) -> str:
-        """What kubectl prints, in the namespace."""
+        """Run kubectl in the namespace; returns its output."""
         return self.cluster.kubectl("-n", self.namespace, *arguments)
 
-    # --------------------------------------------------------------------------------- what is seen
+    # ---------------------------------------------------------------------------------- observation
 
     def status(self) -> dict[str, Any]:
-        """As the operator wrote it; empty before it did."""
+        """The status as the operator wrote it; empty before that."""
         found: Any = self._groups.get_namespaced_custom_object(
             GROUPS[0], GROUPS[1], self.namespace, GROUPS[2], NAME
         )
@@ -100,14 +96,14 @@ class Operated:
         return status
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Status, reason and message of a condition; empty before it is judged."""
+        """The status, reason and message of a condition; empty before the operator has set it."""
         found: Json = next(
             (c for c in self.status().get("conditions", ()) if c["type"] == kind), {}
         )
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
     def events(self) -> set[tuple[str, str]]:
-        """Type and reason of every Kubernetes Event about the group."""
+        """The type and reason of every Kubernetes Event about the group."""
         chosen = f"involvedObject.kind=ConsumerGroup,involvedObject.name={NAME}"
         listed = self._core.list_namespaced_event(
             self.namespace, field_selector=chosen, _preload_content=False
@@ -115,12 +111,12 @@ class Operated:
         return {(event["type"], event["reason"]) for event in _items(listed)}
 
     def columns(self) -> dict[str, str]:
-        """What ``kubectl get consumergroups`` prints of it, by column; no column may be empty."""
+        """The line of ``kubectl get consumergroups`` by column; no column may be empty."""
         header, line = self.kubectl("get", "consumergroups").splitlines()
         return dict(zip(header.split(), line.split(), strict=True))
 
     def pods(self, role: str) -> dict[str, Json]:
-        """Pods in a role that are not on their way out, by uid."""
+        """The pods of a role that are not being deleted, by uid."""
         chosen = f"landfall.dev/group={NAME},landfall.dev/role={role}"
         listed = self._core.list_namespaced_pod(
             self.namespace, label_selector=chosen, _preload_content=False
@@ -132,52 +128,56 @@ class Operated:
         }
 
     def running(self, role: str) -> set[str]:
-        """Uids of those that run."""
+        """The uids of the pods of a role that run."""
         return {uid for uid, pod in self.pods(role).items() if pod["status"]["phase"] == "Running"}
 
     def driver(self) -> tuple[str, int]:
-        """Uid of the one driver's pod, and how often its container was started again."""
+        """The uid of the only driver pod, and the restarts of its container."""
         ((uid, pod),) = self.pods("driver").items()
         return uid, sum(
             status["restartCount"] for status in pod["status"].get("containerStatuses", ())
         )
 
     def node(self) -> str:
-        """Where the driver runs."""
+        """The name of the driver's node."""
         (pod,) = self.pods("driver").values()
         return str(pod["spec"]["nodeName"])
 
     def inside(self, role: str, *command: str) -> str:
-        """What a command prints that somebody runs in the one pod in this role."""
+        """Run a command in the only pod of a role; returns its output."""
         ((_, pod),) = self.pods(role).items()
         return self.kubectl("exec", pod["metadata"]["name"], "-c", role, "--", *command)
 
     def root(self, role: str) -> str:
-        """How the root of the one pod in this role is mounted: ``ro`` or ``rw``."""
+        """How the root of the only pod of a role is mounted: ``ro`` or ``rw``."""
         mounts = (line.split() for line in self.inside(role, "cat", "/proc/mounts").splitlines())
         return next(options.split(",")[0] for _, at, _, options, *_ in mounts if at == "/")
 
     def kill(self, role: str) -> None:
-        """Delete the pods in a role without grace, as when their node is gone."""
+        """Delete the pods of a role without a grace period, as if their node were lost."""
         names = [str(pod["metadata"]["name"]) for pod in self.pods(role).values()]
         self.kubectl("delete", "pod", "--grace-period=0", "--force", *names)
 
     # -------------------------------------------------------------------------------------- waiting
 
     def wait(self, holds: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-        """Return as soon as it holds; else tell everything that helps to find out why it does not."""
+        """Return when a condition holds.
+
+        Raises:
+            AssertionError: It does not in time; the message has everything that may explain it.
+        """
         deadline = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds:g} s: {what}\n{self.told()}")
+                raise AssertionError(f"not within {seconds:g} s: {what}\n{self.diagnostics()}")
             time.sleep(0.25)
 
     def wait_for_phase(self, phase: str) -> None:
-        """Until the status says so."""
+        """Return when the group is in a phase."""
         self.wait(lambda: self.status().get("phase") == phase, f"the group is {phase}")
 
     def wait_for_condition(self, kind: str, status: str, reason: str) -> str:
-        """Until a condition is so; returns its message."""
+        """Wait for the status and reason of a condition; returns its message."""
         self.wait(
             lambda: self.condition(kind)[:2] == (status, reason),
             f"{kind} is {status} because of {reason}",
@@ -185,27 +185,25 @@ class Operated:
         return self.condition(kind)[2]
 
     def wait_for_commit(self, seconds: float = PATIENCE) -> None:
-        """Until there is another commit than before."""
+        """Return after another commit."""
         before = self.ledger().totals.commits
         self.wait(lambda: self.ledger().totals.commits > before, "another commit", seconds)
 
     def wait_until_landed(self) -> None:
-        """Until all that the topics hold is committed, visible, and told."""
+        """Return when every record is committed, visible, and counted in the status."""
         self.wait(self._has_caught_up, "everything is committed")
         self.wait(lambda: not self.audit().missing, "everything committed is visible")
-        self.wait(self._is_told, "the status says so")
+        self.wait(self._is_reported, "the status says so")
 
-    def _is_told(self) -> bool:
+    def _is_reported(self) -> bool:
         status, commits = self.status(), self.ledger().totals.commits
         return "lag" in status and (status["lag"]["records"], status["commits"]["total"]) == (
             0,
             commits,
         )
 
-    def verdict(self) -> tuple[Audit, list[str]]:
-        """How what landed in the end differs from what should have, and what fsck and audit say;
-        see ``SOUND``.
-        """
+    def final_audit(self) -> tuple[Audit, list[str]]:
+        """Wait until all landed; returns what the audits find, which should equal ``SOUND``."""
         self.wait_until_landed()
         return self.audit(), self.scene.findings()
 
@@ -217,19 +215,19 @@ class Operated:
             ends.get((t, p)) == kafka.end_offset(t, p) for t in topics for p in range(PARTITIONS)
         )
 
-    # ----------------------------------------------------------------------------------- afterwards
+    # ---------------------------------------------------------------------------------------- audit
 
     def ledger(self) -> State:
-        """What the ledger says."""
+        """The state of the ledger."""
         return self.scene.state()
 
     def audit(self) -> Audit:
-        """What landed against what the topics hold now."""
+        """Compare what landed with what the topics contain now."""
         return audit(in_kafka(self.scene.kafka, *self.scene.topics), in_bucket(self.scene.bucket))
 
-    def told(self) -> str:
-        """The group, its pods, what happened, and what they said last."""
-        asked = [
+    def diagnostics(self) -> str:
+        """The group, its pods, its Events and the ends of the logs."""
+        commands = [
             ("get", "consumergroups,pods", "-o", "wide"),
             ("get", "consumergroup", NAME, "-o", "jsonpath={.status}"),
             ("get", "events", "--sort-by=.lastTimestamp"),
@@ -244,15 +242,13 @@ class Operated:
             "app.kubernetes.io/name=landfall-operator",
             "--tail=40",
         )
-        texts = [_tried(self.kubectl, *arguments) for arguments in asked] + [
+        texts = [_tried(self.kubectl, *arguments) for arguments in commands] + [
             _tried(self.cluster.kubectl, *operator)
         ]
         return "\n----\n".join(texts)
 
     def clear(self) -> None:
-        """Have all of it gone at once, whatever state it is in; landed data stays, as it does for
-        users.
-        """
+        """Delete the group and its namespace at once, in any state; the landed data stays."""
         _tried(
             self.kubectl,
             "patch",
@@ -284,8 +280,9 @@ SYSTEM = "landfall"
 
 @contextmanager
 def events_arriving(scene: Scene, topic: str) -> Iterator[None]:
-    """A few hundred events a second, on all Kafka partitions of the topic, until the block ends;
-    then all of them are there.
+    """Produce some hundred events a second on all Kafka partitions of a topic, during the block.
+
+    All of them are in Kafka when the block ends.
     """
     over = Event()
     ids = count(1_000_000)
@@ -308,7 +305,7 @@ def events_arriving(scene: Scene, topic: str) -> Iterator[None]:
 
 
 def _items(answer: Any) -> list[dict[str, Any]]:
-    """Of a list as the API server wrote it."""
+    """The items of a list response."""
     items: list[dict[str, Any]] = json.loads(answer.data)["items"]
     return items
 

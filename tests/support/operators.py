@@ -1,6 +1,4 @@
-"""The operator as a process of its own, with a ServiceAccount that may do what
-``landfall_operator.objects.rbac`` says, and no more.
-"""
+"""Operators as separate processes, with exactly the rights of ``landfall_operator.objects.rbac``."""
 
 import os
 import re
@@ -30,13 +28,13 @@ PATIENCE = 240.0
 
 @dataclass
 class Running:
-    """An operator that was started; ``log`` is what it says."""
+    """An operator that was started; ``log`` is the file of its output."""
 
     popen: subprocess.Popen[bytes]
     log: Path
 
     def ask(self, path: str) -> tuple[int, str]:
-        """Its HTTP face; code 0 when nobody answers."""
+        """The status code and body of a page; code 0 when the operator does not answer."""
         try:
             with urllib.request.urlopen(f"{self._address}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
@@ -46,7 +44,7 @@ class Running:
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float:
-        """A sample's value; 0 when there is none."""
+        """The value of a sample; 0 when it does not exist."""
         found = (
             s.value
             for s in self._samples()
@@ -55,7 +53,7 @@ class Running:
         return next(found, 0.0)
 
     def written(self) -> dict[tuple[str, str], float]:
-        """How often it has changed what, by verb and kind; its lease and the groups' status apart."""
+        """The number of writes by verb and kind, except for the lease and the groups' status."""
         requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
         counted = {
             (s.labels["verb"], s.labels["kind"]): s.value
@@ -63,13 +61,13 @@ class Running:
             if s.labels["kind"] != "Lease"
         }
         return {
-            asked: n
-            for asked, n in counted.items()
-            if asked[0] not in {"get", "list", "patch_status"}
+            request: n
+            for request, n in counted.items()
+            if request[0] not in {"get", "list", "patch_status"}
         }
 
     def asked(self) -> float:
-        """How many requests the API server got of it, but for its lease and watches."""
+        """The number of requests to the API server, except for the lease and watches."""
         requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
         return sum(s.value for s in requests if s.labels["kind"] != "Lease")
 
@@ -85,18 +83,18 @@ class Running:
         )
 
     def kill(self) -> None:
-        """As if the power went."""
+        """Kill it, as a power failure would."""
         self.popen.kill()
         self.popen.wait()
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and return its exit code."""
+        """Send a signal and wait for the end; returns the exit code."""
         self.popen.send_signal(number)
         return self.popen.wait(PATIENCE)
 
     @property
     def _address(self) -> str:
-        """Where it says that it can be asked; an address of nobody's until then."""
+        """The address in its log; before it is logged, one that nobody listens on."""
         found = re.search(r"address=(\S+)", self.said)
         return found[1] if found else "http://127.0.0.1:1"
 
@@ -114,20 +112,18 @@ class Operators:
     folder: Path
     begun: list[Running] = field(default_factory=list)
     host: str = ""
-    """Where they find the API server, if not where it is."""
+    """The address of the API server for the operators, if it is a proxy's."""
     pod: str = ""
-    """What all of them are called, if they are to have the same name."""
+    """The POD_NAME of all operators; empty for different names."""
     _over: threading.Event = field(default_factory=threading.Event)
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def allow(self, rules: Sequence[Any] = rbac.GROUPS) -> None:
-        """Let the operator's account do this and hold its lease; whatever it was allowed before, it
-        no longer is.
-        """
+        """Give the operator's account exactly these rights, and those on its lease."""
         self.cluster.allow(self.namespace, OPERATOR, [*rules, *rbac.own(OPERATOR)])
 
     def start(self, *options: str) -> Running:
-        """Another one."""
+        """Start another operator."""
         number = len(self.begun)
         log = self.folder / f"operator-{number}.log"
         command = [
@@ -160,20 +156,18 @@ class Operators:
         return self.begun[-1]
 
     def lead(self, *options: str) -> Running:
-        """Another one, that leads."""
+        """Start another operator and wait until it is the leader."""
         started = self.start(*options)
         started.wait_until_leading()
         return started
 
     def keep(self, *options: str) -> None:
-        """Have one that leads, and another one whenever it ends, as a Deployment has: one that
-        cannot renew its lease does end.
-        """
+        """Keep an operator running, as a Deployment does: start another one whenever one ends."""
         threading.Thread(
             target=self._again, args=(self.start(*options), options), daemon=True
         ).start()
         eventually(
-            lambda: self.begun[-1].ask("/readyz")[1], lambda word: "leading" in word, 2 * PATIENCE
+            lambda: self.begun[-1].ask("/readyz")[1], lambda text: "leading" in text, 2 * PATIENCE
         )
 
     def _again(self, running: Running, options: Sequence[str]) -> None:
@@ -185,7 +179,7 @@ class Operators:
 
     @contextmanager
     def clearing(self) -> Iterator["Operators"]:
-        """Let none of them outlive the block."""
+        """Kill all operators at the end of the block."""
         try:
             yield self
         finally:
@@ -195,14 +189,17 @@ class Operators:
                 running.kill()
 
     def _kubeconfig(self) -> Path:
-        """Of the account: a real token, no certificate."""
-        ours = self.cluster.as_account(self.namespace, OPERATOR).configuration
-        token = str(ours.api_key["authorization"]).removeprefix("Bearer ")
-        where = {"server": self.host or ours.host, "certificate-authority": str(ours.ssl_ca_cert)}
+        """A kubeconfig with a real token of the account, without a client certificate."""
+        account = self.cluster.as_account(self.namespace, OPERATOR).configuration
+        token = str(account.api_key["authorization"]).removeprefix("Bearer ")
+        server = {
+            "server": self.host or account.host,
+            "certificate-authority": str(account.ssl_ca_cert),
+        }
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "c", "cluster": where}],
+            "clusters": [{"name": "c", "cluster": server}],
             "users": [{"name": "u", "user": {"token": token}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

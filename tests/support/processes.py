@@ -1,4 +1,4 @@
-"""Drivers as processes of their own, to kill, to stop and to continue."""
+"""Drivers as separate processes that tests kill, stop and continue."""
 
 import json
 import os
@@ -26,7 +26,7 @@ LANDFALL = str(Path(sys.executable).with_name("landfall"))
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "spark_app" / "main.py"
 STRUCK = "tests.support.crashing_store:Struck"
-TOKEN = "told by tests"  # of nothing that matters
+TOKEN = "token-of-the-tests"  # protects nothing
 LOCAL_SPARK = """
 spark.master local[2]
 spark.driver.host 127.0.0.1
@@ -34,12 +34,12 @@ spark.driver.bindAddress 127.0.0.1
 spark.driver.memory 512m
 """
 MARK = "LANDFALL_TEST_RUN"
-"""In the environment of a driver and of everything it starts, however orphaned."""
+"""An environment variable that a driver and all its descendants inherit, orphans included."""
 
 
 @dataclass
 class Process:
-    """A running driver; ``log`` is what it says."""
+    """A running driver; ``log`` is the file of its output."""
 
     popen: subprocess.Popen[bytes]
     log: Path
@@ -56,7 +56,7 @@ class Process:
         self.popen.send_signal(number)
 
     def wait_until_stopped(self) -> None:
-        """Until SIGSTOP has reached it."""
+        """Return when SIGSTOP has taken effect."""
         wait_for(self._is_stopped, "the driver is stopped")
 
     def _is_stopped(self) -> bool:
@@ -68,22 +68,22 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def left(self) -> list[psutil.Process]:
-        """Processes of this run that are there: the driver, its JVM, its Python workers.
+        """The processes of this run that exist: the driver, its JVM, its Python workers.
 
-        ``info`` holds what they were when they were seen, for some are gone a moment later.
+        ``info`` holds their attributes at the time of the call: some may end a moment later.
         """
         seen = psutil.process_iter(["ppid", "name", "cmdline"])
         return [process for process in seen if self._started(process)]
 
     def jvm(self) -> psutil.Process:
-        """Its Spark; not what that forks, which is named so until it is another program."""
+        """The JVM of Spark; not its forks, which have the same name until they exec."""
         (jvm,) = (
             p for p in self.left() if (p.info["name"], p.info["ppid"]) == ("java", self.popen.pid)
         )
         return jvm
 
     def workers(self) -> list[psutil.Process]:
-        """The Python workers that run its tasks; not their daemon, which makes new ones."""
+        """The Python workers that run tasks; not the daemon that forks them."""
         python = [
             process
             for process in self.left()
@@ -104,7 +104,7 @@ class Process:
         return False
 
     def clear(self) -> None:
-        """Leave nothing behind, whatever the test came to."""
+        """Kill everything that is left of the run."""
         for process in self.left():
             with suppress(psutil.Error):
                 process.kill()
@@ -113,35 +113,33 @@ class Process:
 
 @dataclass
 class Pod(Process):
-    """A driver as its pod runs it, on a bare machine: with a revision, status, and a token to tell
-    it things by.
-    """
+    """A driver started as in its pod, but on this machine: with a revision and a control token."""
 
     revision: str
     token: str
     termination: Path
 
     def _url(self, event: str) -> str:
-        """Where it serves, as soon as it says so."""
+        """The address in the log event that announces a server; waits for the event."""
         found: list[str] = []
 
-        def said() -> list[str]:
+        def announced() -> list[str]:
             found.extend(line["url"] for line in self._events() if line.get("message") == event)
             assert found or self.popen.poll() is None, (
                 f"ended with {self.popen.returncode}:\n{self.said}"
             )
             return found
 
-        wait_for(said, f"the driver is {event}", 2 * PATIENCE)
+        wait_for(announced, f"the driver is {event}", 2 * PATIENCE)
         return found[0].removesuffix("/").removesuffix("/control")
 
     def _events(self) -> Iterator[dict[str, Any]]:
         for line in self.said.splitlines():
             with suppress(ValueError):
-                yield json.loads(line[line.find("{") :])  # others write into the same file
+                yield json.loads(line[line.find("{") :])  # Spark writes to the same file
 
     def get(self, path: str) -> tuple[int, Any]:
-        """Status and JSON of a page; 0 when it does not answer."""
+        """The status code and the JSON of a page; code 0 when the driver does not answer."""
         try:
             with urllib.request.urlopen(self._url("serving") + path, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
@@ -151,8 +149,8 @@ class Pod(Process):
             return 0, None
 
     def tell(self, path: str, **document: object) -> int:
-        """Tell it something, and return the answer's code."""
-        request = urllib.request.Request(  # it is ours
+        """Send a command to the control port; returns the status code."""
+        request = urllib.request.Request(  # our own driver
             self._url("listening") + path,
             json.dumps(document).encode(),
             {"Authorization": f"Bearer {self.token}"},
@@ -165,12 +163,12 @@ class Pod(Process):
             return error.code
 
     def tell_its_last(self, path: str, **document: object) -> None:
-        """Tell it something that it is struck dead for: perhaps before it has answered."""
+        """Send a command that kills the driver, perhaps before it has answered."""
         with suppress(ConnectionError):
             self.tell(path, **document)
 
     def until(self, condition: Callable[[Any], object], what: str) -> Any:
-        """The first ``/status`` of which this holds."""
+        """The first ``/status`` that meets a condition."""
         found: list[Any] = [None]
 
         def holds() -> bool:
@@ -189,9 +187,7 @@ class Pod(Process):
 
 @dataclass
 class Processes:
-    """Starts ``landfall run`` on local Spark for one group after the other; its files and logs are
-    in the folder.
-    """
+    """Starts ``landfall run`` on local Spark; the files and logs are in ``folder``."""
 
     folder: Path
     begun: list[Process] = field(default_factory=list)
@@ -199,7 +195,7 @@ class Processes:
     def run(
         self, document: Mapping[str, Any], *options: str, env: Mapping[str, str] | None = None
     ) -> Process:
-        """Land a group, as a user does it."""
+        """Run ``landfall run``, as a user does."""
         number = len(self.begun)
         group = self.folder / f"{number}.yaml"
         group.write_text(yaml.safe_dump(document))
@@ -212,15 +208,13 @@ class Processes:
     def struck(
         self, document: dict[str, Any], strike: str = "", gate: Path | None = None
     ) -> Process:
-        """The same until caught up, with a store that stops or kills it: see
-        ``tests.support.crashing_store``.
-        """
+        """Run until caught up, with a store that stops or kills the driver (``crashing_store``)."""
         document["spec"]["output"]["store"] = STRUCK
         env = {STRIKE: strike, GATE: str(gate or "")}
         return self.run(document, "--until-caught-up", "--http-port", "0", "--verbose", env=env)
 
     def pod(self, document: dict[str, Any], revision: str, strike: str = "") -> Pod:
-        """The driver's entry with what a pod gives it, and local Spark; struck like ``struck``."""
+        """Run the driver's entry point with the environment of a pod, on local Spark."""
         folder = self.folder / f"{len(self.begun)}-{revision}"
         folder.mkdir()
         if strike:
@@ -253,7 +247,7 @@ class Processes:
         self, command: Sequence[str], log: Path, env: Mapping[str, str]
     ) -> tuple[subprocess.Popen[bytes], Path, str]:
         mark = uuid4().hex
-        # The workers of Spark find the tests' store as the driver does.
+        # With this path, the workers of Spark can import the store of the tests, too.
         own = {"PYTHONPATH": str(ROOT), MARK: mark}
         with log.open("wb") as output:
             popen = subprocess.Popen(
@@ -267,6 +261,6 @@ class Processes:
         return popen, log, mark
 
     def clear(self) -> None:
-        """Let none of them outlive the test."""
+        """Kill all processes that are left."""
         for process in self.begun:
             process.clear()

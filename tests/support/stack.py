@@ -1,6 +1,4 @@
-"""All of Landfall on a real node: cluster, images, Kafka, S3, and the operator installed by its
-chart.
-"""
+"""Landfall on a real node: cluster, images, Kafka, S3, and the operator installed by the chart."""
 
 import json
 import os
@@ -21,7 +19,7 @@ from dev.tour.place import Place
 from tests.support.cluster import Cluster, Refused
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
-from tests.support.live_group import SYSTEM, Operated
+from tests.support.live_group import SYSTEM, LiveGroup
 from tests.support.s3 import S3Server
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "landfall"
@@ -31,7 +29,7 @@ PODS = ("pods", "-n", SYSTEM, "-l", "app.kubernetes.io/name=landfall-operator")
 
 @dataclass(frozen=True)
 class Stack:
-    """What all groups of a session share."""
+    """Everything that the groups of a test session share."""
 
     place: Place
     cluster: Cluster
@@ -40,7 +38,7 @@ class Stack:
 
     @classmethod
     def at(cls, place: Place) -> "Stack":
-        """Have all of it up and installed."""
+        """Start and install everything."""
         existing = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         env = {**existing, **place.up(print)}
         place.load_images(print)
@@ -54,24 +52,22 @@ class Stack:
         return made
 
     @contextmanager
-    def group(self) -> Iterator[Operated]:
-        """A group that nobody has applied yet, in a namespace and over a bucket of its own; gone
-        with the block.
-        """
+    def group(self) -> Iterator[LiveGroup]:
+        """A group, not applied yet, with its own namespace and bucket; deleted after the block."""
         scene = Scene(self.kafka, self.s3.create_bucket())
-        made = Operated(self.cluster, self.cluster.create_namespace(), scene)
+        made = LiveGroup(self.cluster, self.cluster.create_namespace(), scene)
         try:
             yield made
         finally:
             made.clear()
 
     def install(self, chart: Path = CHART) -> None:
-        """``helm upgrade --install``; returns when the operator is ready."""
+        """Install or upgrade the chart; returns when the operator is ready."""
         waiting = ("--create-namespace", "--wait", "--timeout", "10m")
         self._helm("upgrade", "--install", RELEASE, str(chart), *waiting, *self.place.values())
 
     def operators(self) -> set[str]:
-        """Uids of the operator's pods that are not on their way out."""
+        """The uids of the operator's pods that are not being deleted."""
         found = self.cluster.kubectl(
             "get", *PODS, "-o", "jsonpath={range .items[*]}{.metadata}{'\\n'}{end}"
         )
@@ -79,17 +75,17 @@ class Stack:
         return {pod["uid"] for pod in pods if "deletionTimestamp" not in pod}
 
     def kill_operator(self) -> None:
-        """Delete its pods without grace, as when their node is gone."""
+        """Delete the operator's pods without a grace period, as if their node were lost."""
         self.cluster.kubectl("delete", *PODS, "--grace-period=0", "--force")
 
     def operator_image(self) -> str:
-        """An image that is there and runs no driver."""
+        """The operator's image: one that exists in the node but runs no driver."""
         return self.cluster.kubectl(
             "get", *PODS, "-o", "jsonpath={.items[0].spec.containers[0].image}"
         )
 
-    def condition(self, group: Operated, kind: str) -> float | None:
-        """What Prometheus would read of a group's condition: 1 True, 0 False, -1 Unknown."""
+    def condition(self, group: LiveGroup, kind: str) -> float | None:
+        """The metric of a group's condition: 1 for True, 0 for False, -1 for Unknown."""
         service = f"/api/v1/namespaces/{SYSTEM}/services/{RELEASE}-operator:http/proxy/metrics"
         labels = {"namespace": group.namespace, "condition": kind}
         families = text_string_to_metric_families(self.cluster.kubectl("get", "--raw", service))
@@ -101,12 +97,12 @@ class Stack:
         )
 
     @contextmanager
-    def s3_away(self, how: signal.Signals) -> Iterator[None]:
-        """The S3 server does not answer (SIGSTOP) or is not there (SIGKILL) while the block runs."""
+    def s3_outage(self, how: signal.Signals) -> Iterator[None]:
+        """During the block, the S3 server does not answer (SIGSTOP) or does not run (SIGKILL)."""
         server = self.place.server(S3)
         pid = server.status().pid
         if pid is None:
-            pytest.skip("the S3 server is not ours to stop")
+            pytest.skip("the S3 server was not started here")
         if how is signal.SIGKILL:
             server.down(at_once=True)
         else:
