@@ -1,4 +1,4 @@
-"""The chart's alerts, played by promtool: what each says, when it fires and when it does not."""
+"""The chart's alerts, run by promtool: their text, when they fire and when they do not."""
 
 import subprocess
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ def expectations() -> Iterator[dict[str, Any]]:
         yield from case["alert_rule_test"]
 
 
-def test_every_alert_says_what_it_should_when_it_should() -> None:
-    played = subprocess.run(
+def test_every_alert_fires_with_the_expected_text() -> None:
+    done = subprocess.run(
         [promtool.program(), "test", "rules", CASES],
         capture_output=True,
         text=True,
@@ -37,10 +37,10 @@ def test_every_alert_says_what_it_should_when_it_should() -> None:
         cwd=ROOT,
     )
 
-    assert played.returncode == 0, played.stdout + played.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_promtool_finds_no_fault_in_the_rules() -> None:
+def test_promtool_finds_no_error_in_the_rules() -> None:
     checked = subprocess.run(
         [promtool.program(), "check", "rules", "--lint=all", "--lint-fatal", RULES],
         capture_output=True,

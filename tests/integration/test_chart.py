@@ -1,4 +1,4 @@
-"""The chart renders objects that a real API server accepts, and rejects values that it does not know."""
+"""The chart renders objects that a real API server accepts, and rejects unknown values."""
 
 from typing import Any
 

@@ -41,7 +41,8 @@ def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without
     own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", *definition)
     own_cluster.kubectl("apply", "-n", namespace, "-f", "-", manifest=group)
     # the definition of an older release
-    older = '[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/state"}]'
+    state = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/state"
+    older = f'[{{"op": "remove", "path": "{state}"}}]'
     own_cluster.kubectl("patch", *definition, "--type=json", "-p", older)
     helm.run(at, namespace, "upgrade", str(CHART), values={"operator": {"replicas": 2}})
     upgraded = orjson.loads(own_cluster.kubectl("get", *definition, "-o", "json"))

@@ -1,4 +1,4 @@
-"""``dev/cluster up --control-plane`` behaves as the tests that stand on it assume."""
+"""``dev/cluster up --control-plane`` behaves as the tests that use it assume."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,16 +18,14 @@ DAEMONS = ("etcd", "apiserver", "controller-manager")
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
-    """A control plane that this test alone may stop and kill."""
+    """A control plane that only this test uses, and may stop and kill."""
     monkeypatch.delenv(EXISTING, raising=False)
     made = ControlPlane(tmp_path / "state")
     yield made
     made.down()
 
 
-def test_what_owned_objects_belong_to_takes_them_along(
-    control_plane: Cluster, namespace: str
-) -> None:
+def test_owned_objects_are_deleted_with_their_owner(control_plane: Cluster, namespace: str) -> None:
     api = client.CoreV1Api(control_plane.admin)
     owner = api.create_namespaced_config_map(namespace, {"metadata": {"name": "owner"}})
     reference = {
@@ -54,7 +52,7 @@ def test_a_pod_waits_for_a_node(control_plane: Cluster, namespace: str) -> None:
     assert created.status.phase == "Pending"
 
 
-def test_an_account_has_no_rights_but_its_own(control_plane: Cluster, namespace: str) -> None:
+def test_an_account_has_only_its_own_rights(control_plane: Cluster, namespace: str) -> None:
     api = client.CoreV1Api(control_plane.as_account(namespace, "default"))
 
     with pytest.raises(ApiException) as refused:
@@ -97,7 +95,7 @@ def test_down_leaves_no_process_and_no_object(own: ControlPlane) -> None:
     ]
 
 
-def test_a_cluster_of_the_users_is_used(
+def test_an_existing_cluster_is_used(
     control_plane: Cluster, own: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(EXISTING, str(control_plane))
@@ -105,9 +103,7 @@ def test_a_cluster_of_the_users_is_used(
     assert (own.up().kubeconfig, _processes(own)["etcd"]) == (str(control_plane), [])
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(
-    own: ControlPlane, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_kubeconfig_is_named(own: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXISTING, "/nowhere/config")
 
     with pytest.raises(Missing, match="LANDFALL_CLUSTER=/nowhere/config: no such kubeconfig file"):

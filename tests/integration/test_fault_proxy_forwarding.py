@@ -153,7 +153,10 @@ def test_a_client_that_expects_100_continue_gets_it(recorded: RecordedProxy) -> 
         (b"GET", b'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n'),
         (
             b"GET",
-            b"HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc",
+            (
+                b"HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\n"
+                b"Content-Encoding: gzip\r\n\r\nabc"
+            ),
         ),
     ],
 )

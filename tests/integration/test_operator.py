@@ -1,5 +1,6 @@
-"""The operator as a process, with no more rights than it declares, at a real API server; kubelet
-and drivers are played.
+"""The operator as a process with only the rights it declares, on a real API server.
+
+The kubelet and the drivers are fakes.
 """
 
 import json
@@ -31,7 +32,7 @@ _OWNED = 'jsonpath={range .items[*]}{.kind}/{.metadata.name}={.metadata.uid}{"\\
 
 @dataclass
 class Stage:
-    """A namespace with a kubelet, and one group that a test is about."""
+    """A namespace with a kubelet and operators, and the name of one group."""
 
     groups: Groups
     kubelet: Kubelet
@@ -55,7 +56,7 @@ class Stage:
         return next((c for c in self.status.get("conditions", []) if c["type"] == kind), {})
 
     def owned(self) -> dict[str, str]:
-        """Uids of what the group owns, by kind and name."""
+        """The uids of the objects that the group owns, by kind and name."""
         kinds = ",".join(kind.lower() for kind in sorted(KINDS))
         listed = self.groups.kubectl(
             "get", kinds, "-l", f"landfall.dev/group={self.name}", "-o", _OWNED
@@ -63,23 +64,23 @@ class Stage:
         return dict(line.split("=") for line in listed.split())
 
     def drivers(self) -> dict[str, FakeDriver]:
-        """Of this group, by revision."""
+        """The drivers of the group, by revision."""
         return {
             driver.revision: driver for driver in self.kubelet.drivers if driver.group == self.name
         }
 
     def reasons(self) -> set[str]:
-        """Of Events about the group."""
-        about = f"involvedObject.name={self.name},involvedObject.kind=ConsumerGroup"
-        told = self.groups.kubectl(
-            "get", "events", "--field-selector", about, "-o", "jsonpath={.items[*].reason}"
+        """The reasons of the Events about the group."""
+        selector = f"involvedObject.name={self.name},involvedObject.kind=ConsumerGroup"
+        printed = self.groups.kubectl(
+            "get", "events", "--field-selector", selector, "-o", "jsonpath={.items[*].reason}"
         )
-        return set(told.split())
+        return set(printed.split())
 
 
 @pytest.fixture(scope="module")
 def shared(control_plane: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One namespace and one operator for all tests that do nothing to it."""
+    """One namespace and one operator for all tests that do not disturb the operator."""
     yield from _staged(
         control_plane, control_plane.create_namespace(), tmp_path_factory.mktemp("operators")
     )
@@ -93,13 +94,13 @@ def operator(shared: Stage) -> Running:
 
 @pytest.fixture
 def stage(shared: Stage, operator: Running) -> Stage:
-    """A group's name of the test's own, and an operator that looks after it."""
+    """A group name for one test, in the shared namespace with its operator."""
     return Stage(shared.groups, shared.kubelet, shared.operators, f"clicks-{uuid4().hex[:8]}")
 
 
 @pytest.fixture
 def own(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[Stage]:
-    """A namespace without an operator: the test starts them, and does with them what it likes."""
+    """A namespace without an operator, in which the test starts its own."""
     yield from _staged(control_plane, namespace, tmp_path)
 
 
@@ -126,7 +127,7 @@ def test_a_group_gets_its_objects_and_a_status_with_only_the_declared_rights(
     assert driver.token not in operator.said
 
 
-def test_nothing_is_written_again_when_all_is_as_it_should_be(own: Stage) -> None:
+def test_nothing_is_written_when_nothing_has_to_change(own: Stage) -> None:
     operator = own.operators.lead()
     own.create()
     own.wait_for("Running")
@@ -145,7 +146,7 @@ def test_nothing_is_written_again_when_all_is_as_it_should_be(own: Stage) -> Non
     assert operator.written() == written
 
 
-def test_what_somebody_deletes_is_there_again(stage: Stage) -> None:
+def test_deleted_objects_are_created_again(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     before = stage.owned()
@@ -157,11 +158,11 @@ def test_what_somebody_deletes_is_there_again(stage: Stage) -> None:
     eventually(stage.owned, lambda seen: seen.keys() == before.keys())
 
 
-def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) -> None:
+def test_a_new_image_takes_the_lane_over_and_the_old_driver_is_deleted(stage: Stage) -> None:
     stage.create()
     first = stage.wait_for("Running")["rollout"]["active"]
     old = stage.drivers()[first]
-    old.received.clear()  # one that was slow to begin was told to
+    old.received.clear()  # commands from before the change do not count
 
     stage.patch(image="landfall:2")
 
@@ -176,7 +177,7 @@ def test_another_image_takes_the_lane_over_and_the_old_one_goes(stage: Stage) ->
     eventually(stage.reasons, {"Opening", "Warming", "Yielding"}.issubset)
 
 
-def test_a_broken_image_is_given_up_and_said_to_be(stage: Stage) -> None:
+def test_a_broken_image_is_rolled_back_and_reported(stage: Stage) -> None:
     stage.create()
     first = stage.wait_for("Running")["rollout"]["active"]
 
@@ -189,11 +190,11 @@ def test_a_broken_image_is_given_up_and_said_to_be(stage: Stage) -> None:
     eventually(stage.reasons, lambda said: "RolledBack" in said)
 
 
-def test_executors_are_asked_of_the_running_driver(stage: Stage) -> None:
+def test_the_running_driver_is_asked_for_executors(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     ((_, driver),) = stage.drivers().items()
-    driver.received.clear()  # one that was slow to begin was told to
+    driver.received.clear()  # commands from before the change do not count
 
     stage.groups.patch_scale(stage.name, 3)
 
@@ -201,7 +202,7 @@ def test_executors_are_asked_of_the_running_driver(stage: Stage) -> None:
     assert [{*driver.received} for driver in stage.drivers().values()] == [{"/control/executors"}]
 
 
-def test_a_suspended_group_drains_and_goes_on_when_it_is_resumed(stage: Stage) -> None:
+def test_a_suspended_group_drains_and_continues_when_it_is_resumed(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     ((revision, driver),) = stage.drivers().items()
@@ -215,7 +216,7 @@ def test_a_suspended_group_drains_and_goes_on_when_it_is_resumed(stage: Stage) -
     assert stage.drivers().keys() == {revision}
 
 
-def test_a_deleted_group_is_drained_before_it_goes(stage: Stage) -> None:
+def test_a_deleted_group_is_drained_first(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     (driver,) = stage.drivers().values()
@@ -226,7 +227,7 @@ def test_a_deleted_group_is_drained_before_it_goes(stage: Stage) -> None:
     eventually(stage.owned, lambda left: not left)
 
 
-def test_what_the_api_server_finds_invalid_is_said_and_the_running_driver_stays(
+def test_an_object_that_the_api_server_rejects_is_reported_and_the_driver_stays(
     stage: Stage,
 ) -> None:
     stage.create()
@@ -234,12 +235,14 @@ def test_what_the_api_server_finds_invalid_is_said_and_the_running_driver_stays(
 
     stage.patch(driver={"volumes": [{"name": "NOT A NAME", "emptyDir": {}}]})
 
-    told = eventually(lambda: stage.condition("SpecValid"), lambda seen: seen["status"] == "False")
-    assert "NOT A NAME" in told["message"]
+    condition = eventually(
+        lambda: stage.condition("SpecValid"), lambda seen: seen["status"] == "False"
+    )
+    assert "NOT A NAME" in condition["message"]
     assert stage.drivers()[first].phase is Phase.RUNNING
 
 
-def test_two_groups_that_would_mix_their_output_are_told_so(stage: Stage) -> None:
+def test_a_group_with_the_output_of_another_one_is_rejected(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     url = stage.groups.read(stage.name)["spec"]["output"]["url"]
@@ -254,7 +257,7 @@ def test_two_groups_that_would_mix_their_output_are_told_so(stage: Stage) -> Non
     assert second.drivers() == {}
 
 
-def test_an_operator_goes_on_where_one_was_killed_in_the_middle_of_a_pass(own: Stage) -> None:
+def test_an_operator_continues_where_one_was_killed_during_a_pass(own: Stage) -> None:
     others = [rule for rule in rbac.GROUPS if "deployments" not in rule["resources"]]
     looking = {
         "apiGroups": ["apps"],
@@ -305,7 +308,7 @@ def test_an_operator_takes_over_from_one_that_was_killed(own: Stage) -> None:
     second.wait_until_leading()
 
 
-def test_an_operator_that_wakes_after_another_took_over_ends_and_writes_nothing(own: Stage) -> None:
+def test_an_operator_that_resumes_after_another_took_over_writes_nothing(own: Stage) -> None:
     frozen = own.operators.lead()
     own.create()
     own.wait_for("Running")
@@ -331,7 +334,7 @@ def test_an_operator_that_loses_its_lease_ends(own: Stage) -> None:
     assert operator.popen.wait(PATIENCE) == ExitCode.FENCED
 
 
-def test_an_account_without_rights_ends_the_operator_with_a_word(own: Stage) -> None:
+def test_an_operator_without_rights_exits_with_a_message(own: Stage) -> None:
     own.operators.allow([])
 
     operator = own.operators.start()

@@ -15,7 +15,10 @@ from tests.support.operator_restarts import run_operator
 from tests.support.waiting import eventually
 
 TIMEOUT_SECONDS = 400.0
-OWNED = "deployments,configmaps,controllerrevisions,serviceaccounts,roles,rolebindings,services,networkpolicies,poddisruptionbudgets"
+OWNED = (
+    "deployments,configmaps,controllerrevisions,serviceaccounts,roles,rolebindings,"
+    "services,networkpolicies,poddisruptionbudgets"
+)
 
 
 @dataclass
@@ -154,7 +157,7 @@ EVERYTHING = [
 ]
 
 
-def test_a_generation_that_lands_and_fails_is_taken_back(scenario: Scenario) -> None:
+def test_a_generation_that_lands_and_fails_is_rolled_back(scenario: Scenario) -> None:
     scenario.groups.create(document(generation=1))
     scenario.until(landed(1))
 

@@ -1,6 +1,4 @@
-"""Many groups at once all come to their end, and people who write at the same time as the operator
-are not overrun.
-"""
+"""Many groups at the same time, and users who write at the same time as the operator."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +25,7 @@ def operators(groups: Groups, tmp_path: Path) -> Iterator[Operators]:
 
 
 def gist(group: Json) -> tuple[Any, ...]:
-    """Whether it is where it should be."""
+    """The fields by which a test decides whether a group is settled."""
     status = group.get("status", {})
     return (
         status.get("phase"),
@@ -36,7 +34,7 @@ def gist(group: Json) -> tuple[Any, ...]:
     )
 
 
-def test_many_groups_at_once_all_come_to_their_end_whatever_becomes_of_the_operator(
+def test_many_groups_run_and_are_deleted_although_the_operator_is_killed(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:
     operators.keep()
@@ -62,7 +60,7 @@ def run(groups: Groups) -> None:
     eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)
 
 
-def test_edits_made_while_the_operator_writes_are_all_seen(
+def test_no_edit_is_lost_while_the_operator_writes(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:
     operators.keep()
@@ -90,7 +88,7 @@ def generation(group: Json) -> int:
     return int(group["metadata"]["generation"])
 
 
-def test_an_edit_that_is_not_valid_leaves_the_last_valid_one_in_force(
+def test_an_invalid_edit_leaves_the_last_valid_spec_running(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:
     operators.keep()
@@ -98,8 +96,12 @@ def test_an_edit_that_is_not_valid_leaves_the_last_valid_one_in_force(
 
     groups.patch("clicks", {"spec": {"image": "other:1", "source": {"kafka": {"exclude": "a("}}}})
 
-    told = eventually(lambda: spec_valid(groups), lambda seen: seen["status"] == "False", PATIENCE)
-    assert told["message"].startswith("spec.source.kafka.exclude: not a regular expression: 'a('")
+    condition = eventually(
+        lambda: spec_valid(groups), lambda seen: seen["status"] == "False", PATIENCE
+    )
+    assert condition["message"].startswith(
+        "spec.source.kafka.exclude: not a regular expression: 'a('"
+    )
     assert [(driver.image, driver.phase) for driver in kubelet.drivers] == [
         ("landfall:1", "Running")
     ]

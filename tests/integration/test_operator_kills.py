@@ -1,6 +1,4 @@
-"""``kill -9`` of the operator's process, again and again, just when the API server has done what it
-was asked to.
-"""
+"""The operator's process is killed again and again, right after the API server executed a write."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from tests.support.waiting import eventually
 
 PATIENCE = 400.0
 WRITES = 5
-"""That an operator lives for: so few kills, in the midst of everything it does."""
+"""How many writes each operator makes before it is killed."""
 
 
 @pytest.fixture
@@ -28,8 +26,9 @@ def gate(groups: Groups) -> Iterator[Gate]:
 
 @pytest.fixture
 def operators(groups: Groups, gate: Gate, tmp_path: Path) -> Iterator[Operators]:
-    """All of one pod, so the next one has the lease at once; they know no other way than by the
-    gate.
+    """Operators with the name of one pod, so that each gets the lease at once.
+
+    They reach the API server only through the gate.
     """
     made = Operators(
         groups.cluster,
@@ -48,22 +47,22 @@ def status(groups: Groups) -> Json:
     return found[0].get("status", {}) if found else {"phase": "gone"}
 
 
-def dead_or(popen: subprocess.Popen[bytes], there: Callable[[], bool]) -> bool:
-    return popen.poll() is not None or there()
+def dead_or(popen: subprocess.Popen[bytes], is_reached: Callable[[], bool]) -> bool:
+    return popen.poll() is not None or is_reached()
 
 
-def test_an_operator_that_is_killed_again_and_again_gets_there(
+def test_an_operator_that_is_killed_again_and_again_makes_progress(
     groups: Groups, gate: Gate, operators: Operators, kubelet: Kubelet
 ) -> None:
     def until(phase: str, generation: int | None = None) -> None:
-        def there() -> bool:
+        def is_reached() -> bool:
             seen = status(groups)
             return seen.get("phase") == phase and generation in {None, seen.get("activeGeneration")}
 
-        while not there():
+        while not is_reached():
             popen = operators.start().popen
             gate.after(WRITES, popen.kill)
-            eventually(partial(dead_or, popen, there), bool, PATIENCE)
+            eventually(partial(dead_or, popen, is_reached), bool, PATIENCE)
             popen.kill()
             popen.wait()
 

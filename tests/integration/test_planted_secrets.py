@@ -1,6 +1,4 @@
-"""Secrets planted wherever one can be given, and then looked for in everything a driver says,
-serves, writes and starts.
-"""
+"""Secrets are set wherever possible and searched for in all that a driver logs and serves."""
 
 import json
 import random
@@ -26,12 +24,12 @@ pytestmark = pytest.mark.xdist_group("drivers")
 PASSWORD, IN_A_LINE, IN_ENV = "pl4nted-in-a-file", "pl4nted-in-a-line", "pl4nted-in-env"
 WRONG_KEY = "pl4nted-wrong-s3-key"
 PLANTED = "pl4nted"
-"""What all have in common, so that also a part of one is found."""
+"""The common part of all secrets, so that a part of one is found, too."""
 
 
 @pytest.fixture
 def secrets(tmp_path: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as Kubernetes mounts secrets; the plain environment holds a wrong key only."""
+    """A folder of secrets as Kubernetes mounts them; the environment has only a wrong key."""
     keys = scene.bucket.server.env
     folder = tmp_path / "secrets"
     plant(
@@ -55,7 +53,7 @@ def plant(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
-    """A group with a secret of each kind, the interpolated one among its plain properties."""
+    """A group with a secret of each kind; one is interpolated into a plain property."""
     ui = random.SystemRandom().choice(PORTS[:-20])
     found = scene.document(
         kafka={
@@ -75,8 +73,8 @@ def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
     return found
 
 
-def given_away(scene: Scene, pod: Pod, folder: Path) -> set[str]:
-    """Where one of the planted secrets, or a real one, is seen."""
+def leaks(scene: Scene, pod: Pod, folder: Path) -> set[str]:
+    """The places in which a planted or a real secret is found."""
     secrets = (PLANTED, pod.token, scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
     return {
         where
@@ -86,7 +84,7 @@ def given_away(scene: Scene, pod: Pod, folder: Path) -> set[str]:
 
 
 def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]]:
-    """All that others may see, by where."""
+    """Everything that others may see, by place."""
     yield "log", pod.said
     yield "termination message", pod.termination.read_text()
     for process in pod.left():
@@ -107,7 +105,7 @@ def fetched(url: str) -> str:
 
 
 def served(pod: Pod) -> Iterator[str]:
-    """Pages of the driver, and of Spark's own UI."""
+    """The URLs of the driver's pages and of Spark's UI."""
     if pod.popen.poll() is not None:
         return
     driver = pod._url("serving")
@@ -122,17 +120,17 @@ def served(pod: Pod) -> Iterator[str]:
 
 
 def ui_of(pod: Pod) -> str:
-    """Where Spark's UI listens: on the port that it was told, or on one of the sixteen after it."""
+    """The address of Spark's UI: on the configured port, or on one of the sixteen after it."""
     group = json.loads((pod.termination.parent / "group.json").read_text())
-    told = int(group["spec"]["tuning"]["sparkConf"]["spark.ui.port"])
+    configured = int(group["spec"]["tuning"]["sparkConf"]["spark.ui.port"])
     listening = {
         c.laddr.port for c in pod.jvm().net_connections("tcp") if c.status == psutil.CONN_LISTEN
     }
-    (port,) = listening & {*range(told, told + 17)}
+    (port,) = listening & {*range(configured, configured + 17)}
     return f"http://127.0.0.1:{port}"
 
 
-def test_no_secret_is_given_away_by_a_driver_at_work(
+def test_a_driver_that_lands_leaks_no_secret(
     scene: Scene, secrets: Path, processes: Processes, tmp_path: Path
 ) -> None:
     topic = scene.topic()
@@ -148,11 +146,11 @@ def test_no_secret_is_given_away_by_a_driver_at_work(
     assert other.tell(EXECUTORS_PATH, wanted=3) == 401
 
     assert scene.bucket.keys("_landfall/scene/dead-letters/")
-    assert given_away(scene, pod, tmp_path) == set()
+    assert leaks(scene, pod, tmp_path) == set()
 
     pod.send(signal.SIGTERM)
     assert pod.end() == ExitCode.OK, pod.said
-    assert given_away(scene, pod, tmp_path) == set()
+    assert leaks(scene, pod, tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_no_secret_is_given_away_by_a_driver_at_work(
     ],
     ids=["wrong key", "no such secret", "wrong value", "unknown property"],
 )
-def test_no_secret_is_given_away_by_a_driver_that_cannot_start(
+def test_a_driver_that_cannot_start_leaks_no_secret(
     scene: Scene,
     secrets: Path,
     processes: Processes,
@@ -179,10 +177,10 @@ def test_no_secret_is_given_away_by_a_driver_that_cannot_start(
 
     assert pod.end() == code, pod.said
     assert pod.termination.read_text()
-    assert given_away(scene, pod, tmp_path) == set()
+    assert leaks(scene, pod, tmp_path) == set()
 
 
-def test_what_is_looked_for_would_be_found(
+def test_a_leaked_secret_would_be_found(
     scene: Scene, secrets: Path, processes: Processes, tmp_path: Path
 ) -> None:
     """A user who writes a secret into ``sparkConf`` has it on the JVM's command line and in Spark's
@@ -194,5 +192,5 @@ def test_what_is_looked_for_would_be_found(
     pod = processes.pod(careless, "careless")
     pod.until(lambda s: s["commits"]["total"], "something landed")
 
-    assert "command line of java" in given_away(scene, pod, tmp_path)
-    assert any("environment" in where for where in given_away(scene, pod, tmp_path))
+    assert "command line of java" in leaks(scene, pod, tmp_path)
+    assert any("environment" in where for where in leaks(scene, pod, tmp_path))

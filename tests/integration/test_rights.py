@@ -1,6 +1,4 @@
-"""The rights of operator and drivers are the least: none goes unused (``make rights`` takes away
-one after the other).
-"""
+"""Operator and drivers use all their rights; ``make rights`` shows that they need each of them."""
 
 import pytest
 
@@ -16,15 +14,15 @@ pytestmark = pytest.mark.timeout(1200, func_only=True)
 
 @pytest.fixture(autouse=True)
 def ours(resource: Cluster) -> Cluster:
-    """An API server that tells what it was asked."""
+    """An API server with an audit log."""
     if not has_log(resource):
-        pytest.skip("only a control plane of dev/cluster has the log that this looks at")
+        pytest.skip("only a control plane of dev/cluster has an audit log")
     return resource
 
 
 @pytest.mark.parametrize(("account", "lent"), [(OPERATOR, DRIVERS), (DRIVER, ())])
 def test_no_right_goes_unused(ours: Cluster, account: str, lent: Rules) -> None:
-    """But for those that the operator only has so that it can give them to drivers."""
+    """Except for rights that the operator only has in order to grant them to drivers."""
     stories = [story for story in STORIES if story.account == account]
 
     used = set().union(*(play(ours, story, story.rules) for story in stories))
@@ -32,7 +30,7 @@ def test_no_right_goes_unused(ours: Cluster, account: str, lent: Rules) -> None:
     assert set(single(stories[0].rules)) - used - set(single(lent)) == set()
 
 
-def test_a_right_that_lacks_is_told(ours: Cluster) -> None:
+def test_a_missing_right_is_named(ours: Cluster) -> None:
     right = Right("networking.k8s.io", "networkpolicies", "create")
 
     with pytest.raises(Denied, match="cannot create resource"):

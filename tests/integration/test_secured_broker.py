@@ -1,6 +1,4 @@
-"""A Kafka behind SASL and TLS, reached by plain Kafka properties and secret files, and what is said
-when it refuses.
-"""
+"""A Kafka with SASL and TLS: access by Kafka properties and secret files, and the error messages."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -32,13 +30,13 @@ TP = TopicPartition(TOPIC, 0)
 
 @pytest.fixture(scope="module")
 def ca(broker: Broker) -> str:
-    """Path of the certificate to trust."""
+    """The path of the CA certificate."""
     return str(broker.client["ssl.ca.location"])
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """With a hundred records in ``TOPIC``."""
+    """A secured broker with a hundred records in ``TOPIC``."""
     server = Server(SECURED_KAFKA, tmp_path_factory.mktemp("secured"))
     try:
         address = server.up().address
@@ -55,9 +53,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def group(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., ConsumerGroup]:
-    """Makes a group of plain properties and of secret files: ``group({"client.id": "x"},
-    {"sasl.password": "y"})``.
-    """
+    """Creates a group from properties and secret files: ``group(properties, secrets)``."""
     monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
     (tmp_path / "kafka-auth").mkdir()
 
@@ -119,7 +115,7 @@ def mirrored(broker: Broker, group: ConsumerGroup) -> int:
     return int(committed.offset)
 
 
-def test_a_file_per_secret_property_opens_the_broker(
+def test_a_secret_file_per_property_gives_access(
     broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
 ) -> None:
     secret = {"sasl.username": f"{USER}\n", "sasl.password": f"{PASSWORD}\n"}
@@ -130,7 +126,7 @@ def test_a_file_per_secret_property_opens_the_broker(
     assert mirrored(broker, ours) == 42
 
 
-def test_lines_of_a_properties_file_open_the_broker(
+def test_a_secret_properties_file_gives_access(
     broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
 ) -> None:
     ours = group(
@@ -142,16 +138,14 @@ def test_lines_of_a_properties_file_open_the_broker(
     assert mirrored(broker, ours) == 42
 
 
-def test_the_certificate_itself_may_be_a_secret_file(
-    ca: str, group: Callable[..., ConsumerGroup]
-) -> None:
+def test_the_certificate_can_be_a_secret_file(ca: str, group: Callable[..., ConsumerGroup]) -> None:
     ours = group(PLAIN, {"ssl.ca.pem": Path(ca).read_text(), **credentials(PASSWORD)})
 
     assert ask(ours) == ([TOPIC], {TP: Watermarks(0, 100)})
 
 
 @pytest.mark.parametrize("attempt", [ask, read])
-def test_a_wrong_password_is_said_and_never_shown(
+def test_a_wrong_password_is_reported_but_never_shown(
     attempt: Callable[[ConsumerGroup], object],
     ca: str,
     group: Callable[..., ConsumerGroup],
@@ -168,7 +162,7 @@ def test_a_wrong_password_is_said_and_never_shown(
 
 
 @pytest.mark.parametrize("attempt", [ask, read])
-def test_a_certificate_that_nobody_vouches_for_is_named_as_the_trouble(
+def test_an_untrusted_certificate_is_named_as_the_reason(
     attempt: Callable[[ConsumerGroup], object], group: Callable[..., ConsumerGroup]
 ) -> None:
     ours = group(PLAIN, credentials(PASSWORD))

@@ -1,4 +1,4 @@
-"""The servers of ``dev/`` behave as the tests that stand on them assume."""
+"""The servers of ``dev/`` behave as the tests that use them assume."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.support.s3 import Bucket
 OwnServer = Callable[[Kind], Server]
 
 
-def test_a_record_comes_back_whole(kafka: Broker) -> None:
+def test_a_record_is_read_as_it_was_produced(kafka: Broker) -> None:
     topic = kafka.create_topic(partitions=2)
     kafka.produce(
         topic,
@@ -54,7 +54,7 @@ def test_expired_offsets_move_the_log_start(kafka: Broker) -> None:
     assert (kafka.log_start(topic), kafka.end_offset(topic)) == (2, 3)
 
 
-def test_a_bucket_is_fresh_and_lists_what_is_written(bucket: Bucket) -> None:
+def test_a_bucket_is_empty_and_lists_what_is_written(bucket: Bucket) -> None:
     assert bucket.keys() == []
 
     bucket.write("a/b=c/d", b"1")
@@ -87,7 +87,7 @@ def test_up_leaves_a_running_server_alone(own_server: OwnServer) -> None:
     assert server.up() == server.up() == server.status()
 
 
-def test_another_process_with_the_remembered_pid_does_not_count(own_server: OwnServer) -> None:
+def test_another_process_with_the_saved_pid_is_not_the_server(own_server: OwnServer) -> None:
     server = own_server(S3)
     server.up()
     server.down()
@@ -109,7 +109,7 @@ def test_an_existing_server_is_used_and_none_is_started(
     assert (found.address, found.pid) == (running.address, None)
 
 
-def test_an_existing_server_that_does_not_answer_is_refused(
+def test_an_existing_server_that_does_not_answer_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LANDFALL_S3", "http://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""The requests of ServiceAccounts, from the audit log of a ``dev/cluster`` (``dev/kube/audit.yaml``)."""
+"""The requests of ServiceAccounts, from the audit log of a ``dev/cluster``."""
 
 import json
 from collections.abc import Iterator

@@ -61,7 +61,7 @@ class Cluster:
             "apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": items}
         )
         wanted = list(map(_rule, rules))
-        # The API server applies a Role a moment later, and an operator without a right exits at once.
+        # The API server applies a Role a moment later, and an operator without a right exits.
         eventually(
             lambda: self._in_force(namespace, account),
             lambda known: all(rule in known for rule in wanted),

@@ -1,8 +1,8 @@
 """Drivers without Spark, Kafka and a store, which follow ``landfall.api.contract``.
 
 Each one serves ``/status`` and the control paths on an address of its own. It stands by, opens the
-lane, hands it over and is fenced as a real driver. The lane of a group is a ``Lane``, which outlives
-the pods as a ledger does. The name of its image decides how a driver behaves:
+lane, hands it over and is fenced as a real driver. The lane of a group is a ``Lane``, which
+outlives the pods as a ledger does. The name of its image decides how a driver behaves:
 
     broken         crashes at each start
     slow           never becomes ready
@@ -104,7 +104,7 @@ class FakeDriver:
         return self.image.startswith(how)
 
     def may_open(self) -> bool:
-        """Whether the contract lets it open the lane: it is free, or this revision opened it last."""
+        """Whether it may open the lane: it is free, or this revision opened it last."""
         return self.lane.yielded or self.lane.revision == self.revision
 
     def open(self) -> None:
@@ -243,7 +243,7 @@ class DriverServers:
 
 
 def _addresses() -> Iterator[str]:
-    """Loopback addresses; where they begin depends on the process, so that test workers rarely meet."""
+    """Loopback addresses that start elsewhere in each process, so test workers rarely collide."""
     first = 1 + os.getpid() % 250
     for number in count(1):
         yield f"127.{first + number // 62_500 % 3}.{1 + number // 250 % 250}.{1 + number % 250}"

@@ -145,7 +145,7 @@ class Kubelet:
             await self._beat()
 
     async def _watch(self) -> None:
-        """List and watch the pods, again and again: the API server ends each watch after a while."""
+        """List and watch the pods, repeatedly: the API server ends each watch after a while."""
         path = f"/api/v1/namespaces/{self._namespace}/pods"
         query = {"labelSelector": f"{GROUP_LABEL},{ROLE_LABEL}=driver"}
         while True:

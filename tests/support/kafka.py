@@ -1,4 +1,4 @@
-"""What tests do to a broker: make topics, put records in, look at what is there."""
+"""A Kafka broker for tests: they create topics, produce records and read offsets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,11 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class Message:
-    """A record to produce; ``timestamp`` in milliseconds, the broker's clock when None;
-    ``partition`` None: by key.
+    """A record to produce.
+
+    Attributes:
+        timestamp: In milliseconds; None means the broker's clock.
+        partition: None means the partitioner's choice by key.
     """
 
     value: bytes | None
@@ -45,9 +48,7 @@ class Broker:
     def create_topic(
         self, name: str | None = None, partitions: int = 1, **config: str | int
     ) -> str:
-        """Create a topic that keeps everything, unless ``config`` (``cleanup_policy="compact"``)
-        says otherwise.
-        """
+        """Create a topic without retention; ``config`` such as ``cleanup_policy="compact"`` wins."""
         name = name or f"topic-{uuid4().hex[:8]}"
         settings = {"retention.ms": "-1"} | {
             key.replace("_", "."): str(value) for key, value in config.items()
@@ -74,17 +75,14 @@ class Broker:
 
     def producer(self, **config: str | int) -> Producer:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        # a request that is repeated because its answer was late must not append anything twice, or
-        # out of order
-        ours = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True}
-        return Producer({**ours, **self.client, **settings})
+        # Idempotent: a retry after a late response must not append records twice or out of order.
+        defaults = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True}
+        return Producer({**defaults, **self.client, **settings})
 
     def produce(
         self, topic: str, messages: Iterable[Message | bytes | None], **config: str | int
     ) -> None:
-        """Produce in order; a plain value goes to Kafka partition 0. Returns when the broker has
-        all of it.
-        """
+        """Produce in order, plain values to Kafka partition 0; returns when the broker has them."""
         producer = self.producer(**config)
         self.send(producer, topic, messages)
         self.flush(producer)
@@ -97,11 +95,10 @@ class Broker:
         commit: bool = True,
         transactional_id: str = "",
     ) -> None:
-        """Produce in one transaction, and commit or abort it; aborted records and the marker take
-        offsets too.
+        """Produce in one transaction, and commit or abort it.
 
-        Returns when readers of committed records may pass it: the broker writes the marker after it
-        has answered.
+        Aborted records and the transaction marker take offsets, too. Returns when readers of
+        committed records can read past the marker, which the broker writes after its response.
         """
         producer, all_of_it = self.transaction(transactional_id), list(messages)
         self.send(producer, topic, all_of_it)
@@ -116,8 +113,9 @@ class Broker:
             self._wait_for_marker(topic, partition)
 
     def transaction(self, transactional_id: str = "") -> Producer:
-        """A producer inside an open transaction, which holds the last stable offset until it ends."""
-        long = SECONDS * 1000  # what a broker would not wait for, it aborts
+        """A producer in an open transaction, which holds back the last stable offset."""
+        # Long, because the broker aborts a transaction that exceeds its timeout.
+        long = SECONDS * 1000
         producer = self.producer(
             transactional_id=transactional_id or f"tx-{uuid4().hex[:8]}",
             transaction_timeout_ms=5 * long,
@@ -128,7 +126,7 @@ class Broker:
 
     @staticmethod
     def send(producer: Producer, topic: str, messages: Iterable[Message | bytes | None]) -> None:
-        """Hand messages to a producer, waiting where its queue is full."""
+        """Pass messages to a producer; waits while its queue is full."""
         for given in messages:
             message = given if isinstance(given, Message) else Message(given)
             optional = {

@@ -1,4 +1,4 @@
-"""A group on a real node: applied, disturbed and observed through the Kubernetes API, and audited."""
+"""A group on a real node: applied, disturbed and observed by the Kubernetes API, and audited."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from tests.support.independent_audit import EXACT, Audit, audit, events, in_buck
 from tests.support.landing import Scene
 
 PATIENCE = 300.0
-"""Seconds until a test gives up waiting; on a busy machine, the start of Spark alone may take 60."""
+"""Seconds until a test gives up; on a busy machine, the start of Spark alone may take 60."""
 GROUPS = ("landfall.dev", "v1alpha1", "consumergroups")
 NAME = "scene"
 KEYS = "s3"

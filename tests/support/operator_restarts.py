@@ -33,11 +33,11 @@ PASS_INTERVAL = 0.1
 
 
 class Killed(BaseException):
-    """The operator was killed at a write. Not an Exception: no handler of the product catches it."""
+    """The operator was killed at a write. It is no Exception, so the product never catches it."""
 
 
 class WriteBudget:
-    """The number of writes until the kill; the last one takes effect, but nobody sees its result."""
+    """The number of writes until the kill; the last one takes effect, but its result is lost."""
 
     def __init__(self, writes: int | None) -> None:
         """None is an unlimited budget."""

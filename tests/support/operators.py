@@ -1,4 +1,4 @@
-"""Operators as separate processes, with exactly the rights of ``landfall_operator.objects.rbac``."""
+"""Operators as separate processes with the rights of ``landfall_operator.objects.rbac``."""
 
 import os
 import re

@@ -1,9 +1,8 @@
-"""Producing what no client would: record batches put together byte by byte and sent over a plain
-socket.
+"""Produces records that no client library would: batches encoded here and sent over a socket.
 
-Kafka's own clients refuse header names that are not UTF-8, or timestamps before 1970; a broker does
-not, so anybody who may write to a topic can put them there. Produce requests of version 3, record
-batches of version 2, no compression.
+Kafka's clients reject header names that are not UTF-8 and timestamps before 1970, but a broker
+accepts them, so topics can contain them. Produce requests have version 3, record batches version 2,
+without compression.
 """
 
 import socket
@@ -16,7 +15,7 @@ from tests.support.waiting import eventually
 
 _CASTAGNOLI = 0x82F63B78
 _NO_LEADER_YET = {3, 5, 6}
-"""Kafka's errors for a topic that was made a moment ago."""
+"""The errors of a broker while the topic is being created."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class RawRecord:
 def produce_raw(
     broker: Broker, topic: str, records: Iterable[RawRecord], partition: int = 0
 ) -> None:
-    """Append records, a batch each, so that each may have any timestamp."""
+    """Append records, each in its own batch, so that each can have any timestamp."""
     host, _, port = str(broker).rpartition(":")
     with socket.create_connection((host, int(port)), SECONDS) as connection:
         for number, record in enumerate(records):

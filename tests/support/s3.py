@@ -1,4 +1,4 @@
-"""What tests do to an S3 server: a bucket of their own, and a look at what is in it."""
+"""An S3 server for tests, and buckets whose content they inspect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,7 @@ from mypy_boto3_s3 import S3Client
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running S3 server and the keys to it; ``env`` is what a process of its own needs to find
-    both.
-    """
+    """A running S3 server; ``env`` has the variables by which a process finds it and its keys."""
 
     endpoint: str
     env: Mapping[str, str]
@@ -44,7 +42,7 @@ class S3Server:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket nobody else uses."""
+    """A bucket that only one test uses."""
 
     server: S3Server
     name: str
@@ -67,15 +65,13 @@ class Bucket:
         self.server.client.put_object(Bucket=self.name, Key=key, Body=body)
 
     def stamps(self) -> dict[str, tuple[str, str]]:
-        """ETag and time of last change of every visible object, by key: whatever is written anew
-        shows.
-        """
+        """The ETag and the modification time of every visible object, by key: they show rewrites."""
         pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         found = [found for page in pages for found in page.get("Contents", ())]
         return {each["Key"]: (each["ETag"], each["LastModified"].isoformat()) for each in found}
 
     def open_uploads(self) -> list[str]:
-        """Keys of multipart uploads begun and neither completed nor aborted, sorted."""
+        """The keys of multipart uploads that are neither completed nor aborted, sorted."""
         pages = self.server.client.get_paginator("list_multipart_uploads").paginate(
             Bucket=self.name
         )

@@ -1,4 +1,4 @@
-"""An HTTP server that says what a test tells it to, answer by answer."""
+"""An HTTP server that sends the responses that a test gives it, one after the other."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. ``cut`` bytes of the body are left out and the connection closed; status 0 hangs
-    up at once.
+    """One response; status 0 closes the connection without one.
+
+    The last ``cut`` bytes of the body are not sent, and the connection is closed.
     """
 
     status: int
@@ -20,22 +21,20 @@ class Answer:
     cut: int = 0
 
 
-def error(status: int, code: str, message: str = "so it is") -> Answer:
-    """An error as S3 says it."""
+def error(status: int, code: str, message: str = "as scripted") -> Answer:
+    """An error response as S3 sends it."""
     return Answer(
         status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
     )
 
 
 HANG_UP = Answer(0)
-"""No answer, and the connection is closed: the request may or may not have had its effect."""
+"""No response: the connection is closed, and the request may or may not have taken effect."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came: the line's method and path with query, the headers in lower case, the
-    body.
-    """
+    """A received request; the path includes the query, and header names are in lower case."""
 
     method: str
     path: str
@@ -45,7 +44,7 @@ class Asked:
 
 @dataclass
 class Scripted:
-    """A running server: its address, and every request it got."""
+    """A running server: its address and all requests that it received."""
 
     endpoint: str
     asked: list[Asked] = field(default_factory=list)
@@ -57,9 +56,7 @@ class Scripted:
 
 @contextmanager
 def scripted(answers: Sequence[Answer]) -> Iterator[Scripted]:
-    """A server on loopback that gives the answers in turn, whatever is asked; after the last one it
-    hangs up.
-    """
+    """A server on loopback that sends the responses in turn; after the last one it hangs up."""
     remaining = list(answers)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,4 @@
-"""A broker that lets nobody in without a password, and nobody listen: SASL_SSL with a certificate
-of its own CA.
-"""
+"""A broker that requires a password and TLS: SASL_SSL, with a certificate of its own CA."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,8 @@ listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
 security.inter.broker.protocol=SASL_SSL
 sasl.mechanism.inter.broker.protocol=PLAIN
 sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+listener.name.sasl_ssl.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required \
 username="admin" password="{admin}" user_admin="{admin}" user_{user}="{password}";
 ssl.keystore.type=PKCS12
 ssl.keystore.location={home}/server.p12
@@ -30,7 +29,7 @@ ssl.truststore.location={home}/ca.pem
 
 
 def _certify(home: Path, host: str) -> None:
-    """A CA in ``ca.pem``, and in ``server.p12`` a certificate that it signed for this host."""
+    """Create a CA in ``ca.pem``, and a certificate for this host in ``server.p12``."""
     tool = cache.tool("keytool", "a secured Kafka", "openjdk-17-jre-headless")
     keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", _ADMIN]
     make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
@@ -58,7 +57,7 @@ def _command(
     argv, properties = KAFKA.command(programs, home, host, ports)
     _certify(home, host)
     port, controller_port = ports
-    with Path(properties).open("a") as file:  # what stands later wins
+    with Path(properties).open("a") as file:  # later lines win
         file.write(
             _PROPERTIES.format(
                 host=host,
@@ -74,4 +73,4 @@ def _command(
 
 
 SECURED_KAFKA: Kind = replace(KAFKA, existing="LANDFALL_SECURED_KAFKA", command=_command)
-"""Its home has the CA's certificate in ``ca.pem``."""
+"""The kind of this server; its home has the CA's certificate in ``ca.pem``."""

@@ -1,4 +1,4 @@
-"""Waiting for what another process does in its own time."""
+"""Waiting for the work of other processes."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,11 @@ T = TypeVar("T")
 
 
 def eventually(look: Callable[[], T], enough: Callable[[T], object], seconds: float = 240) -> T:
-    """Look until what is seen is enough."""
+    """Call ``look`` until ``enough`` holds for its result; returns that result.
+
+    Raises:
+        AssertionError: It does not hold in time; the message has the last result.
+    """
     deadline = time.monotonic() + seconds
     while not enough(found := look()):
         assert time.monotonic() < deadline, f"after {seconds} s still {found}"[:2000]

@@ -1,4 +1,4 @@
-"""What the chart carries agrees with the code; that it renders and installs is tested with Helm."""
+"""The files of the chart agree with the code; other tests render and install it with Helm."""
 
 import json
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts/landfall"
 
 
-def test_the_chart_carries_the_definition_as_it_is() -> None:
+def test_the_chart_has_the_same_definition_as_crds() -> None:
     ours, charts = (
         folder / "consumergroups.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files")
     )
@@ -22,13 +22,13 @@ def test_the_chart_carries_the_definition_as_it_is() -> None:
     assert charts.read_text() == ours.read_text(), "run `make crds`"
 
 
-def test_the_chart_is_of_this_release() -> None:
+def test_the_chart_has_the_version_of_this_release() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
-def test_the_schema_knows_exactly_the_values_there_are() -> None:
+def test_the_schema_has_exactly_the_keys_of_the_values() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
@@ -66,7 +66,7 @@ def test_the_page_lists_every_value() -> None:
     assert sorted(listed) == sorted(leaves)
 
 
-def test_the_schema_refuses_what_it_does_not_know() -> None:
+def test_the_schema_rejects_unknown_keys() -> None:
     open_nodes = [
         path
         for path, node in _nodes(json.loads((CHART / "values.schema.json").read_text()))
@@ -102,18 +102,18 @@ def test_every_alert_is_explained_where_its_link_leads() -> None:
 
 
 METRICS = set(re.findall(r"`(landfall_\w+)`", (ROOT / "docs/metrics.md").read_text()))
-"""A test of the operator's holds that page to the code."""
+"""A unit test of the operator compares that page with the code."""
 
 
 def metrics_in(text: str) -> set[str]:
-    """Names of metrics, with a histogram's own name for its parts."""
+    """The names of metrics in a text; the parts of a histogram count as the histogram."""
     names = set(re.findall(r"\b(?:landfall|process|python)_\w+", text))
     return {
         name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name) for name in names
     }
 
 
-def test_alerts_look_at_metrics_that_exist() -> None:
+def test_alerts_use_metrics_that_exist() -> None:
     groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
 
     used = {
@@ -124,7 +124,7 @@ def test_alerts_look_at_metrics_that_exist() -> None:
     assert used - METRICS == set()
 
 
-def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+def test_the_dashboard_uses_metrics_that_exist() -> None:
     dashboard = json.loads((CHART / "files/dashboard.json").read_text())
 
     used = metrics_in(json.dumps([panel.get("targets") for panel in dashboard["panels"]]))

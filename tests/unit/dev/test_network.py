@@ -1,4 +1,4 @@
-"""Clusters on one machine do not meet."""
+"""The networks of clusters on one machine do not overlap."""
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -24,29 +24,29 @@ def test_a_block_holds_every_address() -> None:
     assert IPv4Address(BLOCK.host) in BLOCK.block
 
 
-def test_blocks_are_apart_and_fill_the_network() -> None:
+def test_blocks_do_not_overlap_and_fill_the_network() -> None:
     found = list(blocks(HOME, ALL))
 
     assert len({block.link for block in found}) == len(found) == 64
     assert sorted(block.block for block in found) == list(ALL.subnets(new_prefix=22))
 
 
-def test_a_home_likes_the_same_block_best_every_time() -> None:
+def test_a_home_always_prefers_the_same_block() -> None:
     assert list(blocks(HOME, ALL)) == list(blocks(HOME, ALL))
     assert next(blocks(HOME, ALL)) != next(blocks(HOME.with_name("other"), ALL))
 
 
 def test_a_block_with_a_route_into_it_is_taken() -> None:
-    favourite, second, *_ = blocks(HOME, ALL)
+    first, second, *_ = blocks(HOME, ALL)
 
-    free = candidates(HOME, ALL, [IPv4Network(f"{favourite.node}/32")])
+    free = candidates(HOME, ALL, [IPv4Network(f"{first.node}/32")])
 
     assert free[0] == second
-    assert favourite not in free
+    assert first not in free
 
 
 @pytest.mark.parametrize(
     ("route", "free"), [("10.0.0.0/8", 0), ("0.0.0.0/1", 64), ("192.168.0.0/16", 64)]
 )
-def test_routes_to_everywhere_do_not_count(route: str, free: int) -> None:
+def test_routes_to_half_the_internet_are_ignored(route: str, free: int) -> None:
     assert len(candidates(HOME, ALL, [IPv4Network(route)])) == free

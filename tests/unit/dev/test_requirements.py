@@ -1,4 +1,4 @@
-"""What a machine lacks for a node is said at once, and what to do about it."""
+"""The check for a node lists everything that a machine lacks, and how to install it."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from dev.kube import requirements
 from dev.servers.cache import Missing
 
 
-def test_a_folder_the_node_would_not_see_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_hidden_from_the_node_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         Missing, match="another place for /var/lib/ci/state: everything below /var/lib is hidden"
     ):
@@ -23,6 +23,7 @@ def test_missing_packages_make_one_command(monkeypatch: pytest.MonkeyPatch) -> N
         requirements.check([], [])
 
     assert (
-        "programs: apt-get install --no-install-recommends containerd runc iptables conntrack catatonit buildah mmdebstrap openssl iproute2"
-        " util-linux mount containernetworking-plugins" in str(missing.value)
+        "programs: apt-get install --no-install-recommends containerd runc iptables conntrack"
+        " catatonit buildah mmdebstrap openssl iproute2 util-linux mount"
+        " containernetworking-plugins" in str(missing.value)
     )
