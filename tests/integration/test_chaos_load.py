@@ -96,10 +96,10 @@ def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(
     scene = replace(produced.scene, bucket=s3.create_bucket())
     assert land(scene.group(**SPEC, **spec), None).code is ExitCode.OK
 
-    verdict = check(scene.group(**SPEC, **spec), produced.book)
+    result = check(scene.group(**SPEC, **spec), produced.book)
 
-    assert verdict.is_exact, str(verdict)
-    accounts = verdict.topics.values()
+    assert result.is_exact, str(result)
+    accounts = result.topics.values()
     assert produced.progress.acknowledged == sum(account.acknowledged for account in accounts)
     assert produced.progress.aborted == sum(account.aborted for account in accounts)
     assert produced.progress.sent == produced.progress.acknowledged + produced.progress.aborted
@@ -119,13 +119,13 @@ def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(
         eventually(load.progress, has_had_its_day, PATIENCE)
         progress = load.finish()
 
-    verdict = compare(load.book, held(broker, load.topics))
+    result = compare(load.book, held(broker, load.topics))
 
-    assert verdict.is_exact, str(verdict)
-    assert progress.acknowledged == sum(account.acknowledged for account in verdict.topics.values())
+    assert result.is_exact, str(result)
+    assert progress.acknowledged == sum(account.acknowledged for account in result.topics.values())
 
 
-def test_a_load_holds_the_rate_it_is_told(kafka: Broker, tmp_path: Path) -> None:
+def test_a_load_keeps_the_requested_rate(kafka: Broker, tmp_path: Path) -> None:
     with loaded(kafka, f"t{uuid4().hex[:8]}", tmp_path) as load:
         load.rate(0)
         load.burst(300, 3600)
@@ -137,7 +137,7 @@ def test_a_load_holds_the_rate_it_is_told(kafka: Broker, tmp_path: Path) -> None
         eventually(load.progress, lambda now: now.sent > before + 200, PATIENCE)
 
 
-def test_a_load_that_cannot_begin_says_why(kafka: Broker, tmp_path: Path) -> None:
+def test_a_load_that_cannot_start_says_why(kafka: Broker, tmp_path: Path) -> None:
     (tmp_path / "book.jsonl").touch()
 
     with pytest.raises(Refused, match="FileExistsError"):
