@@ -2,8 +2,9 @@
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
-workers and started by the first test that needs it, in a state folder of the session. The process that started
-the session stops the servers; the next session stops those that a killed session left.
+workers and started by the first test that needs it, in a state folder of the session. The process
+that started the session stops the servers; the next session stops those that a killed session
+left running.
 """
 
 import os

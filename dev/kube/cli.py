@@ -105,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dev/cluster",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"Runs a real single-node Kubernetes {programs.KUBERNETES} on this machine.\n\n{COMMANDS}",
+        description=f"Runs a real single-node Kubernetes {programs.KUBERNETES} on this machine."
+        f"\n\n{COMMANDS}",
         epilog=f"If {EXISTING} names a kubeconfig file, that cluster is used and none is started.\n"
         "KUBECONFIG alone is ignored, because tests create and delete objects, and it may\n"
         "name a cluster where that does harm.",

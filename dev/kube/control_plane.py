@@ -108,8 +108,8 @@ def _certificates(endpoints: Endpoints) -> None:
         "apiserver",
         [*(f"DNS:{name}" for name in NAMES), *(f"IP:{address}" for address in addresses)],
     )
-    # One certificate for kubelets, which check its group, and for extension API servers, which check
-    # its name.
+    # One certificate for kubelets, which check its group, and for extension API servers, which
+    # check its name.
     authority.client(API_CLIENT, "system:masters")
     authority.signing_key("service-accounts")
 

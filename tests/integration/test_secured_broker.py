@@ -1,4 +1,4 @@
-"""A Kafka with SASL and TLS: access by Kafka properties and secret files, and the error messages."""
+"""A Kafka with SASL and TLS: access by Kafka properties and secret files, and its errors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta

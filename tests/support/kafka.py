@@ -48,7 +48,7 @@ class Broker:
     def create_topic(
         self, name: str | None = None, partitions: int = 1, **config: str | int
     ) -> str:
-        """Create a topic without retention; ``config`` such as ``cleanup_policy="compact"`` wins."""
+        """Create a topic without retention, unless ``config`` (``cleanup_policy=…``) differs."""
         name = name or f"topic-{uuid4().hex[:8]}"
         settings = {"retention.ms": "-1"} | {
             key.replace("_", "."): str(value) for key, value in config.items()

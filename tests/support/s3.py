@@ -65,7 +65,7 @@ class Bucket:
         self.server.client.put_object(Bucket=self.name, Key=key, Body=body)
 
     def stamps(self) -> dict[str, tuple[str, str]]:
-        """The ETag and the modification time of every visible object, by key: they show rewrites."""
+        """The ETag and modification time of every visible object, by key: they show rewrites."""
         pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         found = [found for page in pages for found in page.get("Contents", ())]
         return {each["Key"]: (each["ETag"], each["LastModified"].isoformat()) for each in found}

@@ -1,4 +1,4 @@
-"""Run by ``helm test``: succeeds once the API server serves ConsumerGroups and the operator is ready.
+"""Run by ``helm test``: succeeds when the API serves ConsumerGroups and the operator is ready.
 
 It needs no RBAC rules: every authenticated client may list the served resources.
 """
