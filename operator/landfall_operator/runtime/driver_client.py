@@ -7,23 +7,14 @@ does no harm.
 """
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Protocol
 
 import aiohttp
 
-from landfall.api.contract import (
-    CONTROL_PORT,
-    EXECUTORS_PATH,
-    HTTP_PORT,
-    OPEN_PATH,
-    YIELD_PATH,
-    HandOver,
-    TakeOver,
-    WantExecutors,
-)
+from landfall.api.contract import CONTROL_PATHS, CONTROL_PORT, HTTP_PORT, ControlCommand
 from landfall.errors import Retry
 from landfall_operator.runtime.metrics import Metrics
 
@@ -31,13 +22,6 @@ TIMEOUT_SECONDS = 3.0
 MAX_STATUS_BYTES = 64 * 2**20
 """A longer status is ignored; one topic partition takes about 300 bytes."""
 STATUS_PATH = "/status"
-
-Command = WantExecutors | HandOver | TakeOver
-_PATHS: Mapping[type[Command], str] = {
-    WantExecutors: EXECUTORS_PATH,
-    HandOver: YIELD_PATH,
-    TakeOver: OPEN_PATH,
-}
 
 
 class DriverUnreachable(Retry):
@@ -54,7 +38,7 @@ class DriverClient(Protocol):
     async def status(self, address: str) -> bytes | None:
         """The body of a driver's ``/status``; None when the driver does not answer."""
 
-    async def send(self, address: str, command: Command, token: str) -> None:
+    async def send(self, address: str, command: ControlCommand, token: str) -> None:
         """Send a command to a driver.
 
         Raises:
@@ -96,10 +80,10 @@ class HttpDriverClient:
         finally:
             self._metrics.driver_requests.labels(STATUS_PATH, outcome).inc()
 
-    async def send(self, address: str, command: Command, token: str) -> None:
+    async def send(self, address: str, command: ControlCommand, token: str) -> None:
         """See ``DriverClient``."""
         self._before_command()
-        path, outcome = _PATHS[type(command)], "error"
+        path, outcome = CONTROL_PATHS[type(command)], "error"
         headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(

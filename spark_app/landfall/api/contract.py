@@ -1,43 +1,45 @@
-"""What the driver promises to whoever runs it: exit codes, HTTP paths, the shape of ``/status``, and what it may be told.
+"""The driver's interface: exit codes, HTTP paths, the shape of ``/status``, control commands.
 
-The operator, the command line and a person with curl all read this one module. Pure values.
+The operator and the command line depend on this module, and so does everybody who asks a driver
+with curl. It holds plain values only.
 
-**Control** is a second, small HTTP face on ``CONTROL_PORT``, there only where
-``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <the file's
-content>`` and one of the JSON documents below; the answer is 202 with an empty body, 401 without
-the token, 400 for another document. All of them are levels, not steps: telling a driver again what
-it was told already changes nothing.
+**Control** is a second HTTP server on ``CONTROL_PORT``. A driver has one only if
+``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <content of
+that file>`` and one of the JSON documents below as its body. The answer is 202 with an empty body,
+401 without the token, 400 for another document. Commands are levels, not steps: sending a driver
+the same command again changes nothing.
 
-**Standing by.** A driver that is given a ``REVISION`` takes the lane at once if the lane is empty,
-if it was handed over (its last record is YIELD), or if its last OPEN has the same revision: so a
-driver that crashed goes on by itself. If another revision holds the lane, it warms up, reads
-nothing and waits in ``Phase.STANDBY`` for the YIELD, or until it is told to ``TakeOver``, which
-fences the other.
+**Standing by.** A driver with a ``REVISION`` takes the lane at once if the lane is empty, if it was
+handed over (its last record is YIELD), or if its last OPEN has the same revision, so that a driver
+that crashed continues by itself. If another revision owns the lane, the driver warms up its
+executors, reads nothing, and waits in ``Phase.STANDBY`` for the YIELD or for the ``TakeOver``
+command, which fences the other driver.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from types import MappingProxyType
 
 LANE = "0"
-"""The only lane there is as yet: one driver owns all topic partitions of its group."""
+"""The only lane so far: one driver owns all topic partitions of its group."""
 
 
 HTTP_PORT = 8080
-"""Of status and metrics, in a pod."""
+"""The port of status and metrics in a pod."""
 CONTROL_PORT = 8081
-"""Of control, in a pod: apart, so that a network policy can tell the two from each other."""
+"""The port of control in a pod, a separate one so that a network policy can restrict it."""
 
 GROUP_FILE = "LANDFALL_GROUP"
-"""Environment variable: the resource, as a JSON file."""
+"""Environment variable: the path of the resource, as JSON."""
 REVISION = "LANDFALL_REVISION"
-"""Environment variable: a name for software and spec, written into OPEN and told by ``/status``."""
+"""Environment variable: names software and spec; written into OPEN and shown by ``/status``."""
 CONTROL_TOKEN_FILE = "LANDFALL_CONTROL_TOKEN_FILE"  # noqa: S105  # the name of a variable that holds a path
-"""Environment variable: a file with the token that control asks for."""
+"""Environment variable: the path of a file with the token that control requires."""
 
 TERMINATION_FILE = "/dev/termination-log"
-"""Where a driver that ends with an error leaves ``REASON: message`` in its last moment, if the file
-is
-there; REASON is a ``landfall.errors.Reason`` or the name of its ``ExitCode``.
+"""Where a driver that ends with an error writes ``REASON: message``, if the file exists; REASON is
+a ``landfall.errors.Reason`` or the name of the driver's ``ExitCode``.
 """
 
 EXECUTORS_PATH = "/control/executors"
@@ -50,7 +52,7 @@ OPEN_PATH = "/control/open"
 
 @dataclass(frozen=True, slots=True)
 class WantExecutors:
-    """So many executors there should be; idle ones are let go, busy ones when they are idle."""
+    """The desired executor count. Surplus executors are released once they are idle."""
 
     wanted: int
 
@@ -61,38 +63,46 @@ class WantExecutors:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Finish what is under way, append YIELD, then stay in ``Phase.YIELDED`` and answer until stopped by SIGTERM."""
+    """Commit the batches in flight, append YIELD, then stay in ``Phase.YIELDED`` until SIGTERM."""
 
     to: str
-    """The revision that takes over; for the log."""
+    """The revision that takes over; it is only logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Open the lane now, whoever holds it. A driver that yielded goes on in the same way."""
+    """Open the lane now, whoever owns it; a driver that has yielded lands again."""
+
+
+ControlCommand = WantExecutors | HandOver | TakeOver
+
+CONTROL_PATHS: Mapping[type[ControlCommand], str] = MappingProxyType(
+    {WantExecutors: EXECUTORS_PATH, HandOver: YIELD_PATH, TakeOver: OPEN_PATH}
+)
+"""Where each command is sent, and the document that each path takes."""
 
 
 class ExitCode(IntEnum):
-    """How a command ends."""
+    """How ``landfall`` commands and driver pods end."""
 
     OK = 0
     """Done, caught up, or drained and yielded."""
     ERROR = 1
-    """An error nobody foresaw: a bug."""
+    """An unexpected error: a bug."""
     USAGE = 2
     """The command line or the spec is wrong."""
     FENCED = 3
-    """Another driver opened the ledger; starting again would fence that one."""
+    """Another driver opened the lane; a restart would fence that driver."""
     STALLED = 4
-    """A person is needed; the message says for what."""
+    """Operator action is needed; the message says which."""
     UNAVAILABLE = 5
-    """The store or the source did not answer in time, or Spark died; starting again may help."""
+    """The store or the source did not answer in time, or Spark died; a restart may help."""
     FAULT = 6
-    """A check found what must not be."""
+    """A check found an inconsistency."""
 
 
 class Phase(StrEnum):
-    """Where a driver is in its life."""
+    """What a driver is doing."""
 
     STARTING = "Starting"
     RECOVERING = "Recovering"
@@ -113,10 +123,10 @@ class PartitionStatus:
         checkpoint: next offset to land.
         end_offset: next offset the broker assigns (last stable offset).
         lag_records: offsets not landed yet.
-        lag_seconds: age of the oldest of them.
-        overdue_seconds: how much longer it has waited than its upload policy allows.
-        blocked: the reason it stands still, if it does; then ``message`` says what to do.
-        in_round: whether it is being landed now.
+        lag_seconds: how long the oldest unlanded record has waited.
+        overdue_seconds: how much longer that record has waited than its upload policy allows.
+        in_round: whether it is part of a batch in flight.
+        blocked: the reason it is not landed, if it is blocked; ``message`` then says what to do.
     """
 
     topic: str
@@ -133,7 +143,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last thing that went wrong."""
+    """The last failure."""
 
     time: str
     reason: str
@@ -142,11 +152,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """Commits of the whole ledger (total) and of this driver (the rest).
+    """Commits since the ledger began (``total``) and since this driver started (the rest).
 
-    While the store does not answer, ``consecutive_failures`` is at least the number of answers that
-    did not come, and ``last_failure`` says so, whatever the driver does or waits for; see
-    ``landfall.driver.store_monitor``.
+    While the store does not answer, ``consecutive_failures`` is at least the number of missing
+    answers and ``last_failure`` names the outage, even if the driver itself is waiting for the
+    store; see ``landfall.driver.store_monitor``.
     """
 
     total: int
@@ -159,7 +169,7 @@ class CommitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Since this driver started; per second over the time rounds were running."""
+    """Totals since this driver started, and rates per second of the time with batches in flight."""
 
     landed_records: int
     landed_bytes: int
@@ -168,30 +178,26 @@ class Rates:
     records_per_second: float
     input_bytes_per_second: float
     arrived_records: int | None = None
-    """Offsets that topic partitions which are not blocked grew by, as far as this driver saw; a
-    counter.
-    """
+    """A counter: offsets by which topic partitions that are not blocked grew since the start."""
     task_seconds: float | None = None
-    """How long tasks occupied a slot for what was committed, by the clock on the wall, summed; a
-    counter.
-    """
+    """A counter: wall-clock seconds that tasks occupied a slot for what was committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """What the driver works with."""
+    """The executors of a driver."""
 
     wanted: int
-    """Executors it asks its cluster for."""
+    """Executors that the driver asks its cluster for."""
     registered: int
-    """Executors that are there."""
+    """Executors that are running."""
     slots: int
     """Tasks that can run at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The answer of ``/status``: one consistent picture of a driver."""
+    """The body of ``/status``: the state of a driver after its last pass."""
 
     version: str
     group: str
@@ -214,4 +220,4 @@ class Status:
     revision: str = ""
     workers: Workers | None = None
     lag_known: bool = True
-    """False of a driver that has not seen the log yet: then its lag is not zero, but unknown."""
+    """False until the driver has seen the log: its lag is then unknown, not zero."""

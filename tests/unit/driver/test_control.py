@@ -10,11 +10,11 @@ import pytest
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 
-Inputs = list[tuple[str, Any]]
+Commands = list[tuple[str, Any]]
 
 
 @pytest.fixture
-def heard() -> Inputs:
+def received() -> Commands:
     return []
 
 
@@ -26,13 +26,13 @@ def token(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(token: Path, heard: Inputs) -> Iterator[ThreadingHTTPServer]:
-    listener = ControlHandler(
-        lambda wanted: heard.append(("executors", wanted)),
-        lambda to: heard.append(("yield", to)),
-        lambda: heard.append(("open", None)),
+def server(token: Path, received: Commands) -> Iterator[ThreadingHTTPServer]:
+    handler = ControlHandler(
+        lambda wanted: received.append(("executors", wanted)),
+        lambda to: received.append(("yield", to)),
+        lambda: received.append(("open", None)),
     )
-    server = serve_control(Control(token, "127.0.0.1", 0), listener)
+    server = serve_control(Control(token, "127.0.0.1", 0), handler)
     yield server
     server.shutdown()
 
@@ -56,7 +56,7 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "told"),
+    ("path", "body", "command"),
     [
         (EXECUTORS_PATH, {"wanted": 3}, ("executors", 3)),
         (EXECUTORS_PATH, {"wanted": 0}, ("executors", 0)),
@@ -64,11 +64,15 @@ def ask(
         (OPEN_PATH, {}, ("open", None)),
     ],
 )
-def test_what_is_told_is_heard(
-    server: ThreadingHTTPServer, heard: Inputs, path: str, body: object, told: tuple[str, Any]
+def test_an_accepted_command_is_carried_out(
+    server: ThreadingHTTPServer,
+    received: Commands,
+    path: str,
+    body: object,
+    command: tuple[str, Any],
 ) -> None:
     assert ask(server, path, body).status == 202
-    assert heard == [told]
+    assert received == [command]
 
 
 @pytest.mark.parametrize(
@@ -85,29 +89,29 @@ def test_what_is_told_is_heard(
         "Bearer sécret",
     ],
 )
-def test_nobody_gets_in_without_the_token(
-    server: ThreadingHTTPServer, heard: Inputs, authorization: str | None
+def test_a_request_without_the_token_is_refused(
+    server: ThreadingHTTPServer, received: Commands, authorization: str | None
 ) -> None:
     answer = ask(server, OPEN_PATH, {}, authorization=authorization)
 
     assert (answer.status, answer.getheader("WWW-Authenticate")) == (401, "Bearer")
     assert ask(server, "/nope", {}, authorization=authorization).status == 401
-    assert heard == []
+    assert received == []
 
 
 def test_a_rotated_token_is_in_force_at_once(
-    server: ThreadingHTTPServer, token: Path, heard: Inputs
+    server: ThreadingHTTPServer, token: Path, received: Commands
 ) -> None:
     token.write_text("another")
 
     assert ask(server, OPEN_PATH, {}).status == 401
     assert ask(server, OPEN_PATH, {}, authorization="bearer another").status == 202
-    assert heard == [("open", None)]
+    assert received == [("open", None)]
 
 
 @pytest.mark.parametrize("content", ["", "\n", None])
-def test_without_a_token_nobody_gets_in(
-    server: ThreadingHTTPServer, token: Path, heard: Inputs, content: str | None
+def test_without_a_token_file_every_request_is_refused(
+    server: ThreadingHTTPServer, token: Path, received: Commands, content: str | None
 ) -> None:
     if content is None:
         token.unlink()
@@ -116,7 +120,7 @@ def test_without_a_token_nobody_gets_in(
 
     for authorization in ("Bearer ", "Bearer", "Bearer s3cret", None):
         assert ask(server, OPEN_PATH, {}, authorization=authorization).status == 401
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize(
@@ -144,30 +148,32 @@ def test_without_a_token_nobody_gets_in(
     ],
 )
 def test_another_document_is_refused(
-    server: ThreadingHTTPServer, heard: Inputs, path: str, body: object
+    server: ThreadingHTTPServer, received: Commands, path: str, body: object
 ) -> None:
     assert ask(server, path, body).status == 400
-    assert heard == []
+    assert received == []
 
 
-def test_a_body_without_end_is_refused(server: ThreadingHTTPServer, heard: Inputs) -> None:
+def test_a_body_without_end_is_refused(server: ThreadingHTTPServer, received: Commands) -> None:
     assert ask(server, OPEN_PATH, b" " * (BODY_BYTES + 1)).status == 400
     assert ask(server, OPEN_PATH, b"{}", **{"Content-Length": "-1"}).status == 400
     assert ask(server, OPEN_PATH, b"{}", **{"Content-Length": "many"}).status == 400
-    assert heard == []
+    assert received == []
 
 
-def test_other_paths_and_methods_are_refused(server: ThreadingHTTPServer, heard: Inputs) -> None:
+def test_other_paths_and_methods_are_refused(
+    server: ThreadingHTTPServer, received: Commands
+) -> None:
     assert ask(server, "/control/nope", {}).status == 404
     assert ask(server, "/status", {}, method="GET").status == 404
     for method in ("GET", "PUT", "DELETE", "PATCH"):
         answer = ask(server, OPEN_PATH, {}, method=method)
         assert (answer.status, answer.getheader("Allow")) == (405, "POST")
-    assert heard == []
+    assert received == []
 
 
-def test_a_level_may_be_told_twice(server: ThreadingHTTPServer, heard: Inputs) -> None:
+def test_a_command_may_be_sent_twice(server: ThreadingHTTPServer, received: Commands) -> None:
     for _ in range(2):
         assert ask(server, EXECUTORS_PATH, {"wanted": 2}).status == 202
 
-    assert heard == [("executors", 2), ("executors", 2)]
+    assert received == [("executors", 2), ("executors", 2)]

@@ -1,1 +1,1 @@
-"""What the driver serves over HTTP: status, health and metrics, and on a port of its own the control requests."""
+"""The driver's HTTP servers: status, health and metrics on one port, control on another."""

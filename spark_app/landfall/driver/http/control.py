@@ -1,9 +1,9 @@
-"""The driver's second HTTP face, on a port of its own, by which it is told things: see ``landfall.api.contract``.
+"""The driver's control endpoint, an HTTP server on its own port: see ``landfall.api.contract``.
 
-A request needs the token before anything else is looked at. The token is read from its file at each
-request, so that a rotated secret is in force as soon as it is mounted; without a file, or with an
-empty one, nobody gets in. A body is bounded and must be exactly one of the contract's documents.
-What is accepted is only noted here, and done by the driver.
+The token is checked before anything else in a request is looked at. It is read from its file at
+each request, so that a rotated secret is in force as soon as it is mounted; without a file, or with
+an empty one, every request is refused. A body is bounded and must be exactly one of the contract's
+documents. An accepted command is only passed on here; the driver carries it out.
 """
 
 import hmac
@@ -19,9 +19,8 @@ import msgspec
 
 from landfall import __version__
 from landfall.api.contract import (
-    EXECUTORS_PATH,
-    OPEN_PATH,
-    YIELD_PATH,
+    CONTROL_PATHS,
+    ControlCommand,
     HandOver,
     TakeOver,
     WantExecutors,
@@ -32,23 +31,18 @@ log = logging.getLogger(__name__)
 
 BODY_BYTES = 4096
 
-ControlCommand = WantExecutors | HandOver | TakeOver
-WORDS: Mapping[str, type[ControlCommand]] = {
-    EXECUTORS_PATH: WantExecutors,
-    YIELD_PATH: HandOver,
-    OPEN_PATH: TakeOver,
-}
+COMMANDS: Mapping[str, type[ControlCommand]] = {path: kind for kind, path in CONTROL_PATHS.items()}
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Where control is served.
+    """Where control commands are accepted.
 
     Attributes:
-        token_file: holds the token; a final newline does not count.
-        host: to listen on.
+        token_file: holds the token; white space around it is ignored.
+        host: the address to listen on.
         port: 0 for any free one.
     """
 
@@ -59,15 +53,15 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class ControlHandler:
-    """Who does what is told; called from any thread."""
+    """Carries out each command; called from any thread."""
 
     want: Callable[[int], None]
     hand_over: Callable[[str], None]
     take_over: Callable[[], None]
 
-    def dispatch(self, word: ControlCommand) -> None:
-        """Pass a word on."""
-        match word:
+    def dispatch(self, command: ControlCommand) -> None:
+        """Call what carries out this command."""
+        match command:
             case WantExecutors(wanted):
                 self.want(wanted)
             case HandOver(to):
@@ -75,28 +69,32 @@ class ControlHandler:
             case TakeOver():
                 self.take_over()
             case _:
-                assert_never(word)
+                assert_never(command)
 
 
-def serve_control(control: Control, listener: ControlHandler) -> ThreadingHTTPServer:
-    """Listen in a background thread until ``shutdown``.
+def serve_control(control: Control, handler: ControlHandler) -> ThreadingHTTPServer:
+    """Accept commands in background threads until ``shutdown``.
 
     Raises:
         OSError: the port is taken.
     """
     return in_background(
-        control.host, control.port, type("Handler", (_Handler,), {"told": (control, listener)})
+        control.host,
+        control.port,
+        type("Handler", (_Handler,), {"control": control, "handler": handler}),
     )
 
 
 class _Handler(BaseHTTPRequestHandler):
     server_version = f"landfall/{__version__}"
     timeout = PATIENCE_SECONDS
-    told: ClassVar[tuple[Control, ControlHandler]]
+    control: ClassVar[Control]
+    handler: ClassVar[ControlHandler]
 
     def answer(self) -> None:
         code = self._code()
-        self.close_connection = True  # a body that was refused is still in the way
+        # A refused body was not read, so the next request on this connection could not be found.
+        self.close_connection = True
         self.send_response(code)
         self.send_header("Content-Length", "0")
         if code is HTTPStatus.UNAUTHORIZED:
@@ -108,53 +106,53 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base class's names
 
     def _code(self) -> HTTPStatus:
-        control, listener = self.told
-        if not authorized(self.headers.get("Authorization", ""), control.token_file):
+        if not authorized(self.headers.get("Authorization", ""), self.control.token_file):
             return HTTPStatus.UNAUTHORIZED
-        if self.path not in WORDS:
+        if self.path not in COMMANDS:
             return HTTPStatus.NOT_FOUND
         if self.command != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED
         try:
-            listener.dispatch(decoded(WORDS[self.path], self._body()))
+            self.handler.dispatch(decode(COMMANDS[self.path], self._body()))
         except ValueError as error:
-            log.warning("not understood", extra={"path": self.path, "why": str(error)})
+            log.warning("control request refused", extra={"path": self.path, "why": str(error)})
             return HTTPStatus.BAD_REQUEST
         return HTTPStatus.ACCEPTED
 
     def _body(self) -> bytes:
         length = int(self.headers.get("Content-Length", ""))
         if not 0 <= length <= BODY_BYTES:
-            raise ValueError(f"a body of {length} bytes")
+            raise ValueError(f"body of {length} bytes, at most {BODY_BYTES} are accepted")
         return self.rfile.read(length)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
-        """What is accepted is logged by whoever does it."""
+        """Log nothing: an accepted command is logged by the driver that carries it out."""
 
 
 def authorized(header: str, token_file: Path) -> bool:
-    """Whether an ``Authorization`` header holds the token; how long that takes tells nothing about the token."""
+    """Whether an ``Authorization`` header holds the token, compared in constant time."""
     try:
         token = token_file.read_bytes().strip()
     except OSError as error:
-        log.error("the control token cannot be read", extra={"why": error.strerror})  # noqa: TRY400  # it says all
+        log.error("control token unreadable", extra={"why": error.strerror})  # noqa: TRY400  # a trace would add nothing
         return False
     scheme, _, given = header.partition(" ")
     same = hmac.compare_digest(given.strip().encode(), token)
     return same and bool(token) and scheme.lower() == "bearer"
 
 
-def decoded(kind: type[T], body: bytes) -> T:
-    """The document in a body.
+def decode(kind: type[T], body: bytes) -> T:
+    """The document of this kind in a body.
 
     Raises:
-        ValueError: it is another one: not JSON, a field missing, of another type, or unknown.
+        ValueError: the body is not JSON, or a field is missing, of another type, or unknown.
     """
     try:
         document = msgspec.json.decode(body)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    word = msgspec.convert(document, kind)
-    if unknown := document.keys() - {field.name for field in fields(kind)}:  # type: ignore[arg-type]  # a dataclass
+    command = msgspec.convert(document, kind)
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    if unknown := document.keys() - known:
         raise ValueError(f"unknown fields: {', '.join(sorted(unknown))}")
-    return word
+    return command

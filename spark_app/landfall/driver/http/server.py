@@ -1,8 +1,8 @@
-"""The driver's small HTTP face: ``/`` ``/healthcheck`` ``/version`` ``/status`` ``/metrics``.
+"""The driver's HTTP server: ``/`` ``/healthcheck`` ``/version`` ``/status`` ``/metrics``.
 
-``/healthcheck`` tells the truth: 200 while the loop passes, or waits for a store or a source that
-is away (starting the driver again would not help), 503 when the loop is dead, stalled, fenced, or
-has not passed for ``STUCK``.
+``/healthcheck`` answers 200 while the loop makes passes, or waits for a store or a source that does
+not answer (a restart would not help then). It answers 503 when the driver is stalled or fenced, or
+has made no pass for ``STUCK``.
 """
 
 import sys
@@ -25,42 +25,47 @@ from landfall.driver.store_monitor import Outage
 
 STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1
-"""How long ``shutdown`` may have to wait."""
+"""How long ``shutdown`` may have to wait for the server's thread."""
 PATIENCE_SECONDS = 10
-"""How long a client may keep a thread waiting."""
+"""How long a client may take to send its request."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_PATHS = "/healthcheck  is the driver alive\n/version      its software\n/status       progress, as JSON\n/metrics      for Prometheus\n"
+_PATHS = (
+    "/healthcheck  200 while the driver is healthy\n"
+    "/version      version of Landfall\n"
+    "/status       progress, as JSON\n"
+    "/metrics      for Prometheus\n"
+)
 
 
 class StatusBoard:
-    """Where the loop leaves its latest picture and what it waits for; read by the threads that answer requests."""
+    """Holds the latest status and what the loop waits for, for the threads that answer requests."""
 
     def __init__(
         self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None
     ) -> None:
-        """Nothing is posted yet; ``outage`` is what is known of the store whatever the loop is waiting for."""
+        """``outage`` returns the store's outage if there is one, whatever the loop is doing."""
         self._clock, self._outage = clock, outage
         self._posted: tuple[Status, DriverCounters] | None = None
         self.posted = clock()
         self.waiting_for = ""
 
     def post(self, status: Status, counters: DriverCounters) -> None:
-        """Show a new picture."""
+        """Show a new status; the loop is not waiting any more."""
         self._posted, self.posted, self.waiting_for = (status, counters), self._clock(), ""
 
     def wait_for(self, what: str) -> None:
-        """Show that the loop goes on when this is back."""
+        """Show that the loop waits until ``what`` answers again."""
         self.waiting_for = what
 
     @property
     def latest(self) -> tuple[Status, DriverCounters] | None:
-        """The picture as of now."""
+        """The latest status, with the store's outage in it; None before the first status."""
         posted, outage = self._posted, self._outage()
         return (outage.overlay(posted[0]), posted[1]) if posted and outage else posted
 
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
-        """The honest answer, and why."""
+        """The status code of ``/healthcheck``, and its JSON body with the reason."""
         age = self._clock() - self.posted
         phase = self._posted[0].phase if self._posted else Phase.STARTING
         outage = self._outage()
@@ -74,7 +79,7 @@ class StatusBoard:
 
 
 def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
-    """Answer in a background thread until ``shutdown``; port 0 picks a free one (see ``server_port``).
+    """Answer in background threads until ``shutdown``; port 0 picks a free port.
 
     Raises:
         OSError: the port is taken.
@@ -95,14 +100,14 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
-            """Requests of probes and scrapers are not events."""
+            """Log nothing: probes and scrapers ask every few seconds."""
 
     return in_background(host, port, Handler)
 
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that hang up or keep us waiting: anybody could fill the log with them."""
+        """Do not log clients that hang up or are too slow: anybody could fill the log with them."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -110,7 +115,7 @@ class _Server(ThreadingHTTPServer):
 def in_background(
     host: str, port: int, handler: type[BaseHTTPRequestHandler]
 ) -> ThreadingHTTPServer:
-    """Answer in threads until ``shutdown``.
+    """Answer each request in a thread of its own until ``shutdown``.
 
     Raises:
         OSError: the port is taken.
@@ -133,7 +138,7 @@ def _answer(
         "/status": lambda: _status(board),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
     }
-    missing = (HTTPStatus.NOT_FOUND, _TEXT, f"nothing here; there is\n{_PATHS}".encode())
+    missing = (HTTPStatus.NOT_FOUND, _TEXT, f"not found; these paths exist:\n{_PATHS}".encode())
     return pages[path]() if path in pages else missing
 
 
