@@ -1,6 +1,4 @@
-"""How executors are brought to a number, on a Spark that is scripted: what Spark itself does with
-this is seen on a real cluster.
-"""
+"""How executors are scaled, on a scripted Spark; tests on a cluster show what Spark does."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -13,7 +11,7 @@ from landfall.driver.spark.executors import Executors, first_line
 
 
 class Nil(tuple[str, ...]):
-    """Scala's list, as far as it is used."""
+    """Scala's list, as far as the product uses it."""
 
     __slots__ = ()
 
@@ -26,22 +24,23 @@ class Nil(tuple[str, ...]):
 
 @dataclass
 class Cluster:
-    """A SparkContext with executors of two cores; what is asked for comes at once, what is ended is
-    seen one look later.
+    """A SparkContext with executors of two cores.
+
+    An executor that was ended is listed until ``remove_ended``.
     """
 
     master: str = "k8s://x"
-    there: list[str] = field(default_factory=lambda: ["1", "2", "3"])
+    running: list[str] = field(default_factory=lambda: ["1", "2", "3"])
     busy: set[str] = field(default_factory=set)
     totals: list[int] = field(default_factory=list)
-    going: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
     error: Exception | None = None
     defaultParallelism: int = 4  # noqa: N815  # Spark's name
 
     def __post_init__(self) -> None:
         backend = SimpleNamespace(
-            getExecutorIds=lambda: Nil(self.there),
-            totalCoreCount=lambda: 2 * len(self.there),
+            getExecutorIds=lambda: Nil(self.running),
+            totalCoreCount=lambda: 2 * len(self.running),
             killExecutors=self._kill,
         )
         spark = SimpleNamespace(
@@ -70,27 +69,26 @@ class Cluster:
 
     def _kill(self, ids: Nil, adjust: bool, count: bool, force: bool) -> Nil:
         assert not any((adjust, count, force))
-        ended = Nil(name for name in ids if name not in self.busy)
-        self.going += ended
-        return ended
+        idle = Nil(name for name in ids if name not in self.busy)
+        self.ended += idle
+        return idle
 
-    def gone(self) -> None:
-        """What was ended is not there any more."""
-        self.there = [name for name in self.there if name not in self.going]
+    def remove_ended(self) -> None:
+        self.running = [name for name in self.running if name not in self.ended]
 
 
 def executors(cluster: Cluster) -> Executors:
     return Executors(cluster)  # type: ignore[arg-type]
 
 
-def test_nothing_is_changed_before_anything_is_told() -> None:
-    cluster = Cluster(there=["1", "2", "3", "4"])
+def test_nothing_changes_before_a_number_is_wanted() -> None:
+    cluster = Cluster(running=["1", "2", "3", "4"])
 
     assert executors(cluster).settle() == Workers(3, 4, 8)
-    assert (cluster.totals, cluster.going) == ([], [])
+    assert (cluster.totals, cluster.ended) == ([], [])
 
 
-def test_more_are_asked_for_once() -> None:
+def test_missing_executors_are_requested_once() -> None:
     cluster = Cluster()
     some = executors(cluster)
     some.want(5)
@@ -99,33 +97,33 @@ def test_more_are_asked_for_once() -> None:
     assert cluster.totals == [5]
 
 
-def test_idle_ones_are_let_go_the_youngest_first() -> None:
-    cluster = Cluster(there=["9", "10", "2"])
+def test_idle_executors_are_released_the_youngest_first() -> None:
+    cluster = Cluster(running=["9", "10", "2"])
     some = executors(cluster)
     some.want(1)
 
     assert some.settle() == Workers(1, 1, 6)
     assert some.settle() == Workers(1, 1, 6)
-    cluster.gone()
+    cluster.remove_ended()
     assert some.settle() == Workers(1, 1, 2)
-    assert (cluster.totals, sorted(cluster.going)) == ([1], ["10", "9"])
+    assert (cluster.totals, sorted(cluster.ended)) == ([1], ["10", "9"])
 
 
-def test_busy_ones_are_asked_again_when_they_are_idle() -> None:
+def test_busy_executors_are_released_once_they_are_idle() -> None:
     cluster = Cluster(busy={"1", "3"})
     some = executors(cluster)
     some.want(1)
 
     assert some.settle() == Workers(1, 2, 6)
-    assert cluster.going == ["2"]
+    assert cluster.ended == ["2"]
     cluster.busy.clear()
-    cluster.gone()
+    cluster.remove_ended()
     assert some.settle() == Workers(1, 1, 4)
-    assert cluster.going == ["2", "3"]
+    assert cluster.ended == ["2", "3"]
 
 
 def test_a_number_is_ignored_where_tasks_run_in_this_process() -> None:
-    cluster = Cluster(master="local[4]", there=[])
+    cluster = Cluster(master="local[4]", running=[])
     some = executors(cluster)
     some.want(5)
 
@@ -133,7 +131,7 @@ def test_a_number_is_ignored_where_tasks_run_in_this_process() -> None:
     assert (cluster.totals, some.none_wanted) == ([], False)
 
 
-def test_a_spark_that_does_not_answer_leaves_the_last_numbers_and_is_told_once(
+def test_the_last_known_numbers_stay_while_spark_does_not_answer_which_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = Cluster()
@@ -142,13 +140,16 @@ def test_a_spark_that_does_not_answer_leaves_the_last_numbers_and_is_told_once(
     cluster.error = RuntimeError("gone")
 
     assert [some.settle(), some.settle()] == [before, before]
-    assert caplog.messages == ["executors cannot be looked at"]
+    assert caplog.messages == ["executor count unknown"]
 
 
-def test_what_a_task_said_is_quoted_rather_than_what_java_made_of_it() -> None:
-    said = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n: org.apache.spark.X\n"
+def test_a_tasks_python_error_is_quoted_rather_than_javas() -> None:
+    java = (
+        "An error occurred while calling "
+        "z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n: org.apache.spark.X\n"
+    )
     error = RuntimeError(
-        f"{said}  File x\nModuleNotFoundError: No module named 'landfall'\n SQLSTATE: 38000"
+        f"{java}  File x\nModuleNotFoundError: No module named 'landfall'\n SQLSTATE: 38000"
     )
 
     assert first_line(error) == "ModuleNotFoundError: No module named 'landfall'"
