@@ -1,9 +1,10 @@
-"""The driver's entry in its pod: ``python main.py``, with the environment that ``landfall.api.contract`` names.
+"""The driver pod's entry point: ``python main.py``.
 
-The same loop as ``landfall run``, but the resource, the revision and the control token come by the
-environment, Spark's master and settings from ``$SPARK_CONF_DIR/spark-defaults.conf``; events are
-JSON lines on standard output; status and control are served on every interface, where probes and
-the operator find them; and what ended the driver is left behind for whoever looks at the pod.
+It runs the same loop as ``landfall run``, in the environment that ``landfall.api.contract`` names.
+The resource, the revision and the control token come from the environment, Spark's master and
+settings from ``$SPARK_CONF_DIR/spark-defaults.conf``. Log events are JSON lines on standard output.
+Status and control are served on every interface, where probes and the operator reach them. A driver
+that ends with an error writes the reason to the pod's termination message.
 """
 
 import argparse
@@ -35,21 +36,22 @@ log = logging.getLogger("landfall.main")
 def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitCode:
     """Run the group until it is drained, fenced or stalled."""
     log_as_json()
-    last = TerminationMessage(Path(arguments.termination_file))
+    termination = TerminationMessage(Path(arguments.termination_file))
     try:
         group = group_file.load(Path(environment[GROUP_FILE]), environment)
-        return last.of(run_group(group, _options(arguments, environment), last.note))
+        code = run_group(group, _options(arguments, environment), termination.update)
+        return termination.write_exit(code)
     except Stalled as stalled:
-        log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # it says all
-        last.say(f"{stalled.reason}: {stalled}")
+        log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
+        termination.write(f"{stalled.reason}: {stalled}")
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
     except Retry as error:
         log.error("cannot run", extra={"reason": "Unavailable", "why": str(error)})  # noqa: TRY400  # as above
-        last.say(f"{ExitCode.UNAVAILABLE.name}: {error}")
+        termination.write(f"{ExitCode.UNAVAILABLE.name}: {error}")
         return ExitCode.UNAVAILABLE
-    except Exception as error:  # whatever it is, it ends here: the pod is started again
-        log.exception("an error nobody foresaw")
-        last.say(f"{ExitCode.ERROR.name}: {type(error).__name__}: {error}")
+    except Exception as error:  # a bug: the pod ends with it, and Kubernetes restarts it
+        log.exception("unexpected error")
+        termination.write(f"{ExitCode.ERROR.name}: {type(error).__name__}: {error}")
         return ExitCode.ERROR
 
 
@@ -64,7 +66,7 @@ def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
 
 
 def _arguments() -> argparse.Namespace:
-    """Nothing of this is set in a pod; on a bare machine two drivers cannot have the same ports."""
+    """The defaults are for a pod; on one machine, two drivers need different ports and files."""
     parser = argparse.ArgumentParser(description="Land the group that $LANDFALL_GROUP names.")
     parser.add_argument("--host", default="0.0.0.0")  # noqa: S104  # probes and the operator come from outside
     parser.add_argument("--http-port", type=int, default=HTTP_PORT)

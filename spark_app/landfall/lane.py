@@ -11,7 +11,7 @@ drivers can write equal ones.
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -39,9 +39,16 @@ OPENING_TRIES = 100
 class Lane:
     """One lane's ledger, for reading."""
 
-    def __init__(self, slots: Slots, group: str, name: str) -> None:
-        """Name the lane; nothing is read yet."""
+    def __init__(
+        self,
+        slots: Slots,
+        group: str,
+        name: str,
+        new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
+    ) -> None:
+        """Name the lane; nothing is read yet. ``new_pool`` makes the pool in which slots are read."""
         self.slots, self.group, self.name = slots, group, name
+        self._new_pool = new_pool
 
     def slot_key(self, seq: int) -> str:
         """The key of a slot."""
@@ -56,7 +63,7 @@ class Lane:
         prefix = object_names.ledger_prefix(self.group, self.name)
         after = self.slot_key(start - 1) if start else ""
         keys = (stat.key for stat in self.slots.list_after(prefix, after))
-        with ThreadPoolExecutor(FETCHES) as pool:
+        with self._new_pool(FETCHES) as pool:
             for seq, key, body in _ahead(pool, self.slots.read, keys, start):
                 if key != self.slot_key(seq):
                     raise ledger.ledger_error(seq, f"missing: the next one there is {key}")
@@ -92,7 +99,7 @@ class Lane:
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, read: Callable[[str], bytes | None], keys: Iterator[str], start: int
+    pool: Executor, read: Callable[[str], bytes | None], keys: Iterator[str], start: int
 ) -> Iterator[tuple[int, str, bytes | None]]:
     """Read a few keys ahead of the caller, so that a long chain neither waits for each answer nor sits in memory."""
     seqs = count(start)

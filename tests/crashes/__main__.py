@@ -1,5 +1,6 @@
-"""``python -m tests.crashes``: play schedules until time is up or something is wrong; with
-``--seed``, one, step by step.
+"""``python -m tests.crashes``: play schedules until time is up or one fails.
+
+With ``--seed``, play one schedule and print each of its steps.
 """
 
 import argparse
@@ -7,47 +8,48 @@ import random
 import sys
 import time
 
-from tests.crashes.machine import Schedule, Wrong, machinery
+from tests.crashes.machine import Schedule, Wrong
+from tests.crashes.process import no_waiting
 
 
 def main() -> int:
-    """See the module."""
+    """See the module; the exit code is 1 if a schedule failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
-    parser.add_argument("--seed", type=int, help="of one schedule, to be told step by step")
-    parser.add_argument("--minutes", type=float, default=60.0, help="to go on for; 60 unless told")
+    parser.add_argument("--seed", type=int, help="play this schedule only, and print its steps")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to play; default: 60")
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        return _tell(arguments.seed)
-    return _hunt(arguments.minutes * 60)
+        return _play_one(arguments.seed)
+    return _play_many(arguments.minutes * 60)
 
 
-def _tell(seed: int) -> int:
+def _play_one(seed: int) -> int:
     try:
-        with machinery():
+        with no_waiting():
             Schedule(seed, tell=print).run()
     except Wrong as wrong:
         print(f"WRONG: {wrong}")
         return 1
-    print("all is there, once, as the ledger says")
+    print("every record is landed once, as the ledger says")
     return 0
 
 
-def _hunt(seconds: float) -> int:
+def _play_many(seconds: float) -> int:
     first = random.randrange(2**48)
-    print(f"from seed {first} on", flush=True)
-    began, seed, said = time.monotonic(), first, 0
-    with machinery():
+    print(f"seeds from {first}", flush=True)
+    began, seed, reported = time.monotonic(), first, 0
+    with no_waiting():
         while (passed := time.monotonic() - began) < seconds:
             try:
                 Schedule(seed).run()
             except Wrong as wrong:
-                print(f"WRONG: {wrong}\nagain, step by step: make crash-hunt SEED={seed}")
+                print(f"WRONG: {wrong}\nto see each step: make crash-hunt SEED={seed}")
                 return 1
             seed += 1
-            if passed // 60 > said:
-                said = int(passed // 60)
-                print(f"{said} minutes, {seed - first:,} schedules", flush=True)
-    print(f"{seed - first:,} schedules, nothing wrong")
+            if passed // 60 > reported:
+                reported = int(passed // 60)
+                print(f"{reported} min, {seed - first:,} schedules", flush=True)
+    print(f"{seed - first:,} schedules, none failed")
     return 0
 
 

@@ -1,255 +1,68 @@
 """The real driver loop under every kind of trouble, in an order that a seed decides.
 
 A schedule is a handful of drivers (``LaneContender``, as in a pod) on one ``MemoryStore`` and one
-log. At every call of the store or the log the seed may let another thread go on, and may strike the
-call: the driver is killed before or after it, the answer is lost with or without the effect, the
-effect comes later, perhaps after the driver's death, a lifecycle rule takes the upload, the store
-refuses for good. Between calls it may start a driver, freeze or wake one, tell one to hand over, to
-take over or to stop, let records arrive, or let the log drop what is committed.
+log. At every call of the store or the log the seed may let another thread continue, and may inject
+a fault: the driver is killed before or after the call, the answer is lost with or without the
+effect, the effect comes later, perhaps after the driver's death, a lifecycle rule expires the
+upload, or the store refuses. Between calls the seed may start a driver, freeze or wake one, send
+one a command to hand over, to take over or to stop, let records arrive, or let the log drop what is
+committed.
 
-After that all late effects come, one driver is left alone and lands the rest; then whoever was
-frozen wakes up. What must be there in the end is what a run without any of this leaves, up to where
-ranges were cut; see ``Schedule.judge``.
+After that all delayed effects come, and one driver is left alone and lands the rest. Then drivers
+that are still frozen wake up. In the end the store must hold what a run without any trouble leaves,
+apart from where ranges were cut; see ``tests.crashes.judge``.
 """
 
-import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
-from functools import cache
+from datetime import timedelta
+from functools import partial
 from itertools import count
-
-import stamina
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.cli.fsck import examine
-from landfall.cli.group_store import GroupStore
 from landfall.driver.counters import DriverCounters
-from landfall.driver.handover import LaneContender
-from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.deps import DriverDeps
+from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
+from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Hole, Record, Repair, decode, object_names
-from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice
-from landfall.objects import Upload
-from landfall.source import Topic, Watermarks
+from landfall.source import Watermarks
 from landfall.store.fault_injection import Call, Fault, Operation
-from landfall.store.memory import MemoryStore
-from landfall.task import Batch
-from tests.crashes.stage import Killed, Owner, Queue, Stage, Task, staged
-from tests.support.fakes import FakeLog, FakeRunner, group, ticking
+from tests.crashes.judge import Offsets, findings, records_of
+from tests.crashes.luck import Loss, Luck
+from tests.crashes.process import Process
+from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Scheduler, Task
+from tests.crashes.world import GatedLog, ReadingRunner, WatchedStore, group_with
+from tests.support.fakes import ticking
 
 CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
-LOST_ATTEMPTS = 0.1
-"""How often a task's first attempt uploads and is not heard of again, as under speculation or when
-an executor is lost.
-"""
-LATE_LOOKS = 0.5
-"""How often the answer to a look lets others go first, again and again."""
+LATE_CHECKS = 0.5
+"""How often others continue before a check gets its answer, again and again."""
 BURST = 0.4
-"""How often the next call of a thread is struck, too."""
-MOST_ALIVE = 3
-MOST_STEPS = 20_000
-"""After this many, a schedule has run astray."""
-
-Offsets = Counter[tuple[str, int, int]]
-"""How often a record is there, by topic id, Kafka partition and offset."""
+"""How often a thread whose call met a fault meets one at its next call."""
+MAX_ALIVE = 3
+MAX_STEPS = 20_000
+"""A schedule that takes more steps than this never ends."""
 
 
 class Wrong(AssertionError):  # noqa: N818  # the name is the finding
-    """Something is there that must not be."""
-
-
-class Loss(StrEnum):
-    """What may be lost besides, for no fault of a driver."""
-
-    UPLOADS = "uploads"
-    COMMITTED = "committed records"
-    ANYTHING = "any records"
-    TOPICS = "a topic, created again under its name"
-
-
-@dataclass(frozen=True, slots=True)
-class Luck:
-    """What a schedule is made of, drawn from its seed.
-
-    Attributes:
-        steps: before the world calms down.
-        switch: how often another thread goes on.
-        strike: how often a call is struck.
-        event: how often something happens between two calls.
-        loss: a lifecycle rule may take uploads; or the log may drop what is committed, or what is
-            not, and that is skipped; or a topic may be deleted and created again, and later drivers
-            may be of a higher generation.
-        refuses: the store may refuse for good.
-        looks: how eager drivers are to look at the lane's tail, between any two steps; 0 for never.
-        repeats: a second completion is a success, as on AWS.
-        snapshot_every: as in the spec.
-    """
-
-    steps: int
-    switch: float
-    strike: float
-    event: float
-    loss: Loss
-    refuses: bool
-    looks: float
-    repeats: bool
-    snapshot_every: int
-
-    @classmethod
-    def of(cls, dice: random.Random) -> "Luck":
-        return cls(
-            steps=dice.choice((60, 120, 180, 240)),
-            switch=dice.choice((0.02, 0.1, 0.4)),
-            strike=dice.choice((0.0, 0.02, 0.06, 0.15)),
-            event=dice.choice((0.05, 0.1, 0.2)),
-            loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
-            refuses=dice.random() < 0.5,
-            looks=dice.choice((0.0, 0.02, 0.1, 0.3)),
-            repeats=dice.random() < 0.5,
-            snapshot_every=dice.choice((2, 5, 1000)),
-        )
-
-
-class Process(Owner):
-    """A driver's process.
-
-    Attributes:
-        turns: its loop.
-        code: how it ended, if by itself.
-        error: what ended it otherwise.
-    """
-
-    def __init__(self, name: str, turns: LaneContender) -> None:
-        super().__init__(name)
-        self.turns = turns
-        self.task: Task | None = None
-        self.code: ExitCode | None = None
-        self.error: LandfallError | None = None
-        self.ended = False
-        self.gave_up = False
-
-    def run(self) -> None:
-        try:
-            self.code = self.turns.run()
-        except LandfallError as error:
-            self.error = error
-        finally:
-            self.ended = True
-
-    @property
-    def went_wrong(self) -> str:
-        """What it said that must never be said, if it did."""
-        if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
-            return f"{self.error.reason}: {self.error}"
-        if self.gave_up:
-            return f"it said that it was fenced, and had the lane: {self.turns.counters.message}"
-        message = self.turns.counters.message
-        return (
-            message
-            if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED)
-            else ""
-        )
-
-
-class WatchedStore(MemoryStore):
-    """Notes objects that change while they can be seen."""
-
-    def __init__(
-        self, plan: "Schedule", clock: Callable[[], datetime], *, repeat_completes: bool
-    ) -> None:
-        super().__init__(plan, repeat_completes=repeat_completes, clock=clock)
-        self.changed: list[str] = []
-
-    def _finish_once(self, upload: Upload) -> None:
-        before = self._objects.get(upload.key)
-        super()._finish_once(upload)
-        if before and self._objects[upload.key].token != before.token:
-            self.changed.append(
-                f"{upload.key}: {before.token} became {self._objects[upload.key].token}"
-            )
-
-    def deliver_one(self, dice: random.Random) -> None:
-        """Let one late call have its effect."""
-        if self._late:
-            effect = self._late.pop(dice.randrange(len(self._late)))
-            with suppress(LandfallError):  # nobody waits for the answer
-                effect()
-
-
-@dataclass
-class GatedLog(FakeLog):
-    """A log whose every call is a step."""
-
-    gate: Callable[[str], None] = lambda _: None
-
-    def topics(self) -> tuple[Topic, ...]:
-        self.gate("topics")
-        return super().topics()
-
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        self.gate("topic ids")
-        return {name: self.ids[name] for name in names}
-
-    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        self.gate("watermarks")
-        return super().watermarks(tps)
-
-    def record_times(
-        self, positions: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, datetime]:
-        self.gate("record times")
-        return super().record_times(positions)
-
-    def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        self.gate("mirror")
-        super().mirror(next_offsets)
-
-
-class ReadingRunner(FakeRunner):
-    """A runner that finds out when the log has dropped what it should read, and loses attempts with
-    all they did.
-    """
-
-    log: FakeLog
-    dice: random.Random
-    read_from: dict[tuple[str, str], str]
-    """Per object's key and token, the id of the topic that was read."""
-
-    def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
-        topic, partition = piece.topic_partition.topic, piece.topic_partition.partition
-        marks, topic_id = self.log.partitions[topic][partition], self.log.ids[topic]
-        if piece.offsets.start < marks.log_start:
-            raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {marks.log_start}")
-        if piece.offsets.end > marks.end:
-            raise Retry(f"{piece}: the log ends at {marks.end}")
-        if self.dice.random() < LOST_ATTEMPTS:
-            super()._landed(batch, piece, bad)
-        landed = super()._landed(batch, piece, bad)
-        self.read_from |= {(o.upload.key, o.upload.token): topic_id for o in landed.objects}
-        return landed
-
-
-@cache
-def group_with(generation: int, snapshot_every: int, on_data_loss: str) -> ConsumerGroup:
-    """The group, which takes a snapshot now and then."""
-    kafka = {"bootstrapServers": "twin:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
-    tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every}
-    return group(generation=generation, source={"kafka": kafka}, tuning=tuning)
+    """The store or a driver is in a state that it must never be in."""
 
 
 class Schedule:
-    """One run; see the module."""
+    """One run; see the module.
+
+    Args:
+        seed: decides everything.
+        kind: the driver to run, or a broken one.
+        tell: takes each step as a line of text.
+    """
 
     def __init__(
         self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
@@ -260,22 +73,25 @@ class Schedule:
         self.generations = 1
         self.read_from: dict[tuple[str, str], str] = {}
         self.former: Offsets = Counter()
-        """Records of topics that are gone, by topic id."""
+        """Records of topics that are deleted, by topic id."""
         self.clock, self.names = ticking(), count(1)
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 3)
         self.store = WatchedStore(self, self.clock, repeat_completes=self.luck.repeats)
         self.processes: list[Process] = []
         self.steps, self.calls = 0, 0
-        self.calm, self.aside = False, False
+        self.calm, self.is_judging = False, False
         self._dying: Task | None = None
-        self._struck: Task | None = None
+        self._faulted: Task | None = None
         self._tell = tell
-        self.lane = Lane(self.store, self.of(1).metadata.name, LANE)
-        self.stage = Stage(self.choose)
+        self.scheduler = Scheduler(self.choose)
+        self.background = ScheduledBackground(self.scheduler)
+        self.lane = Lane(
+            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
+        )
 
-    def of(self, generation: int) -> ConsumerGroup:
-        """The group, of a generation."""
+    def group(self, generation: int) -> ConsumerGroup:
+        """The group in a generation."""
         skips = self.luck.loss is Loss.ANYTHING
         return group_with(
             generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall"
@@ -285,50 +101,50 @@ class Schedule:
         """Play it to its end.
 
         Raises:
-            Wrong: something is there that must not be.
+            Wrong: the result is not what a run without trouble leaves.
         """
-        Stage.current = self.stage
         if self._tell:
             self.say(f"{self.luck}")
         self.start()
-        self.stage.play()
-        self._settle()
-        self.say("all late effects come, and one driver lands the rest")
+        self.scheduler.play()
+        self._deliver_all()
+        self.say("all delayed effects come, and one driver lands the rest")
         self.generations += 1
         last = self.start("", until_caught_up=True)
-        self.stage.play()
+        self.scheduler.play()
         if last.code is not ExitCode.OK:
             raise Wrong(
-                f"the last driver ended with {last.code} {last.error}: {last.turns.counters.message}"
+                f"the last driver ended with {last.code} {last.error}: "
+                f"{last.contender.deps.counters.message}"
             )
         self.judge()
         if any(process.frozen for process in self.processes):
-            self.say("who was frozen wakes up")
+            self.say("frozen drivers wake up")
             for process in self.processes:
                 process.frozen = False
-            self.stage.play()
-            self._settle()
+            self.scheduler.play()
+            self._deliver_all()
             self.judge()
 
     def say(self, what: str) -> None:
-        """Tell what happens, if somebody listens."""
+        """Pass a line of text on, if anybody wants to read it."""
         if self._tell:
             self._tell(f"{self.steps:>5}  {what}")
 
-    # -------------------------------------------------------------------------------- who goes next
+    # ------------------------------------------------------------------------- which thread is next
 
     def choose(self, tasks: list[Task]) -> Task | None:
-        """The stage asks who goes next."""
+        """Which task runs next: what ``Scheduler`` asks."""
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise Wrong(
-                f"no end after {MOST_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}"
+                f"no end after {MAX_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}"
             )
         if not self.calm:
             self._happen()
         awake = [task for task in tasks if task.owner.dead or not task.owner.frozen]
         busy = [task for task in awake if task.owner.dead or task.ready()]
-        me = self.stage.me
+        me = self.scheduler.current
         if me in busy and self.dice.random() >= self.luck.switch:
             return me
         may_go = busy if busy and self.dice.random() < 0.95 else awake
@@ -348,7 +164,7 @@ class Schedule:
             self._arrive,
             lambda: self.store.deliver_one(self.dice),
         ]
-        if len(alive) < MOST_ALIVE:
+        if len(alive) < MAX_ALIVE:
             events += [self.start, self.start]
         if self.luck.loss is Loss.TOPICS:
             events.append(self._recreate)
@@ -360,9 +176,9 @@ class Schedule:
                 lambda: self._freeze(one),
                 lambda: self._wake(one),
                 lambda: self._kill(one),
-                lambda: self._order(one, one.turns.take_over, "take over"),
-                lambda: self._order(one, lambda: one.turns.hand_over("b"), "hand over"),
-                lambda: self._order(one, lambda: one.turns.stop("SIGTERM"), "stop"),
+                lambda: self._send(one, one.contender.take_over, "take over"),
+                lambda: self._send(one, lambda: one.contender.hand_over("b"), "hand over"),
+                lambda: self._send(one, lambda: one.contender.stop("SIGTERM"), "stop"),
             ]
         return events
 
@@ -376,7 +192,8 @@ class Schedule:
                 self._kill(process)
                 continue
             process.frozen = fate == "frozen"
-            self._order(process, lambda p=process: p.turns.stop("SIGTERM"), f"stop, {fate}")  # type: ignore[misc]  # mypy cannot infer it
+            stop = partial(process.contender.stop, "SIGTERM")
+            self._send(process, stop, f"stop, and is {fate}")
 
     # --------------------------------------------------------------------------------- what happens
 
@@ -387,52 +204,53 @@ class Schedule:
         runner = ReadingRunner(self.store)
         runner.log, runner.dice, runner.read_from = self.log, self.dice, self.read_from
         observer = Observer(self.log, timedelta(0))
-        parts = DriverDeps(
-            self.store, observer, runner, self.clock, lambda: f"{name}-{next(batches)}"
+        deps = DriverDeps(
+            self.store,
+            observer,
+            runner,
+            self.clock,
+            lambda: f"{name}-{next(batches)}",
+            DriverCounters(self.clock()),
+            self.background,
         )
-        of = self.of(
+        group = self.group(
             self.generations if until_caught_up else self.dice.randint(1, self.generations)
         )
-        turns = LaneContender(
-            of,
-            self.lane,
-            parts,
-            DriverCounters(self.clock()),
-            lambda _: None,
-            revision=self.dice.choice(REVISIONS) if revision is None else revision,
-            until_caught_up=until_caught_up,
-            kind=self.kind,
-            _inbox=Queue(),  # type: ignore[arg-type]  # its twin
+        own = self.dice.choice(REVISIONS) if revision is None else revision
+        contender = LaneContender(
+            group,
+            deps,
+            lambda writer, report: self.kind(group, writer, deps, report, until_caught_up),
+            StatusReporter(lambda _: None),
+            ContenderOptions(own),
         )
-        process = Process(name, turns)
-        self.say(
-            f"{name} starts, revision {turns.revision or 'none'}, generation {of.spec.generation}"
-        )
+        process = Process(name, contender)
+        self.say(f"{name} starts, revision {own or 'none'}, generation {group.spec.generation}")
         self.processes.append(process)
-        process.task = self.stage.spawn(process, "driver", lambda: self._live(process))
-        if self.luck.looks:
-            self.stage.spawn(process, "look", lambda: self._look(process))
+        process.task = self.scheduler.spawn(process, "driver", lambda: self._run_driver(process))
+        if self.luck.checks:
+            self.scheduler.spawn(process, "check", lambda: self._check_store(process))
         return process
 
-    def _live(self, process: Process) -> None:
+    def _run_driver(self, process: Process) -> None:
         process.run()
         if process.code is ExitCode.FENCED:
-            with self._aside():
-                process.gave_up = self.lane.read().writer.startswith(f"{process.name}-")
+            with self._judging():
+                process.was_owner = self.lane.read().writer.startswith(f"{process.name}-")
 
-    def _look(self, process: Process) -> None:
-        """What ``StoreMonitor`` does, for as long as the driver is there."""
+    def _check_store(self, process: Process) -> None:
+        """What ``StoreMonitor`` does, until the driver has ended."""
         while not process.ended:
-            self.stage.wait(
-                lambda: process.ended or self.dice.random() < self.luck.looks, idle=True
+            self.scheduler.wait(
+                lambda: process.ended or self.dice.random() < self.luck.checks, idle=True
             )
             with suppress(LandfallError):
-                process.turns.look(self._read_late)
+                process.contender.check_store(self._read_late)
 
     def _read_late(self, key: str) -> bytes | None:
         body = self.store.read(key)
-        while self.dice.random() < LATE_LOOKS:
-            self.stage.step()
+        while self.dice.random() < LATE_CHECKS:
+            self.scheduler.step()
         return body
 
     def _arrive(self) -> None:
@@ -445,7 +263,7 @@ class Schedule:
         self.say(f"records arrive: {topic} {more}")
 
     def _drop(self) -> None:
-        with self._aside():
+        with self._judging():
             checkpoint = self.lane.read().checkpoint
         for tp in checkpoint:
             marks = self.log.partitions[tp.topic][tp.partition]
@@ -457,22 +275,15 @@ class Schedule:
 
     def _recreate(self) -> None:
         topic = self.dice.choice(("a", "b"))
-        self.former += self._records(topic)
+        self.former += records_of(self.log, topic)
         self.log.ids[topic] += "'"
         self.log.partitions[topic] = [
             Watermarks(0, self.dice.randrange(30)) for _ in self.log.partitions[topic]
         ]
         self.generations += self.dice.choice((0, 1, 1))
         self.say(
-            f"topic {self.log.ids[topic]} is created in place of the one before: {self.log.partitions[topic]}"
-        )
-
-    def _records(self, topic: str) -> Offsets:
-        """What a topic was given, by its id."""
-        return Counter(
-            (self.log.ids[topic], partition, offset)
-            for partition, marks in enumerate(self.log.partitions[topic])
-            for offset in range(marks.end)
+            f"topic {self.log.ids[topic]} is created in place of the one before: "
+            f"{self.log.partitions[topic]}"
         )
 
     def _freeze(self, process: Owner) -> None:
@@ -486,38 +297,39 @@ class Schedule:
         process.dead = True
         self.say(f"{process.name} is killed")
 
-    def _order(self, process: Process, order: Callable[[], object], what: str) -> None:
-        self.say(f"{process.name} is told to {what}")
-        order()
+    def _send(self, process: Process, command: Callable[[], object], what: str) -> None:
+        self.say(f"{process.name} gets the command to {what}")
+        command()
 
-    # -------------------------------------------------------------------------------- calls, struck
+    # ---------------------------------------------------------------------------- calls and faults
 
     def before(self, call: Call) -> Fault | None:
-        """The store is asked."""
-        if self.aside:
+        """The store gets a call; the fault that it meets, if any."""
+        if self.is_judging:
             return None
-        self.stage.step()
-        me = self.stage.me
-        again = me is self._struck
-        fault = self._strike(call, me, again=again) if self._is_struck(call, me) else None
+        self.scheduler.step()
+        me = self.scheduler.current
+        again = me is self._faulted
+        fault = self._inject(call, me, again=again) if self._meets_fault(call, me) else None
         if self._tell:
             self.say(
-                f"{me.owner.name} {me.what}: {call.operation} {call.key}{f' ({fault})' if fault else ''}"
+                f"{me.owner.name} {me.what}: {call.operation} {call.key}"
+                f"{f' ({fault})' if fault else ''}"
             )
         return fault
 
-    def _is_struck(self, call: Call, me: Task) -> bool:
-        """Trouble goes for what decides, and seldom comes alone."""
+    def _meets_fault(self, call: Call, me: Task) -> bool:
+        """Calls that decide something meet faults more often, and faults come in bursts."""
         often = (
             BURST
-            if me is self._struck
-            else self.luck.strike * (3 if call.operation in DECIDES else 1)
+            if me is self._faulted
+            else self.luck.fault * (3 if call.operation in DECIDES else 1)
         )
-        is_struck = not self.calm and self.dice.random() < often
-        self._struck = me if is_struck else None
-        return is_struck
+        meets_fault = not self.calm and self.dice.random() < often
+        self._faulted = me if meets_fault else None
+        return meets_fault
 
-    def _strike(self, call: Call, me: Task, *, again: bool) -> Fault | None:
+    def _inject(self, call: Call, me: Task, *, again: bool) -> Fault | None:
         dice = self.dice.random()
         if dice < 0.1:
             self._kill(me.owner)
@@ -527,7 +339,7 @@ class Schedule:
             return Fault.LATE if dice < 0.15 and call.operation in CHANGES else None
         if dice < 0.35:
             self._freeze(me.owner)
-            self.stage.step()
+            self.scheduler.step()
             return None
         if dice < (0.7 if again else 0.45) and self.luck.refuses:
             self.say(f"{me.owner.name} is refused {call.operation}")
@@ -539,18 +351,18 @@ class Schedule:
             faults += [Fault.EXPIRED]
         return self.dice.choice(faults)
 
-    def after(self, call: Call) -> None:  # noqa: ARG002  # the plan's shape
-        """The store has answered."""
-        if self._dying is self.stage.me and not self.aside:
+    def after(self, call: Call) -> None:  # noqa: ARG002  # the protocol of ``MemoryStore``'s plan
+        """The store has answered, and may have killed the caller."""
+        if self._dying is self.scheduler.current and not self.is_judging:
             self._dying = None
-            self._kill(self.stage.me.owner)
+            self._kill(self.scheduler.current.owner)
             raise Killed
 
     def _ask_log(self, what: str) -> None:
-        self.stage.step()
-        me = self.stage.me
+        self.scheduler.step()
+        me = self.scheduler.current
         self.say(f"{me.owner.name} {me.what}: log, {what}")
-        if not self.calm and self.dice.random() < self.luck.strike:
+        if not self.calm and self.dice.random() < self.luck.fault:
             if self.dice.random() < 0.3:
                 self._kill(me.owner)
                 raise Killed
@@ -559,95 +371,26 @@ class Schedule:
     # -------------------------------------------------------------------------------------- judging
 
     @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """Calls that are the test's own."""
-        self.aside = True
+    def _judging(self) -> Iterator[None]:
+        """Inside, calls of the store are the test's own and meet no fault."""
+        self.is_judging = True
         try:
             yield
         finally:
-            self.aside = False
+            self.is_judging = False
 
-    def _settle(self) -> None:
-        with self._aside():
+    def _deliver_all(self) -> None:
+        with self._judging():
             self.store.deliver()
 
     def judge(self) -> None:
-        """Hold what is there against a run without trouble.
+        """Compare the store with what a run without trouble leaves.
 
         Raises:
-            Wrong: something is missing, twice, changed or contradicts the ledger, or a driver said
-                what it must not say.
+            Wrong: something is missing, landed twice, changed or contradicts the ledger, or a
+                driver ended as it must not.
         """
-        with self._aside():
-            wrong = [*self._findings()]
+        with self._judging():
+            wrong = [*findings(self)]
         if wrong:
             raise Wrong("; ".join(wrong))
-
-    def _findings(self) -> Iterator[str]:
-        records = [decode(seq, body) for seq, body in self.lane.bodies()]
-        landed, skipped = self._landed(), self._skipped(records)
-        yield from self._unaccounted(landed, skipped)
-        yield from self.store.changed
-        yield from (f"{p.name}: {p.went_wrong}" for p in self.processes if p.went_wrong)
-        report = examine(GroupStore(self.of(1), self.store), deep=False)
-        yield from map(str, report.findings)
-        if report.waiting:
-            yield f"{report.waiting} decided uploads wait"
-        state = self.lane.read()
-        if state != report.chain.state:
-            yield "a snapshot gives another state than the whole chain"
-        if (state.totals.landed, state.totals.skipped) != (landed.total(), skipped.total()):
-            yield f"{landed.total()} landed, {skipped.total()} skipped; the ledger counts {state.totals}"
-        if self.luck.loss is not Loss.UPLOADS and any(
-            isinstance(record, Repair) for record in records
-        ):
-            yield "a decided upload was lost, though nobody but drivers can have aborted it"
-
-    def _unaccounted(self, landed: Offsets, skipped: Offsets) -> Iterator[str]:
-        written = self._records("a") + self._records("b")
-        gone = landed & self.former
-        missing, too_many = written - landed - skipped, landed + skipped - written - gone
-        if missing or too_many:
-            yield f"missing {sorted(missing.items())}, too many {sorted(too_many.items())}"
-        if skipped and self.luck.loss is not Loss.ANYTHING:
-            yield f"skipped {sorted(skipped)}"
-
-    def _landed(self) -> Offsets:
-        """Every record in a visible object, by the id of the topic that it was read from."""
-        found: Offsets = Counter()
-        for stat in self.store.list_after(""):
-            with suppress(ValueError):
-                name = object_names.parse_key(stat.key)
-                visible = self.store.stat(stat.key)
-                topic_id = self.read_from.get(
-                    (stat.key, visible.token if visible else ""), "nobody"
-                )
-                with self.store.open(stat.key) as stream:
-                    found.update(
-                        (topic_id, name.partition, int(line)) for line in stream.read().split()
-                    )
-        return found
-
-    def _skipped(self, records: list[Record]) -> Offsets:
-        holes = [record.piece for record in records if isinstance(record, Hole)]
-        return Counter(
-            (self.log.ids[hole.topic_partition.topic], hole.topic_partition.partition, offset)
-            for hole in holes
-            for offset in range(hole.offsets.start, hole.offsets.end)
-        )
-
-
-@contextmanager
-def machinery() -> Iterator[None]:
-    """What schedules need around them: pools and queues of the stage, no waiting between retries,
-    no log.
-    """
-    hooks = stamina.instrumentation.get_on_retry_hooks()
-    stamina.instrumentation.set_on_retry_hooks(())
-    logging.disable(logging.CRITICAL)
-    try:
-        with staged(), stamina.set_testing(True, attempts=1000):
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
-        stamina.instrumentation.set_on_retry_hooks(hooks)

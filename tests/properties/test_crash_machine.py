@@ -1,5 +1,6 @@
-"""The real loop under kills, zombies, lost and late answers, hand-overs and retention, in an order
-that a seed decides.
+"""The real loop under kills, zombies, lost and late answers, hand-overs and retention.
+
+A seed decides what happens and in which order.
 """
 
 from collections.abc import Iterable, Iterator
@@ -7,7 +8,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from landfall.driver.loop import Driver
-from tests.crashes.machine import Schedule, Wrong, machinery
+from tests.crashes.machine import Schedule, Wrong
+from tests.crashes.process import no_waiting
 from tests.support.driver_mutants import (
     CompletesFirst,
     GivesUpInDoubt,
@@ -18,7 +20,7 @@ from tests.support.driver_mutants import (
 )
 
 SCHEDULES, CHUNKS = 2000, 8
-BROKEN = [
+MUTANTS = [
     CompletesFirst,
     PlansBeforeRecovery,
     GivesUpInDoubt,
@@ -29,8 +31,8 @@ BROKEN = [
 
 
 @pytest.fixture(autouse=True)
-def _machinery() -> Iterator[None]:
-    with machinery():
+def _no_waiting() -> Iterator[None]:
+    with no_waiting():
         yield
 
 
@@ -39,28 +41,30 @@ def play(seeds: Iterable[int], kind: type[Driver] = Driver) -> None:
         try:
             Schedule(seed, kind=kind).run()
         except Wrong as wrong:
-            raise AssertionError(f"{wrong}\nstep by step: make crash-hunt SEED={seed}") from wrong
+            raise AssertionError(
+                f"{wrong}\nto see each step: make crash-hunt SEED={seed}"
+            ) from wrong
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_whatever_happens_everything_is_landed_once(chunk: int) -> None:
+def test_whatever_happens_every_record_is_landed_once(chunk: int) -> None:
     seeds = range(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     play(seeds)
 
 
-@pytest.mark.timeout(1800)  # some take a thousand schedules
-@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.timeout(1800)  # some mutants take a thousand schedules
+@pytest.mark.parametrize("kind", MUTANTS)
 def test_each_rule_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
         play(range(10 * SCHEDULES), kind)
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:
-    told: list[list[str]] = [[], []]
-    for lines in told:
+    steps: list[list[str]] = [[], []]
+    for lines in steps:
         Schedule(7, tell=lines.append).run()
 
-    assert told[0] == told[1]
-    assert len(told[0]) > 50
+    assert steps[0] == steps[1]
+    assert len(steps[0]) > 50

@@ -1,5 +1,6 @@
-"""The real loop over the in-memory store, killed at every call it makes; then its successor, and
-every offset counted.
+"""The real loop on the in-memory store, killed at every call that it makes.
+
+Afterwards a successor runs, and every offset is counted.
 """
 
 from collections.abc import Iterator
@@ -20,22 +21,22 @@ from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offse
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _impatient() -> Iterator[None]:
-    """Retries without waiting."""
+def _without_pauses() -> Iterator[None]:
+    """Retries do not wait."""
     with stamina.set_testing(True, attempts=1000):
         yield
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
-    effect.
-    """
+    """What SIGKILL is to a process: nothing catches it, and its later calls have no effect."""
 
 
 @dataclass
 class KillAt:
-    """Kills the driver at its n-th call of the store: before the effect, after it, or with the
-    effect delivered later.
+    """Kills the driver at its n-th call of the store.
+
+    Attributes:
+        how: ``before`` the effect, ``after`` it, or with the effect delivered ``late``.
     """
 
     number: int
@@ -67,8 +68,8 @@ def changes(call: Call) -> bool:
     }
 
 
-class Peace:
-    """No faults, until told otherwise."""
+class Replaceable:
+    """No faults, until a test sets a plan."""
 
     def __init__(self) -> None:
         self.plan: KillAt | Random | None = None
@@ -85,13 +86,17 @@ def log() -> FakeLog:
     return FakeLog().write("a", 25, 7).write("b", 3)
 
 
-def run(kind: type[Driver], store: MemoryStore, of: FakeLog, writer: str) -> ExitCode:
+def opened(kind: type[Driver], store: MemoryStore, of: FakeLog, writer: str) -> Driver:
+    """A driver of this kind that owns the lane."""
     one = driver(group(), store, of, FakeRunner(store), writer=writer)
-    one.__class__ = kind
-    return one.run()
+    return kind(one.group, one.writer, one.deps, one.report, one.until_caught_up)
 
 
-def calls_of_a_quiet_run() -> int:
+def run(kind: type[Driver], store: MemoryStore, of: FakeLog, writer: str) -> ExitCode:
+    return opened(kind, store, of, writer).run()
+
+
+def calls_without_a_kill() -> int:
     store = MemoryStore()
     run(Driver, store, log(), "w")
     return sum(store.requests.values())
@@ -99,16 +104,15 @@ def calls_of_a_quiet_run() -> int:
 
 def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[MemoryStore, FakeLog]:
     """Kill one driver, let another land more after it, and one more after that."""
-    plan, of = Peace(), log()
+    plan, of = Replaceable(), log()
     store = MemoryStore(plan)
     plan.plan = KillAt(number, how)
     with suppress(Killed):
         run(kind, store, of, "w1")
     plan.plan = None
     of.write("a", 31, 9)  # the successor sees other ends, so it cuts elsewhere
-    successor = driver(group(), store, of, FakeRunner(store), writer="w2")
-    successor.__class__ = kind
-    store.deliver()  # what the dead one had sent arrives after the successor's OPEN
+    successor = opened(kind, store, of, "w2")
+    store.deliver()  # what the killed driver had sent arrives after the successor's OPEN
     assert successor.run() is ExitCode.OK
     assert run(kind, store, of.write("b", 5), "w3") is ExitCode.OK
     return store, of
@@ -116,7 +120,7 @@ def killed_then_continued(kind: type[Driver], number: int, how: str) -> tuple[Me
 
 @pytest.mark.parametrize("how", ["before", "after", "late"])
 def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
-    for number in range(calls_of_a_quiet_run() + 1):
+    for number in range(calls_without_a_kill() + 1):
         store, of = killed_then_continued(Driver, number, how)
 
         assert landed_offsets(store) == written_offsets(of), f"killed {how} call {number}"
@@ -124,8 +128,10 @@ def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
 
 
 @given(seed=st.integers(0, 2**32), rate=st.floats(0, 0.3), repeats=st.booleans())
-def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, repeats: bool) -> None:
-    plan, of = Peace(), log()
+def test_a_store_with_random_faults_loses_and_repeats_nothing(
+    seed: int, rate: float, repeats: bool
+) -> None:
+    plan, of = Replaceable(), log()
     store = MemoryStore(plan, repeat_completes=repeats)
     one = driver(group(), store, of, FakeRunner(store), writer="w1")
     plan.plan = Random(seed, rate)
@@ -142,7 +148,7 @@ def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, rep
 @pytest.mark.parametrize("broken", [CompletesFirst, PlansBeforeRecovery])
 def test_each_rule_is_needed(broken: type[Driver]) -> None:
     wrong = []
-    for number in range(calls_of_a_quiet_run() + 1):
+    for number in range(calls_without_a_kill() + 1):
         store, of = killed_then_continued(broken, number, "after")
         if landed_offsets(store) != written_offsets(of):
             wrong.append(number)

@@ -1,5 +1,6 @@
-"""A hand-over between two drivers over the in-memory store, either of them killed at each call it
-makes; then every offset counted.
+"""A hand-over between two drivers on the in-memory store, with a kill at each of their calls.
+
+Afterwards every offset is counted.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from landfall.errors import Retry
 from landfall.lane import Lane
 from landfall.ledger import Open, decode
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import Player
+from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, landed_offsets, written_offsets
 from tests.support.landing import wait_for
 
@@ -27,22 +28,22 @@ LISTS = {"list_after", "open_uploads"}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _impatient() -> Iterator[None]:
-    """Retries without waiting."""
+def _without_pauses() -> Iterator[None]:
+    """Retries do not wait."""
     with stamina.set_testing(True, attempts=1000):
         yield
 
 
 class Killed(BaseException):
-    """What SIGKILL is to a process: nothing catches it, and no call it makes afterwards has an
-    effect.
-    """
+    """What SIGKILL is to a process: nothing catches it, and its later calls have no effect."""
 
 
 @dataclass
-class Mortal:
-    """A driver's way to the store, on which it dies at its n-th call: before the effect, after it,
-    or with the effect to come.
+class KillingStore:
+    """A driver's store, which kills it at its n-th call.
+
+    Attributes:
+        how: ``before`` the effect, ``after`` it, or with a ``late`` effect.
     """
 
     store: MemoryStore
@@ -79,7 +80,7 @@ class Mortal:
         return call
 
     def deliver(self) -> None:
-        """What it had sent arrives."""
+        """Let the late effect happen."""
         for effect in self.late:
             try:
                 effect()
@@ -89,42 +90,42 @@ class Mortal:
 
 
 @dataclass
-class Stage:
-    """Two revisions, restarted when they die, and an operator that wants the new one to land."""
+class HandOver:
+    """Two revisions, restarted when they are killed, and an operator that wants the new one."""
 
     store: MemoryStore
     log: FakeLog
-    mortals: dict[str, Mortal] = field(default_factory=dict)
-    players: dict[str, Player] = field(default_factory=dict)
+    stores: dict[str, KillingStore] = field(default_factory=dict)
+    drivers: dict[str, DriverThread] = field(default_factory=dict)
 
-    def enter(self, revision: str) -> Player:
-        way: Any = self.mortals.get(revision, self.store)
-        self.players[revision] = Player(way, self.log, revision).start()
-        return self.players[revision]
+    def start(self, revision: str) -> DriverThread:
+        store: Any = self.stores.get(revision, self.store)
+        self.drivers[revision] = DriverThread(store, self.log, revision).start()
+        return self.drivers[revision]
 
-    def restart_the_dead(self) -> None:
-        for revision, player in list(self.players.items()):
-            mortal = self.mortals.get(revision)
-            if mortal and mortal.dead:
-                player.turns.stop("killed")
-                wait_for(lambda: self.players[revision].ended, "the dead one is gone")  # noqa: B023  # called at once
-                del self.mortals[revision]
-                self.enter(revision)
-                mortal.deliver()
-            elif player.ended:
-                assert player.code is ExitCode.FENCED, (revision, player.code, player.error)
-                self.enter(revision)
+    def restart_killed(self) -> None:
+        for revision, driver in list(self.drivers.items()):
+            killing = self.stores.get(revision)
+            if killing and killing.dead:
+                driver.contender.stop("killed")
+                wait_for(lambda: self.drivers[revision].ended, "the killed one has ended")  # noqa: B023  # called at once
+                del self.stores[revision]
+                self.start(revision)
+                killing.deliver()
+            elif driver.ended:
+                assert driver.code is ExitCode.FENCED, (revision, driver.code, driver.error)
+                self.start(revision)
 
     def operate(self) -> bool:
-        """One pass: told levels, as often as need be; whether the new one has landed all."""
-        self.restart_the_dead()
-        old, new = self.players["old"], self.players["new"]
+        """One pass of an operator: whether the new driver has landed all."""
+        self.restart_killed()
+        old, new = self.drivers["old"], self.drivers["new"]
         if old.phase in {Phase.RECOVERING, Phase.RUNNING}:
-            old.turns.hand_over("new")
+            old.contender.hand_over("new")
         elif new.phase in {Phase.STANDBY, Phase.YIELDED} and old.phase not in HOLDING:
-            new.turns.take_over()
-        for player in (old, new):
-            player.look()
+            new.contender.take_over()
+        for driver in (old, new):
+            driver.wake()
         landed = (
             {p.checkpoint == p.end_offset for p in new.statuses[-1].partitions}
             if new.statuses
@@ -137,41 +138,41 @@ class Stage:
         )
 
 
-def played(who: str, number: int, how: str) -> tuple[Stage, int]:
-    """A hand-over in which one of the two is killed; its store calls until then."""
-    stage = Stage(MemoryStore(), FakeLog().write("a", 25, 7).write("b", 3))
-    mortal = stage.mortals[who] = Mortal(stage.store, number, how)
-    old = stage.enter("old")
+def hand_over(who: str, number: int, how: str) -> tuple[HandOver, int]:
+    """Play a hand-over in which one of the two is killed; return how many calls it made."""
+    scene = HandOver(MemoryStore(), FakeLog().write("a", 25, 7).write("b", 3))
+    killing = scene.stores[who] = KillingStore(scene.store, number, how)
+    old = scene.start("old")
     wait_for(
-        lambda: old.ended or mortal.dead or landed_offsets(stage.store),
+        lambda: old.ended or killing.dead or landed_offsets(scene.store),
         "the old one has landed or died",
     )
-    stage.enter("new")
-    stage.log.write("a", 31, 9)
-    wait_for(stage.operate, f"{who} killed {how} call {number}, and the new one lands")
-    stage.log.write("b", 5)
-    wait_for(stage.operate, "the new one lands what comes")
-    mortal.number = 10**9  # it got away
-    for player in stage.players.values():
-        player.turns.stop("SIGTERM")
-    for player in stage.players.values():
-        wait_for(lambda: player.ended, "both end")  # noqa: B023  # called at once
-    return stage, mortal.calls
+    scene.start("new")
+    scene.log.write("a", 31, 9)
+    wait_for(scene.operate, f"{who} killed {how} call {number}, and the new one lands")
+    scene.log.write("b", 5)
+    wait_for(scene.operate, "the new one lands what comes")
+    killing.number = 10**9  # it was never killed
+    for driver in scene.drivers.values():
+        driver.contender.stop("SIGTERM")
+    for driver in scene.drivers.values():
+        wait_for(lambda: driver.ended, "both end")  # noqa: B023  # called at once
+    return scene, killing.calls
 
 
 @pytest.mark.parametrize("how", ["before", "after", "late"])
 @pytest.mark.parametrize("who", ["old", "new"])
 def test_a_kill_at_any_call_of_a_hand_over_loses_and_repeats_nothing(who: str, how: str) -> None:
-    _, calls = played(who, 10**9, how)
+    _, calls = hand_over(who, 10**9, how)
     for number in range(calls):
-        stage, _ = played(who, number, how)
+        scene, _ = hand_over(who, number, how)
 
-        told = f"{who} killed {how} call {number}"
-        assert landed_offsets(stage.store) == written_offsets(stage.log), told
-        assert list(stage.store.open_uploads("")) == [], told
-        lane = Lane(stage.store, "twin", LANE)
+        case = f"{who} killed {how} call {number}"
+        assert landed_offsets(scene.store) == written_offsets(scene.log), case
+        assert list(scene.store.open_uploads("")) == [], case
+        lane = Lane(scene.store, "twin", LANE)
         opened = [
             r.revision for seq, body in lane.bodies() if isinstance(r := decode(seq, body), Open)
         ]
-        assert set(opened) <= {"old", "new"}, told
-        assert opened[-1] == "new", told
+        assert set(opened) <= {"old", "new"}, case
+        assert opened[-1] == "new", case

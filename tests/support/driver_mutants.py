@@ -1,5 +1,6 @@
-"""Drivers with one rule of the loop broken: what must go wrong with them shows that the rule, and
-its test, are needed.
+"""Drivers with one rule of the loop broken.
+
+What goes wrong with them shows that the rule, and its test, are needed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -8,6 +9,7 @@ from functools import partial
 from itertools import chain
 
 from landfall import ledger
+from landfall.driver.commits import BatchCommitter
 from landfall.driver.decide.batch_results import check_results
 from landfall.driver.in_flight import InFlightBatch
 from landfall.driver.loop import Driver
@@ -17,16 +19,23 @@ from landfall.ledger.offsets import TopicPartition
 
 
 class CompletesFirst(Driver):
-    """Objects become visible before the ledger says so."""
+    """Objects become visible before the COMMIT is in the ledger."""
 
-    def _land(self, flight: InFlightBatch, _: Mapping[TopicPartition, Retry], __: datetime) -> None:
-        verdict = check_results(flight.round.slices, flight.results.result(), 1.0)
-        for landed in chain.from_iterable(s.objects for s in verdict.commit):
-            self.parts.store.complete(landed.upload)
-        state = self._append(
-            partial(ledger.Commit, token=flight.batch.token, slices=verdict.commit)
-        )
-        self._completer.apply(state.seq, ())
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._committer.__class__ = _CompletesFirst
+
+
+class _CompletesFirst(BatchCommitter):
+    def _commit(
+        self, batch: InFlightBatch, _: Mapping[TopicPartition, Retry], __: datetime
+    ) -> None:
+        decision = check_results(batch.planned.slices, batch.results.result(), 1.0)
+        for landed in chain.from_iterable(s.objects for s in decision.commit):
+            self.deps.store.complete(landed.upload)
+        commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)
+        state = self.append(commit)
+        self.background.completer.apply(state.seq, ())
 
 
 class PlansBeforeRecovery(Driver):
@@ -37,20 +46,26 @@ class PlansBeforeRecovery(Driver):
 
 
 class GivesUpInDoubt(Driver):
-    """What was uploaded is given up on any error of the COMMIT that names it."""
+    """Uploads are aborted after any error of the COMMIT that names them."""
 
-    def _append_or_give_up(
-        self, commit: Callable[..., ledger.Record], flight: InFlightBatch
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._committer.__class__ = _GivesUpInDoubt
+
+
+class _GivesUpInDoubt(BatchCommitter):
+    def _append_or_abort(
+        self, commit: Callable[..., ledger.Record], batch: InFlightBatch
     ) -> ledger.State:
         try:
-            return self._append(commit)
+            return self.append(commit)
         except LandfallError:
-            self._housekeeping.abort_results(flight.results.result())
+            self.background.housekeeping.abort_results(batch.results.result())
             raise
 
 
 class SweepsThoughFenced(Driver):
-    """Open uploads are swept without a look at the ledger."""
+    """Open uploads are aborted without a look at the ledger."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,17 +73,24 @@ class SweepsThoughFenced(Driver):
 
 
 class TakesItsOwnForAnothers(Driver):
-    """A look that finds any record after the last ends the driver, be it its own, whose answer is
-    not there yet.
+    """A check ends the driver if it finds any record after the last one.
+
+    The record may be the driver's own, whose answer is still under way.
     """
 
-    def look(self, read: Read) -> None:
+    def check_owner(self, read: Read) -> None:
         if read(self.writer.lane.slot_key(self.writer.state.seq + 1)):
-            self._overtaken = "there is a record"
+            self._newer_owner = "there is a record"
 
 
 class LandsANamesake(Driver):
-    """Nobody asks which topic it was that was read."""
+    """Nobody asks which topic the records were read from."""
 
-    def _strangers(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._committer.__class__ = _LandsANamesake
+
+
+class _LandsANamesake(BatchCommitter):
+    def recreated_topics(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
         return {}

@@ -1,6 +1,4 @@
-"""A driver process that takes turns on a lane, between twins: ``LaneContender`` in a thread, that
-looks at the lane when it is let.
-"""
+"""A driver process on fakes: a ``LaneContender`` in a thread, which a test wakes."""
 
 import threading
 from collections.abc import Callable
@@ -8,36 +6,39 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
-from landfall.api.contract import LANE, ExitCode, Phase, Status
+from landfall.api.contract import ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
-from landfall.driver.handover import LaneContender
-from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.deps import DriverDeps
+from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
+from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
-from landfall.lane import Lane
 from landfall.store import Store
-from tests.support.fakes import FakeLog, FakeRunner, group, ticking
+from tests.support import fakes
+from tests.support.fakes import FakeLog, FakeRunner, ticking
 from tests.support.landing import wait_for
 
 _names = count()
 
 
 @dataclass
-class Player:
-    """A driver of a revision.
+class DriverThread:
+    """A driver process with a revision.
 
     Attributes:
-        look_interval: it looks at the lane by itself so often, or when a test says ``look``.
-        error: what ended it, if it did not end by itself.
+        look_interval: how often it looks at the lane by itself; a test says ``wake`` otherwise.
+        statuses: all that it has posted.
+        waits_for: what it has waited for.
+        code: its exit code, if it has ended by itself.
+        error: what it has raised otherwise.
     """
 
     store: Store
     log: FakeLog
     revision: str = ""
-    of: ConsumerGroup = field(default_factory=group)
+    group: ConsumerGroup = field(default_factory=fakes.group)
     runner: Runner | None = None
-    kind: type[Driver] = Driver
     look_interval: timedelta = timedelta(hours=1)
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
@@ -48,52 +49,48 @@ class Player:
         name, clock = f"{self.revision}-{next(_names)}", ticking()
         batches = count()
         runner = self.runner or FakeRunner(self.store)
-        parts = DriverDeps(
+        deps = DriverDeps(
             self.store,
             Observer(self.log, timedelta(0)),
             runner,
             clock,
             lambda: f"{name}-{next(batches)}",
-        )
-        lane = Lane(self.store, self.of.metadata.name, LANE)
-        self.turns = LaneContender(
-            self.of,
-            lane,
-            parts,
             DriverCounters(clock()),
-            self.statuses.append,
-            self.waits_for.append,
-            self.revision,
-            look_interval=self.look_interval,
-            kind=self.kind,
+        )
+        self.contender = LaneContender(
+            self.group,
+            deps,
+            lambda writer, report: Driver(self.group, writer, deps, report),
+            StatusReporter(self.statuses.append, self.waits_for.append),
+            ContenderOptions(self.revision, self.look_interval),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         try:
-            self.code = self.turns.run()
-        except BaseException as error:  # noqa: BLE001  # the test that waits for this thread is told
+            self.code = self.contender.run()
+        except BaseException as error:  # noqa: BLE001  # the test that waits for this thread raises it
             self.error = error
 
-    def start(self) -> "Player":
+    def start(self) -> "DriverThread":
         self._thread.start()
         return self
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more, for whatever reason."""
+        """Whether it has ended, by itself or not."""
         return not self._thread.is_alive()
 
     @property
     def phase(self) -> Phase:
         return self.statuses[-1].phase if self.statuses else Phase.STARTING
 
-    def look(self) -> None:
-        """Let it look at the lane once more, if it waits for its turn."""
-        self.turns._inbox.put(None)
+    def wake(self) -> None:
+        """Let it look at the lane once more, if it stands by or rests."""
+        self.contender._notifier.notify()
 
     def until(self, condition: Callable[[Status], object], what: str) -> Status:
-        """Wait for a picture of which this holds; the last one counts, too."""
+        """Return the first status for which this holds, of the last one and those to come."""
         seen = max(0, len(self.statuses) - 1)
 
         def holds() -> bool:
@@ -109,7 +106,7 @@ class Player:
         return self.until(lambda status: status.phase is phase, f"{self.revision} is {phase}")
 
     def until_landed(self) -> Status:
-        """Until nothing that the log holds now is left to do."""
+        """Return when everything that the log holds now is landed and visible."""
         ends = {
             (topic, n): marks.end
             for topic, all_marks in self.log.partitions.items()
@@ -132,5 +129,5 @@ class Player:
 
     def stop(self) -> ExitCode:
         """What SIGTERM does."""
-        self.turns.stop("SIGTERM")
+        self.contender.stop("SIGTERM")
         return self.end()

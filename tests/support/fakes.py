@@ -14,7 +14,8 @@ from itertools import count
 from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.counters import DriverCounters
-from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.deps import DriverDeps
+from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin, Runner
 from landfall.errors import LandfallError
@@ -177,8 +178,9 @@ def driver(
         Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock
     )
     observer = Observer(log, timedelta(0))
-    parts = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}")
-    return Driver(of, lane, parts, DriverCounters(clock()), lambda _: None, until_caught_up)
+    counters = DriverCounters(clock())
+    deps = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}", counters)
+    return Driver(of, lane, deps, lambda _: None, until_caught_up)
 
 
 def ticking() -> Callable[[], datetime]:

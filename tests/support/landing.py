@@ -21,12 +21,13 @@ from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.counters import DriverCounters
-from landfall.driver.handover import refuse_strangers
-from landfall.driver.loop import Driver, DriverDeps
+from landfall.driver.deps import DriverDeps
+from landfall.driver.handover import check_names_free
+from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
-from landfall.driver.status import driver_status
+from landfall.driver.status import DriverProgress, driver_status
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
@@ -192,21 +193,21 @@ class Landing:
         lane = Lane(store, self.group.metadata.name, LANE)
         state = lane.read()
         if state.seq < 0:
-            refuse_strangers(self.group, store)
+            check_names_free(self.group, store)
         writer = LaneWriter.open(
             lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
         )
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
         runner = SparkRunner(self.context) if self.context else Here()
-        parts = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex)
-        self.driver = self.kind(
-            self.group, writer, parts, DriverCounters(_now()), self._report, self.until_caught_up
-        )
+        counters = DriverCounters(_now())
+        deps = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex, counters)
+        self.driver = self.kind(self.group, writer, deps, self._report, self.until_caught_up)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def _report(self, driver: Driver) -> None:
-        self.statuses.append(driver_status(driver, _now()))
+    def _report(self, progress: DriverProgress) -> None:
+        counters = self.driver.counters
+        self.statuses.append(driver_status(self.group, LANE, progress, counters))
 
     def _run(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a driver counts on the way."""
+"""What a driver has done and what went wrong, as numbers for ``/status`` and the metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,29 @@ from landfall.ledger.task_results import LandedSlice, ObjectKind
 
 @dataclass
 class DriverCounters:
-    """Counters of one driver, from its start on; written by the driver's thread only."""
+    """Counters of one process, from its start on; written by the driver's thread only.
+
+    Attributes:
+        started: when the process started.
+        commits: COMMITs appended.
+        failures: whatever kept records from being committed.
+        consecutive_failures: failures since the last COMMIT.
+        failures_by_reason: the same failures, by the metric's label ``reason``.
+        last_failure: the latest of them.
+        last_commit: when the last COMMIT was appended.
+        landed_by_topic: records in committed data objects.
+        dead_lettered_by_topic: records in committed dead-letter objects.
+        bytes_by_topic: bytes of committed data objects.
+        invisible: committed offsets that hold no record, such as transaction markers.
+        filtered: records that the spec leaves out.
+        objects: committed data objects.
+        input_bytes: payload bytes read from the source and committed.
+        busy: time from a batch's start to its COMMIT, summed over batches.
+        last_batch: the same for the last batch.
+        arrived: offsets by which topics grew.
+        task_seconds: time that tasks took for what is committed, summed.
+        message: what the process says of itself; empty when there is nothing to say.
+    """
 
     started: datetime
     commits: int = 0
@@ -27,16 +49,16 @@ class DriverCounters:
     objects: int = 0
     input_bytes: int = 0
     busy: timedelta = timedelta(0)
-    last_round: timedelta = timedelta(0)
+    last_batch: timedelta = timedelta(0)
     arrived: int = 0
     task_seconds: float = 0.0
     message: str = ""
 
     def committed(self, slices: Iterable[LandedSlice], took: timedelta, now: datetime) -> None:
-        """Count a COMMIT whose round took this long."""
+        """Count a COMMIT, of a batch that took this long from its start on."""
         self.commits += 1
         self.consecutive_failures = 0
-        self.last_commit, self.last_round, self.busy = now, took, self.busy + took
+        self.last_commit, self.last_batch, self.busy = now, took, self.busy + took
         for landed in slices:
             topic = landed.piece.topic_partition.topic
             data = [o for o in landed.objects if o.kind is ObjectKind.DATA]
@@ -50,7 +72,7 @@ class DriverCounters:
             self.task_seconds += landed.seconds
 
     def failed(self, reason: str, message: str, now: datetime) -> None:
-        """Count something that kept records from being committed."""
+        """Count what kept records from being committed; ``reason`` is a metric's label."""
         self.failures += 1
         self.consecutive_failures += 1
         _add(self.failures_by_reason, reason, 1)
@@ -58,7 +80,7 @@ class DriverCounters:
 
     @property
     def rates(self) -> Rates:
-        """Totals, and per second of the time rounds were under way."""
+        """Totals, and rates per second of the time that batches were in flight."""
         landed, seconds = sum(self.landed_by_topic.values()), max(self.busy.total_seconds(), 1e-3)
         return Rates(
             landed_records=landed,

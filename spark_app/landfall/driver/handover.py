@@ -1,34 +1,34 @@
-"""Drivers taking turns on a lane: standing by, landing, handing over, resting.
+"""Takes the lane, lands, and hands the lane over: what a driver process does from start to end.
 
-One process, one ``LaneContender``. Each turn at the lane is a ``Driver`` of its own, from its OPEN
-to its YIELD; Spark, the source's client and the counters outlive it.
+A process has one ``LaneContender``. Each time it owns the lane, from OPEN to YIELD, a ``Driver`` of
+its own lands; Spark, the source's client and the counters outlive that driver.
 
-    STARTING   the lane is somebody else's, and our workers are not there yet
-    STANDBY    all is warm; the lane is looked at once in a while, at the cost of one listing
-    (a turn)   RECOVERING, RUNNING, DRAINING: see ``landfall.driver.loop``
-    YIELDED    told to hand over, and did; stays, because whoever starts it again would find a lane that is free
+    STARTING    another revision owns the lane, and this process's executors are not ready yet
+    STANDBY     executors are ready; the lane is looked at every second, which costs one listing
+    (driver)    RECOVERING, RUNNING, DRAINING: see ``landfall.driver.loop``
+    YIELDED     the lane was handed over on command; the process stays, because a restarted one
+                would find a lane that is free and take it back
 
-The ledger alone decides who lands. A driver takes the lane unasked if it is free for its revision
-(``State.can_open``), in exactly the slot it looked at: of two that stand by, one gets it and the
-other sees so. Told to take over, it takes the lane whoever has it; so does a driver without a
-revision, which knows no turns.
+The ledger alone decides who lands. A process takes the lane without being asked if it is free for
+its revision (``State.can_open``), in exactly the slot that it looked at: of two that stand by, one
+gets the slot, and the other sees that. On the command to take over, it opens the lane whoever owns
+it. So does a process without a revision, which never stands by.
 """
 
 import logging
-import queue
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from threading import RLock
 
 from landfall import __version__
-from landfall.api.contract import ExitCode, Phase, Status
+from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import DriverCounters
-from landfall.driver.loop import Driver, DriverDeps
-from landfall.driver.status import LaneView, driver_status, picture_without_lag
+from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.loop import Driver
+from landfall.driver.status import DriverProgress, LaneView, driver_status, standby_status
 from landfall.errors import Reason, Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
 from landfall.ledger import State, object_names
@@ -37,14 +37,17 @@ from landfall.store import Store
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL = timedelta(seconds=1)
-"""How often a driver that stands by looks at the lane: what a hand-over costs at most, beside the
-driver's own start.
+"""How often a process that stands by looks at the lane. This is the longest pause that a hand-over
+causes, apart from the new driver's recovery.
 """
 FIRST_KEYS = 1000
 
+NewDriver = Callable[[LaneWriter, Callable[[DriverProgress], None]], Driver]
+"""Makes the driver that lands with this writer and reports its progress to this callable."""
+
 
 class PendingCommand(Enum):
-    """What was said last of the lane, and is not done yet."""
+    """The last command about the lane, until it is carried out."""
 
     NOTHING = 0
     HAND_OVER = 1
@@ -52,90 +55,123 @@ class PendingCommand(Enum):
 
 
 class StoppedBeforeOpen(Exception):  # noqa: N818  # the name is the state
-    """Told to stop before the lane was opened."""
+    """The process was stopped before it opened the lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderOptions:
+    """How a process takes the lane.
+
+    Attributes:
+        revision: of its software and spec; empty to open the lane at once, whoever owns it.
+        look_interval: between two looks at a lane that another process owns.
+    """
+
+    revision: str = ""
+    look_interval: timedelta = LOOK_INTERVAL
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReporter:
+    """Where a process shows what it is doing.
+
+    Attributes:
+        post: takes each new status.
+        wait_for: takes what the process waits for and cannot go on without, such as the store.
+    """
+
+    post: Callable[[Status], None]
+    wait_for: Callable[[str], None] = lambda _: None
 
 
 @dataclass
 class LaneContender:
-    """Runs the group's driver whenever it is its turn.
+    """Runs a driver whenever this process owns the lane.
 
     Attributes:
         group: the resource.
-        lane: whose turns these are.
-        parts: what drivers work with.
-        tally: of this process.
-        post: shows a picture.
-        wait_for: shows that nothing goes on until something, such as the store, is back.
-        revision: ours; empty for a driver that takes the lane at once, whoever has it.
-        until_caught_up: see ``Driver``.
-        look_interval: between two looks at the lane.
+        deps: what drivers work with.
+        new_driver: makes the driver for a lane that this process has just opened.
+        reporter: where to show the status.
+        options: how to take the lane.
     """
 
     group: ConsumerGroup
-    lane: Lane
-    parts: DriverDeps
-    counters: DriverCounters
-    post: Callable[[Status], None]
-    wait_for: Callable[[str], None] = lambda _: None
-    revision: str = ""
-    until_caught_up: bool = False
-    look_interval: timedelta = LOOK_INTERVAL
-    kind: type[Driver] = Driver
-    _told: PendingCommand = PendingCommand.NOTHING
+    deps: DriverDeps
+    new_driver: NewDriver
+    reporter: StatusReporter
+    options: ContenderOptions = ContenderOptions()
+    _command: PendingCommand = PendingCommand.NOTHING
     _stop_reason: str = ""
     _driver: Driver | None = None
-    _lock: RLock = field(default_factory=RLock)  # a signal handler may interrupt whoever holds it
-    _inbox: "queue.SimpleQueue[None]" = field(default_factory=queue.SimpleQueue)
+    # Reentrant: a signal handler runs on the main thread, which may hold the lock already.
+    _lock: RLock = field(default_factory=RLock)
 
-    # --------------------------------------------------------------------------------- from outside
+    def __post_init__(self) -> None:
+        background = self.deps.background
+        self._notifier = background.notifier()
+        self._lane = Lane(
+            self.deps.store,
+            self.group.metadata.name,
+            LANE,
+            lambda threads: background.pool(threads, "ledger"),
+        )
+
+    # -------------------------------------------------------------------------- from other threads
 
     def stop(self, reason: str) -> None:
-        """End, after draining if it is our turn; from any thread or a signal handler."""
+        """End; a driver that owns the lane drains first. From any thread or a signal handler."""
         with self._lock:
             self._stop_reason = self._stop_reason or reason
             if self._driver:
                 self._driver.stop(reason)
-        self._inbox.put(None)
+        self._notifier.notify()
 
     def hand_over(self, to: str) -> None:
-        """If it is our turn, end it as soon as what is under way is committed, then rest; from any thread."""
+        """Drain, append YIELD, then rest; nothing happens without the lane. From any thread."""
         with self._lock:
-            if self._driver and self._told is not PendingCommand.HAND_OVER:
-                log.info("told to hand over", extra={"to": to})
-                self._told = PendingCommand.HAND_OVER
+            if self._driver and self._command is not PendingCommand.HAND_OVER:
+                log.info("hand-over requested", extra={"to": to})
+                self._command = PendingCommand.HAND_OVER
                 self._driver.stop(f"handed over to {to}")
 
     def take_over(self) -> None:
-        """If it is not our turn, or is about to end, begin one whoever has the lane; from any thread."""
-        with self._lock:
-            if self._told is PendingCommand.TAKE_OVER or (
-                self._driver and self._told is PendingCommand.NOTHING
-            ):
-                return
-            log.info("told to take over")
-            self._told = PendingCommand.TAKE_OVER
-        self._inbox.put(None)
+        """Open the lane, whoever owns it. From any thread.
 
-    def look(self, read: Read) -> None:
-        """Return if the store answers; a driver whose lane is another's by now is told so. From any thread; decides nothing.
+        Nothing happens if this process owns the lane and is not handing it over.
+        """
+        with self._lock:
+            is_landing = self._driver and self._command is PendingCommand.NOTHING
+            if is_landing or self._command is PendingCommand.TAKE_OVER:
+                return
+            log.info("take-over requested")
+            self._command = PendingCommand.TAKE_OVER
+        self._notifier.notify()
+
+    def check_store(self, read: Read) -> None:
+        """Return if the store answers; a driver that has lost the lane learns that it did.
+
+        From any thread. Only the ledger's appends decide who owns the lane, this check does not.
 
         Raises:
-            Retry: the store cannot answer.
+            Retry: the store does not answer.
         """
         driver = self._driver
         if driver:
-            driver.look(read)
+            driver.check_owner(read)
         else:
-            read(self.lane.slot_key(0))
+            read(self._lane.slot_key(0))
+
+    # -------------------------------------------------------------------------------------- running
 
     def run(self) -> ExitCode:
-        """Stand by, land, rest, until told to stop, or a turn ends by itself.
+        """Stand by, land and rest, until stopped or until a driver ends by itself.
 
         Raises:
-            Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects are there with the names this
+            Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects exist with the names that this
                 generation would give; LEDGER_BROKEN.
-            Retry: our workers cannot be started. A store that is away is waited for: to start anew
-                would take longer.
+            Retry: no executor can run tasks. An unavailable store is waited for instead, because a
+                restarted process would take longer than most outages.
         """
         try:
             writer = self._stand_by()
@@ -143,7 +179,7 @@ class LaneContender:
                 code = self._land(writer)
                 if (
                     code is not ExitCode.OK
-                    or self._told is PendingCommand.NOTHING
+                    or self._command is PendingCommand.NOTHING
                     or self._stop_reason
                 ):
                     return code
@@ -152,146 +188,157 @@ class LaneContender:
             log.info("stopped before the lane was opened")
         return ExitCode.OK
 
-    # ----------------------------------------------------------------------------------- the phases
-
     def _stand_by(self) -> LaneWriter | None:
-        """Wait for our turn and open the lane; None when told to stop."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="warm-up")
+        """Wait for the lane and open it; None if stopped first."""
+        pool = self.deps.background.pool(1, "warm-up")
         try:
             state = self._first_read()
-            return self._opened_in_time(state, pool) if state else None
+            return self._wait_for_lane(state, pool) if state else None
         finally:
             pool.shutdown(wait=False)
 
     def _first_read(self) -> State | None:
-        """The lane, once the store lets it be read; None when told to stop before that."""
+        """The lane's state, as soon as the store lets it be read; None if stopped first."""
         while not self._stop_reason:
             try:
-                return self.lane.read()
+                return self._lane.read()
             except Retry as error:
                 self._wait_for_store(error)
         return None
 
-    def _opened_in_time(self, state: State, pool: ThreadPoolExecutor) -> LaneWriter | None:
-        warm: Future[None] | None = None
+    def _wait_for_lane(self, state: State, pool: Executor) -> LaneWriter | None:
+        warm_up: Future[None] | None = None
         while not self._stop_reason:
-            if self._insists or state.can_open(self.revision):
+            if self._must_open or state.can_open(self.options.revision):
                 if writer := self._open(state):
                     return writer
             else:
-                warm = warm or pool.submit(self.parts.runner.warm_up)
-                self._wait_warm(warm, state)
-            state = self._followed(state)
+                # Only a process that stands by warms up: one that may land at once starts tasks
+                # anyway.
+                warm_up = warm_up or pool.submit(self.deps.runner.warm_up)
+                self._show_standby(warm_up, state)
+            state = self._follow(state)
         return None
 
-    def _wait_warm(self, warm: "Future[None]", state: State) -> None:
-        if warm.done():
-            warm.result()
-        self.counters.message = (
+    def _show_standby(self, warm_up: "Future[None]", state: State) -> None:
+        if warm_up.done():
+            warm_up.result()  # raises what warming up met
+        self.deps.counters.message = (
             f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
         )
-        self._show(Phase.STANDBY if warm.done() else Phase.STARTING, state, 0)
+        self._show(Phase.STANDBY if warm_up.done() else Phase.STARTING, state, 0)
         self._wait()
 
     def _land(self, writer: LaneWriter) -> ExitCode:
-        """Our turn, from OPEN to YIELD."""
+        """Run a driver from OPEN to its end."""
         with self._lock:
-            self._told = PendingCommand.NOTHING
-            self.counters.message = ""
-            made = self.kind(
-                self.group, writer, self.parts, self.counters, self._report, self.until_caught_up
-            )
-            self._driver = made
+            # The command to take over, if there was one, is carried out by this OPEN.
+            self._command = PendingCommand.NOTHING
+            self.deps.counters.message = ""
+            driver = self._driver = self.new_driver(writer, self._report)
             if self._stop_reason:
-                made.stop(self._stop_reason)
+                driver.stop(self._stop_reason)
         try:
-            return made.run()
+            return driver.run()
         finally:
             with self._lock:
                 self._driver = None
 
     def _rest(self, state: State) -> LaneWriter | None:
-        """Wait after our turn; what comes next if told to take over again, None when told to stop."""
-        self.counters.message = "the lane is handed over"
+        """Wait after a hand-over; open the lane again on command, return None if stopped."""
+        self.deps.counters.message = "the lane is handed over"
         while not self._stop_reason:
-            if self._insists:
+            if self._must_open:
                 return self._open(state)
             self._show(Phase.YIELDED, state, state.epoch)
             self._wait()
         return None
 
-    # ---------------------------------------------------------------------------------------- aside
+    # ------------------------------------------------------------------------------------ the lane
 
     @property
-    def _insists(self) -> bool:
-        return self._told is PendingCommand.TAKE_OVER or not self.revision
+    def _must_open(self) -> bool:
+        """Whether the lane is opened whoever owns it."""
+        return self._command is PendingCommand.TAKE_OVER or not self.options.revision
 
     def _open(self, state: State) -> LaneWriter | None:
-        """Begin our turn; None if somebody wrote meanwhile and we may have to stand by."""
-        if state.seq < 0 and not self._is_first():
+        """Append OPEN; None if another process wrote first and this one may have to stand by."""
+        if state.seq < 0 and not self._may_start_ledger():
             return None
-        opener = OpenRequest(
-            self.parts.name(), self.group.spec.generation, __version__, self.revision
+        request = OpenRequest(
+            self.deps.new_name(), self.group.spec.generation, __version__, self.options.revision
         )
-        if self._insists:
-            return LaneWriter.open(self.lane, opener, self.parts.clock, self._away, state)
-        return LaneWriter.open_after(self.lane, state, opener, self.parts.clock, self._away)
+        clock, on_retry = self.deps.clock, self._on_retry
+        if self._must_open:
+            return LaneWriter.open(self._lane, request, clock, on_retry, state)
+        return LaneWriter.open_after(self._lane, state, request, clock, on_retry)
 
-    def _is_first(self) -> bool:
-        """Whether the lane is still empty; the objects of whoever opened it since are no strangers."""
+    def _may_start_ledger(self) -> bool:
+        """Whether the lane is still empty, and no objects exist that have our names.
+
+        Raises:
+            Stalled: OUTPUT_OCCUPIED, such objects exist and the lane is still empty. Otherwise they
+                are the objects of the driver that opened the lane meanwhile.
+        """
         try:
-            refuse_strangers(self.group, self.parts.store)
+            check_names_free(self.group, self.deps.store)
         except Retry as error:
             self._wait_for_store(error)
             return False
         except Stalled:
-            if self.lane.read().seq < 0:
+            if self._lane.read().seq < 0:
                 raise
             return False
         return True
 
-    def _followed(self, state: State) -> State:
+    def _follow(self, state: State) -> State:
         try:
-            return self.lane.follow(state)
+            return self._lane.follow(state)
         except Retry as error:
             self._wait_for_store(error)
             return state
 
     def _wait_for_store(self, error: Retry) -> None:
-        log.warning("the lane cannot be looked at", extra={"why": str(error)})
-        self.wait_for(f"store: {error}")
+        log.warning("the lane cannot be read", extra={"why": str(error)})
+        self.reporter.wait_for(f"store: {error}")
         self._wait()
 
-    def _away(self, error: Retry) -> None:
-        """The store is away; whoever calls this asks it again."""
+    def _on_retry(self, error: Retry) -> None:
+        """Show that an append waits for the store; its caller tries the same record again."""
         if self._stop_reason and self._driver is None:
             raise StoppedBeforeOpen from error
-        self.counters.failed(cause(error, "StoreUnavailable"), str(error), self.parts.clock())
+        record_failure(self.deps, cause(error, "StoreUnavailable"), error)
         if self._driver:
-            self._report(self._driver)
-        self.wait_for(f"store: {error}")
-
-    def _report(self, driver: Driver) -> None:
-        self.post(driver_status(driver, self.parts.clock(), self.parts.runner.settle()))
-
-    def _show(self, phase: Phase, state: State, epoch: int) -> None:
-        lane_view = LaneView(self.group, self.lane.name, self.revision, phase, state, epoch)
-        self.post(
-            picture_without_lag(
-                lane_view, self.counters, self.parts.clock(), self.parts.runner.settle()
-            )
-        )
+            self._report(self._driver.progress())
+        self.reporter.wait_for(f"store: {error}")
 
     def _wait(self) -> None:
-        """Until something is told, or it is time to look again."""
-        try:
-            self._inbox.get(timeout=self.look_interval.total_seconds())
-        except queue.Empty:
-            return
+        """Return on a command, or when it is time to look at the lane again."""
+        self._notifier.wait(self.options.look_interval)
+
+    # ------------------------------------------------------------------------------------ reporting
+
+    def _report(self, progress: DriverProgress) -> None:
+        workers = self.deps.runner.settle()
+        self.reporter.post(
+            driver_status(self.group, self._lane.name, progress, self.deps.counters, workers)
+        )
+
+    def _show(self, phase: Phase, state: State, epoch: int) -> None:
+        view = LaneView(self.group, self._lane.name, self.options.revision, phase, state, epoch)
+        now, workers = self.deps.clock(), self.deps.runner.settle()
+        self.reporter.post(standby_status(view, self.deps.counters, now, workers))
 
 
-def refuse_strangers(group: ConsumerGroup, store: Store) -> None:
-    """A new ledger must not give names that something else (Secor, a deleted ledger) has given already."""
+def check_names_free(group: ConsumerGroup, store: Store) -> None:
+    """Refuse to start a ledger where objects have names that it would give again.
+
+    Such objects are another program's (Secor), or their ledger was deleted.
+
+    Raises:
+        Stalled: OUTPUT_OCCUPIED.
+        Retry: the store does not answer.
+    """
     for _, stat in zip(range(FIRST_KEYS), store.list_after(""), strict=False):
         try:
             name = object_names.parse_key(stat.key)
@@ -300,6 +347,7 @@ def refuse_strangers(group: ConsumerGroup, store: Store) -> None:
         if name.generation == group.spec.generation:
             raise Stalled(
                 Reason.OUTPUT_OCCUPIED,
-                f"{group.spec.output.url} has no ledger of {group.metadata.name}, but holds {stat.key}: "
+                f"{group.spec.output.url} has no ledger of {group.metadata.name}, "
+                f"but holds {stat.key}: "
                 f"raise spec.generation above {name.generation}, or choose an empty output root",
             )

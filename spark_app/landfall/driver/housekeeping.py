@@ -1,13 +1,13 @@
-"""What a driver does aside, in the background: nothing that counts waits for it or depends on its success."""
+"""Background work that nothing waits for: the offset mirror, and aborting uploads."""
 
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 
-from landfall.driver.orphan_uploads import abort_orphan_uploads
+from landfall.driver.background import Background
+from landfall.driver.orphan_uploads import OrphanFilter, abort_orphan_uploads
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
@@ -21,78 +21,87 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL = timedelta(hours=1)
 
 PROBE_AGE = timedelta(hours=1)
-"""What a driver that died while it probed the store left behind; a younger one may be a driver that
-is starting now.
+"""Older probe uploads belong to a driver that died while it probed the store. A younger one may
+belong to a driver that is starting now.
 """
 
 Offsets = Mapping[TopicPartition, int]
 
 
 class Housekeeping:
-    """Mirrors offsets, aborts uploads that lost their meaning, sweeps up after the dead."""
+    """Mirrors offsets to Kafka and aborts uploads that will never be committed.
 
-    def __init__(self, store: Store, source: Log, is_fenced: Callable[[], bool]) -> None:
-        """Work on this store and this log, and sweep only while the lane is ours."""
+    An error here is logged and otherwise ignored: neither landing nor exactly-once depends on it.
+    """
+
+    def __init__(
+        self, store: Store, source: Log, is_fenced: Callable[[], bool], background: Background
+    ) -> None:
+        """``is_fenced`` says whether another driver has opened the lane: orphans are kept then."""
         self._store, self._log, self._is_fenced = store, source, is_fenced
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="chores")
+        self._pool = background.pool(4, "housekeeping")
         self._unmirrored: deque[tuple[int, Offsets]] = deque()
-        self._swept: datetime | None = None
+        self._last_sweep: datetime | None = None
 
     def committed(self, seq: int, next_offsets: Offsets) -> None:
-        """Note how far the checkpoint is after a COMMIT, for the mirror."""
+        """Remember the checkpoint after the COMMIT in slot ``seq``, for ``mirror``."""
         self._unmirrored.append((seq, next_offsets))
 
     def mirror(self, applied_through: int) -> None:
-        """Tell Kafka's tools how far everything visible reaches."""
+        """Commit to Kafka, for its own tools, the offsets below which all objects are visible."""
         visible: Offsets = {}
         while self._unmirrored and self._unmirrored[0][0] <= applied_through:
             visible = self._unmirrored.popleft()[1]
         if visible:
-            self._pool.submit(_quietly, "offset mirror", partial(self._log.mirror, visible))
+            self._pool.submit(_log_errors, "offset mirror", partial(self._log.mirror, visible))
 
     def abort(self, uploads: Iterable[Upload]) -> None:
-        """Give up uploads that will never be committed."""
+        """Abort uploads that will never be committed."""
         for upload in uploads:
             self._pool.submit(
-                _quietly, "abort", partial(self._store.abort, upload.key, upload.upload_id)
+                _log_errors, "abort", partial(self._store.abort, upload.key, upload.upload_id)
             )
 
     def abort_results(self, results: Iterable[SliceResult]) -> None:
-        """Give up all that a round uploaded."""
+        """Abort everything that a batch uploaded."""
         landed = (result for result in results if isinstance(result, LandedSlice))
         self.abort(o.upload for result in landed for o in result.objects)
 
-    def sweep_dead_drivers(self, ours: Callable[[str], bool], now: datetime) -> None:
+    def abort_fenced_uploads(self, is_ours: Callable[[str], bool], now: datetime) -> None:
         """Abort every open upload of this group, whatever its age.
 
-        Right after recovery, when all that is decided is visible and nothing is begun: what is open
-        then belongs to drivers that the OPEN fenced, and can never be committed.
+        To be called right after recovery, when everything committed is visible and no batch has
+        started: what is open then belongs to drivers that our OPEN fenced, so it can never be
+        committed.
         """
-        self._swept = now
-        _quietly(
-            "sweep", partial(abort_orphan_uploads, self._store, ours, (), now, self._is_fenced)
-        )
-        _quietly(
-            "sweep of probes",
-            partial(abort_orphan_uploads, self._store, _is_probe, (), now - PROBE_AGE),
-        )
+        self._last_sweep = now
+        group = OrphanFilter(is_ours, begun_before=now)
+        _log_errors("sweep", partial(abort_orphan_uploads, self._store, group, self._is_fenced))
+        probes = OrphanFilter(_is_probe, begun_before=now - PROBE_AGE)
+        _log_errors("sweep of probes", partial(abort_orphan_uploads, self._store, probes))
 
-    def sweep_if_due(
-        self, ours: Callable[[str], bool], decided: Collection[str], now: datetime, age: timedelta
+    def abort_orphans_if_due(
+        self,
+        is_ours: Callable[[str], bool],
+        decided: Collection[str],
+        now: datetime,
+        age: timedelta,
     ) -> None:
-        """Once in a while, abort what tasks that died left behind: old, and named by no COMMIT."""
-        if self._swept is not None and now - self._swept >= SWEEP_INTERVAL:
-            self._swept = now
+        """Abort uploads of dead tasks, once per ``SWEEP_INTERVAL``.
+
+        They are in no COMMIT and older than ``age``; younger ones may still be written to.
+        """
+        if self._last_sweep is not None and now - self._last_sweep >= SWEEP_INTERVAL:
+            self._last_sweep = now
+            orphans = OrphanFilter(is_ours, now - age, frozenset(decided))
             self._pool.submit(
-                _quietly,
+                _log_errors,
                 "sweep",
-                partial(
-                    abort_orphan_uploads, self._store, ours, decided, now - age, self._is_fenced
-                ),
+                partial(abort_orphan_uploads, self._store, orphans, self._is_fenced),
             )
 
     def finish(self) -> None:
-        """Wait for what is under way."""
+        """Return when all work that was started has ended."""
         self._pool.shutdown(wait=True)
 
 
@@ -100,8 +109,8 @@ def _is_probe(key: str) -> bool:
     return key.startswith(PROBES)
 
 
-def _quietly(what: str, do: Callable[[], object]) -> None:
+def _log_errors(what: str, do: Callable[[], object]) -> None:
     try:
         do()
     except LandfallError as error:
-        log.warning("failed, nothing depends on it", extra={"what": what, "why": str(error)})
+        log.warning("background task failed", extra={"task": what, "why": str(error)})

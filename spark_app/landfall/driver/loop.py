@@ -1,319 +1,227 @@
-"""The driver's loop: plan → run → verify → COMMIT → complete → mirror, and recovery before any of it.
+"""The driver's loop: plan → run → check → COMMIT → complete → mirror, after recovery.
 
-One thread decides and is the only one that appends to the ledger. Rounds run in threads of their
-own and objects are completed in the background; both only wake this thread. So the order of
-everything that counts is the order of this file:
+One thread decides, and it alone appends to the ledger. Batches run in threads of their own and
+objects are completed in the background; both only wake this thread. So everything that matters
+happens in the order of this file and of ``landfall.driver.commits``:
 
-    open      OPEN fences whoever drove before
-    recover   every COMMIT that is not known to be applied is rolled forward, before anything is planned
-    pass      look at the log, commit what came back, complete, start rounds for what is due, report
-    drain     on SIGTERM or when caught up: no new rounds, commit what comes back in time, YIELD
+    open      OPEN fences the driver that owned the lane before (``landfall.driver.handover``)
+    recover   COMMITs that may not be applied are rolled forward, before anything is planned
+    pass      look at the log, commit finished batches, start batches that are due, report
+    drain     on SIGTERM or when caught up: start nothing, commit what finishes in time, then YIELD
 
-What may go wrong, and what follows, is in ``landfall.errors``: Retry leaves things as they are and
-comes back, Fenced stops everything at once, Stalled stops a topic partition or, if it concerns the
-ledger or the store, the driver.
+``landfall.errors`` has the three kinds of errors. After ``Retry`` the loop leaves things as they
+are and tries again. ``Fenced`` ends the driver at once. ``Stalled`` stops one topic partition or,
+if it concerns the ledger or the store, the driver.
 """
 
 import logging
-import queue
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
+from landfall.driver.commits import BackgroundWork, BatchCommitter
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
-from landfall.driver.decide import membership
-from landfall.driver.decide.batch_results import CommitDecision, check_results
+from landfall.driver.decide.catch_up import reached
+from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
-from landfall.driver.in_flight import InFlightBatch, InFlightBatches
+from landfall.driver.in_flight import InFlightBatches
 from landfall.driver.membership_sync import MembershipSync
-from landfall.driver.observer import Observer
-from landfall.driver.recovery import remake, repair
-from landfall.driver.runner import Runner
-from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
+from landfall.driver.status import DriverProgress
+from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import LandedSlice
-from landfall.store import Store
 
 log = logging.getLogger(__name__)
 
 STARTUP_PATIENCE = timedelta(minutes=2)
-"""A source that never answered for this long ends the driver: most likely its address is wrong."""
-
-
-@dataclass(frozen=True)
-class DriverDeps:
-    """What a driver works with; each a protocol, so that tests run the same loop on twins."""
-
-    store: Store
-    observer: Observer
-    runner: Runner
-    clock: Callable[[], datetime]
-    name: Callable[[], str]
-    """A new name, unique for ever: for batches."""
+"""A driver ends if the source has not answered once in this time: its address may be wrong."""
 
 
 @dataclass
 class Driver:
-    """Lands one group's topics until told to stop.
+    """Lands one group's topics, from its OPEN until it is stopped, caught up, fenced or stalled.
 
     Attributes:
         group: the resource.
-        writer: the right to append, from ``LaneWriter.open``.
-        parts: store, log, runner, clock.
-        tally: what is counted and reported on the way.
-        report: called with this driver after every pass.
-        until_caught_up: stop when everything the log held at the first look is landed and visible.
+        writer: the right to append to the lane, from ``LaneWriter.open``.
+        deps: store, log, runner, clock and the rest that a driver works with.
+        report: called with the driver's progress after every pass, on the driver's thread.
+        until_caught_up: stop once everything that the log held at the first look is landed and
+            visible.
+        phase: what the driver is doing.
     """
 
     group: ConsumerGroup
     writer: LaneWriter
-    parts: DriverDeps
-    counters: DriverCounters
-    report: Callable[["Driver"], None]
+    deps: DriverDeps
+    report: Callable[[DriverProgress], None]
     until_caught_up: bool = False
     phase: Phase = Phase.STARTING
-    blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._begun = self.parts.clock()
-        self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()
-        observer, kafka = self.parts.observer, self.group.spec.source.kafka
-        self.rounds = InFlightBatches(self.group, self.parts.runner, self.parts.name, self._wake)
-        self._membership = MembershipSync(kafka, observer, self._append)
-        self._housekeeping = Housekeeping(self.parts.store, observer.log, self.writer.is_fenced)
-        self._completer = Completer(self.parts.store, self._wake)
-        self._overtaken = ""
-        self._stop_by: datetime | None = None
+        deps, kafka = self.deps, self.group.spec.source.kafka
+        self._began = deps.clock()
+        self._notifier = deps.background.notifier()
+        self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
+        self._housekeeping = Housekeeping(
+            deps.store, deps.observer.log, self.writer.is_fenced, deps.background
+        )
+        self._completer = Completer(deps.store, self._notifier.notify, deps.background)
+        work = BackgroundWork(self._completer, self._housekeeping)
+        self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
+        self._membership = MembershipSync(kafka, deps.observer, self._committer.append)
+        self._newer_owner = ""
+        self._drain_until: datetime | None = None
         self._stop_reason = ""
 
-    def _wake(self) -> None:
-        self._inbox.put(None)
+    @property
+    def counters(self) -> DriverCounters:
+        """What this process has done since it started."""
+        return self.deps.counters
 
-    # --------------------------------------------------------------------------------- from outside
+    # -------------------------------------------------------------------------- from other threads
 
     def stop(self, reason: str) -> None:
-        """Drain and yield, from any thread or a signal handler."""
+        """Drain and yield, from any thread or a signal handler; only the first reason is kept."""
         self._stop_reason = self._stop_reason or reason
-        self._wake()
+        self._notifier.notify()
 
-    def look(self, read: Read) -> None:
-        """See whether the lane is another driver's by now, and if so end soon; from any thread, and nothing depends on it.
+    def check_owner(self, read: Read) -> None:
+        """End the driver soon if another one has opened the lane; from any thread.
+
+        This only saves time: a driver that misses it finds out at its next append.
 
         Raises:
-            Retry: the store cannot answer.
+            Retry: the store does not answer.
         """
         if newer_owner := self.writer.newer_owner(read):
-            self._overtaken = newer_owner
-            self._wake()
+            self._newer_owner = newer_owner
+            self._notifier.notify()
+
+    # -------------------------------------------------------------------------------------- running
 
     def run(self) -> ExitCode:
-        """Land until told to stop, caught up, fenced or stalled."""
+        """Land until stopped, caught up, fenced or stalled."""
         try:
             self._recover()
-            while not self._done(self.parts.clock()):
-                self._pass(self.parts.clock())
+            while not self._is_drained(self.deps.clock()):
+                self._pass(self.deps.clock())
                 self._wait()
-            return self._drained()
+            return self._yield_lane()
         except Fenced as fenced:
             return self._fenced(str(fenced))
         except Stalled as stalled:
-            if self._is_fenced():  # then what is in our way may well be the successor's doing, such as a repaired object
+            # A successor may have caused what stopped us: for example, it repaired an object.
+            if self._is_fenced():
                 return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
             self.phase, self.counters.message = Phase.STALLED, f"{stalled.reason}: {stalled}"
-            log.error("stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # no trace: it is told
+            log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # the message says all that a trace would
             return ExitCode.STALLED
         except Retry as error:
             self.phase, self.counters.message = Phase.STOPPED, str(error)
-            log.error("unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
+            log.error("dependency unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
-            for results in self.rounds.stop():
+            # No COMMIT names these batches and none ever will, so their uploads are aborted now.
+            for results in self._batches.stop():
                 self._housekeeping.abort_results(results)
             self._completer.stop()
             self._housekeeping.finish()
-            self.report(self)
-
-    # ------------------------------------------------------------------------------------- recovery
+            self._report()
 
     def _recover(self) -> None:
-        """Roll every COMMIT forward that is not known to be applied; only then may anything be planned."""
+        """Roll every COMMIT forward that may not be applied; nothing is planned before that."""
         self.phase = Phase.RECOVERING
         for commit, objects in sorted(self.writer.state.unapplied.items()):
             self._completer.apply(commit, objects)
         while True:
-            self._repair_lost()
+            self._committer.repair_lost()
             if not self._completer.unapplied:
                 break
-            self.report(self)
+            self._report()
             self._wait()
-        self._housekeeping.sweep_dead_drivers(self._is_ours, self.parts.clock())
+        # Not before: this aborts every open upload, so all committed uploads must be complete by
+        # now.
+        self._housekeeping.abort_fenced_uploads(self._is_ours, self.deps.clock())
         self.phase = Phase.RUNNING
-
-    def _repair_lost(self) -> None:
-        for commit, lost in self._completer.lost().items():
-            log.warning("decided uploads are lost", extra={"commit": commit, "objects": len(lost)})
-            make = partial(
-                remake,
-                group=self.group,
-                token=self.parts.name(),
-                runner=self.parts.runner,
-                uploads=self.parts.store,
-            )
-            try:
-                self._completer.apply(
-                    commit, repair(lost, commit, self.writer, make, self._strangers)
-                )
-            except Retry as error:
-                self._failed(cause(error, "Repair"), error)
-
-    # --------------------------------------------------------------------------------------- a pass
 
     def _pass(self, now: datetime) -> None:
         try:
-            self._look(now)
-            if self.counters.consecutive_failures and self._nothing_is_left():
-                self.counters.consecutive_failures = 0  # no COMMIT would tell that it is over
+            self._look_at_log(now)
+            if self.counters.consecutive_failures and self._has_landed_all():
+                # Only a COMMIT resets the count otherwise, and there is nothing to commit.
+                self.counters.consecutive_failures = 0
         except Retry as error:
-            self._failed(cause(error, "SourceUnavailable"), error)
-            if not self.offsets_known and now - self._begun > STARTUP_PATIENCE:
+            record_failure(self.deps, cause(error, "SourceUnavailable"), error)
+            if not self.offsets_known and now - self._began > STARTUP_PATIENCE:
                 raise
-        self.counters.arrived += sum(
-            more
-            for tp, more in self.parts.observer.grown.items()
-            if tp not in self.stalled_partitions()
-        )
-        self._land_finished(now)
-        self._repair_lost()
-        if not self._stopping(now):
-            self._start_rounds(now)
-            self._snapshot()
+        stalled = self.stalled_partitions()
+        grown = self.deps.observer.grown.items()
+        self.counters.arrived += sum(more for tp, more in grown if tp not in stalled)
+        self._committer.commit_finished(now)
+        self._committer.repair_lost()
+        if not self._is_stopping(now):
+            self._start_batches(now)
+            self._committer.snapshot_if_due()
+        # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through)
-        self._housekeeping.sweep_if_due(
+        self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
-        self.report(self)
+        self._report()
 
-    def _look(self, now: datetime) -> None:
-        at_rest = not (self.rounds or self.unapplied)
-        self._membership.look(self.writer.state, now, self.rounds.in_flight(), at_rest=at_rest)
-        self.counters.message = _told_all(self._membership.absent)
+    def _look_at_log(self, now: datetime) -> None:
+        at_rest = not (self._batches or self.unapplied)
+        self._membership.look(self.writer.state, now, self._batches.in_flight(), at_rest=at_rest)
+        self.counters.message = _list_errors(self._membership.absent)
 
-    def _start_rounds(self, now: datetime) -> None:
-        too_much = self.rounds.is_full or self.unapplied >= self.group.spec.tuning.max_unapplied
-        if too_much or self._membership.leaving:
+    def _start_batches(self, now: datetime) -> None:
+        max_unapplied = self.group.spec.tuning.max_unapplied
+        if self._batches.is_full or self.unapplied >= max_unapplied or self._membership.leaving:
             return
-        backlogs = self.parts.observer.backlogs(
-            self.writer.state.checkpoint, self._landed_enough(), now
-        )
-        self.rounds.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
+        checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
+        # With until_caught_up, records that arrive after the first look are left to a later run.
+        skip = reached(checkpoint, targets) if self.until_caught_up else ()
+        backlogs = self.deps.observer.backlogs(checkpoint, skip, now)
+        self._batches.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
 
-    def _land_finished(self, now: datetime) -> None:
-        back = self.rounds.back()
-        try:
-            strangers = self._strangers(
-                {tp for batch_in_flight in back for tp in batch_in_flight.round.topic_partitions}
-            )
-        except Retry as error:  # the log's word is needed: what came back waits for it
-            self._failed("SourceUnavailable", error)
-            return
-        if strangers:
-            self.parts.observer.force_discovery()
-        for batch_in_flight in back:
-            self.rounds.remove(batch_in_flight)
-            self._land(batch_in_flight, strangers, now)
+    # ------------------------------------------------------------------------------------ reporting
 
-    def _strangers(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
-        """Which of these were read from a topic that is not the one in the ledger; asked after reading, before COMMIT."""
-        topic_ids = self.parts.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
-        return membership.recreated_topics(self.writer.state, tps, topic_ids)
-
-    def _land(
-        self,
-        batch_in_flight: InFlightBatch,
-        strangers: Mapping[TopicPartition, Retry],
-        now: datetime,
-    ) -> None:
-        max_ratio = self.group.spec.bad_records.max_ratio
-        decision = check_results(
-            batch_in_flight.round.slices, batch_in_flight.results.result(), max_ratio, strangers
-        )
-        if decision.commit:
-            commit = partial(
-                ledger.Commit, token=batch_in_flight.batch.token, slices=decision.commit
-            )
-            state = self._append_or_give_up(commit, batch_in_flight)
-            objects = chain.from_iterable(s.objects for s in decision.commit)
-            self._completer.apply(state.seq, objects)
-            self._housekeeping.committed(state.seq, state.checkpoint.next_offsets)
-            self.rounds.learn(decision.commit)
-            self.counters.committed(decision.commit, now - batch_in_flight.started, now)
-            log.info("batch committed", extra=_told(state.seq, decision.commit))
-        self._set_back(decision, now)
-        self._housekeeping.abort(decision.discard)
-
-    def _set_back(self, decision: CommitDecision, now: datetime) -> None:
-        for landed in decision.commit:
-            self.rounds.backoff.landed(landed.piece.topic_partition)
-        for tp, error in decision.failed.items():
-            if isinstance(error, Stalled) and not self._may_skip(error):
-                self.blocked[tp] = error
-            else:
-                self.rounds.backoff.failed(tp, now)
-            self._failed(cause(error, "RoundFailed"), error)
-
-    def _may_skip(self, error: Stalled) -> bool:
-        """Whether the next look makes a HOLE of it, and the rest can land."""
-        return (
-            error.reason is Reason.DATA_LOSS
-            and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+    def progress(self) -> DriverProgress:
+        """How far the driver is now; on the driver's thread."""
+        now, state, observer = self.deps.clock(), self.writer.state, self.deps.observer
+        stalled, in_log = self.stalled_partitions(), frozenset(observer.watermarks)
+        known = sorted(tp for tp in state.checkpoint if tp in in_log or tp in stalled)
+        return DriverProgress(
+            time=now,
+            phase=self.phase,
+            state=state,
+            backlogs=tuple(observer.backlog(tp, state.checkpoint[tp], now) for tp in known),
+            in_log=in_log,
+            stalled=stalled,
+            in_flight=frozenset(self._batches.in_flight()),
+            batches=len(self._batches),
+            unapplied=self.unapplied,
+            caught_up=self.caught_up,
+            offsets_known=self.offsets_known,
         )
 
-    # ---------------------------------------------------------------------------------------- aside
-
-    def _append(self, record: Callable[..., ledger.Record]) -> ledger.State:
-        return self.writer.append(
-            lambda header: record(header=header), self._completer.applied_through
-        )
-
-    def _snapshot(self) -> None:
-        state = self.writer.state
-        if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
-            try:
-                self.writer.snapshot(self._completer.applied_through)
-            except Retry as error:  # the next pass tries again, in the slot that is next then
-                self._failed(cause(error, "SnapshotFailed"), error)
+    def _report(self) -> None:
+        self.report(self.progress())
 
     def _is_ours(self, key: str) -> bool:
-        """Whether a key is named as this group's objects are; another group's root may lie inside this one."""
+        """Whether a key is named like our objects; another group's root may lie inside ours."""
         try:
             origin = object_names.origin(self.group.metadata.name, key)
         except ValueError:
             return False
         return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
-
-    def _append_or_give_up(
-        self, commit: Callable[..., ledger.Record], batch_in_flight: InFlightBatch
-    ) -> ledger.State:
-        """Append a COMMIT. Only if it certainly lost its slot are its uploads given up; on any other error it may be there."""
-        try:
-            return self._append(commit)
-        except Fenced:
-            self._housekeeping.abort_results(batch_in_flight.results.result())
-            raise
-
-    def _fenced(self, why: str) -> ExitCode:
-        self.phase, self.counters.message = Phase.FENCED, why
-        log.warning("fenced", extra={"why": why})
-        return ExitCode.FENCED
 
     def _is_fenced(self) -> bool:
         try:
@@ -321,107 +229,78 @@ class Driver:
         except LandfallError:
             return False
 
-    def _failed(self, reason: str, error: LandfallError) -> None:
-        self.counters.failed(reason, str(error), self.parts.clock())
-        log.warning("failed", extra={"reason": reason, "why": str(error)})
-
-    def _wait(self) -> None:
-        """Until something happened, or it is time to look again.
-
-        Raises:
-            Fenced: a look at the lane found somebody else's record; only here, where nothing is
-                half done.
-        """
-        with suppress(queue.Empty):
-            self._inbox.get(timeout=self.group.spec.tuning.poll_interval.total_seconds())
-            while True:
-                self._inbox.get_nowait()
-        if self._overtaken:
-            raise Fenced(self._overtaken)
-
-    # ---------------------------------------------------------------------------------------- asked
+    def _fenced(self, why: str) -> ExitCode:
+        self.phase, self.counters.message = Phase.FENCED, why
+        log.warning("driver fenced", extra={"why": why})
+        return ExitCode.FENCED
 
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
-        """Topic partitions that stand still until a person acts."""
-        return {**self._membership.blocked_by_source, **self.blocked}
+        """Topic partitions that are not landed until somebody acts, and why."""
+        return {**self._membership.blocked_by_source, **self._committer.blocked}
 
     @property
     def unapplied(self) -> int:
         """COMMITs whose objects are not all visible yet."""
         return self._completer.unapplied
 
-    def _nothing_is_left(self) -> bool:
-        """Whether everything that the last look saw is landed and visible."""
-        checkpoint, marks = self.writer.state.checkpoint, self.parts.observer.watermarks
-        landed = all(tp in checkpoint and mark.end <= checkpoint[tp] for tp, mark in marks.items())
-        return landed and not (self.rounds or self.unapplied or self.stalled_partitions())
-
-    def _landed_enough(self) -> set[TopicPartition]:
-        """With ``until_caught_up``, topic partitions that reached what there was at the first look."""
-        checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
-        return {
-            tp
-            for tp, end in targets.items()
-            if self.until_caught_up and tp in checkpoint and checkpoint[tp] >= end
-        }
-
     @property
     def offsets_known(self) -> bool:
-        """Whether it has seen the log, so that it knows how far behind it is."""
+        """Whether the driver has seen the log, so that it knows its lag."""
         return self._membership.targets is not None
 
     @property
     def caught_up(self) -> bool:
-        """Whether all that was there at the first look, and may go on, is landed and visible."""
-        targets, checkpoint, stalled_partitions = (
-            self._membership.targets,
-            self.writer.state.checkpoint,
-            self.stalled_partitions(),
-        )
-        if targets is None or self.rounds or self.unapplied or self._membership.leaving:
+        """Whether all that the first look saw is landed and visible, except what is stalled."""
+        targets = self._membership.targets
+        if targets is None or self._batches or self.unapplied or self._membership.leaving:
             return False
-        return all(
-            tp in stalled_partitions or (tp in checkpoint and checkpoint[tp] >= end)
-            for tp, end in targets.items()
-        )
+        landed = reached(self.writer.state.checkpoint, targets)
+        return targets.keys() <= landed | self.stalled_partitions().keys()
 
-    def _stopping(self, now: datetime) -> bool:
+    def _has_landed_all(self) -> bool:
+        """Whether everything that the last look saw is landed and visible."""
+        ends = {tp: marks.end for tp, marks in self.deps.observer.watermarks.items()}
+        landed = ends.keys() == reached(self.writer.state.checkpoint, ends)
+        return landed and not (self._batches or self.unapplied or self.stalled_partitions())
+
+    # ------------------------------------------------------------------------ waiting and draining
+
+    def _wait(self) -> None:
+        """Return when something happened, or when it is time to look at the log again.
+
+        Raises:
+            Fenced: another driver has opened the lane. It is raised only here, where no step of a
+                pass is half done.
+        """
+        self._notifier.wait(self.group.spec.tuning.poll_interval)
+        if self._newer_owner:
+            raise Fenced(self._newer_owner)
+
+    def _is_stopping(self, now: datetime) -> bool:
         if self.until_caught_up and not self._stop_reason and self.caught_up:
             self._stop_reason = "caught up"
-        if self._stop_reason and self._stop_by is None:
-            self._stop_by = now + self.group.spec.upgrade.drain_timeout
+        if self._stop_reason and self._drain_until is None:
+            self._drain_until = now + self.group.spec.upgrade.drain_timeout
             self.phase = Phase.DRAINING
         return bool(self._stop_reason)
 
-    def _done(self, now: datetime) -> bool:
-        if not self._stopping(now):
+    def _is_drained(self, now: datetime) -> bool:
+        if not self._is_stopping(now):
             return False
-        assert self._stop_by is not None
-        return now >= self._stop_by or not (self.rounds or self._completer.unapplied)
+        assert self._drain_until is not None
+        return now >= self._drain_until or not (self._batches or self.unapplied)
 
-    def _drained(self) -> ExitCode:
-        self._append(partial(ledger.Yield, reason=self._stop_reason))
+    def _yield_lane(self) -> ExitCode:
+        self._committer.append(partial(ledger.Yield, reason=self._stop_reason))
         self._housekeeping.mirror(self._completer.applied_through)
         self.phase = Phase.STOPPED
-        needed = (
-            *self._membership.absent,
-            *(error for _, error in sorted(self.stalled_partitions().items())),
-        )
-        if self.until_caught_up and needed:
-            self.counters.message = _told_all(needed)
+        stalled = (error for _, error in sorted(self.stalled_partitions().items()))
+        unlanded = (*self._membership.absent, *stalled)
+        if self.until_caught_up and unlanded:
+            self.counters.message = _list_errors(unlanded)
             return ExitCode.STALLED
         return ExitCode.OK
 
 
-def _told_all(errors: Iterable[Stalled]) -> str:
+def _list_errors(errors: Iterable[Stalled]) -> str:
     return "\n".join(f"{error.reason}: {error}" for error in errors)
-
-
-def _told(seq: int, slices: tuple[LandedSlice, ...]) -> dict[str, int]:
-    return {
-        "slot": seq,
-        "slices": len(slices),
-        "landed": sum(s.landed for s in slices),
-        "dead_lettered": sum(s.dead_lettered for s in slices),
-        "objects": sum(len(s.objects) for s in slices),
-    }

@@ -1,8 +1,8 @@
-"""Which topic partitions the lane has, held against the log again and again, and what of it stands still.
+"""Keeps the lane's members, its topic partitions, in step with the topics of the log.
 
-What should be is decided by ``membership``; here it is written into the ledger, in an order that
-matters: a topic that was recreated leaves before its namesake enters, and neither while something
-of it is under way.
+``landfall.driver.decide.membership`` decides what should change. This module writes it to the
+ledger, in an order that matters: a topic that was deleted and created again leaves before the new
+topic of that name enters, and neither happens while a batch of the old topic is in flight.
 """
 
 import logging
@@ -27,15 +27,15 @@ class MembershipSync:
     """Used by the driver's thread alone.
 
     Attributes:
-        absent: topics that are named and not there.
-        gated: topic partitions that the log or the ledger does not let go on.
-        leaving: those that wait for what is under way to end, before they leave.
-        targets: where each ended at the first look; None before it, and again when a topic was
-            recreated.
+        absent: what the spec asks for and the log does not have.
+        blocked_by_source: topic partitions that the state of the log keeps from being landed, and
+            why.
+        leaving: topic partitions of recreated topics that leave as soon as no batch is in flight.
+        targets: the end offsets at the first look; None before it, and again after a topic was
+            recreated until the next look.
     """
 
     def __init__(self, kafka: Kafka, observer: Observer, append: Append) -> None:
-        """Nothing is looked at yet."""
         self._kafka, self._observer, self._append = kafka, observer, append
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
@@ -45,39 +45,42 @@ class MembershipSync:
     def look(
         self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool
     ) -> None:
-        """Look at the log, and let the ledger follow.
+        """Look at the log, and append the membership changes and HOLEs that follow to the ledger.
 
         Args:
             state: of the lane.
             now: the time.
             in_flight: topic partitions that are being landed.
-            at_rest: nothing is under way, and all that is committed is visible.
+            at_rest: no batch is in flight, and all that is committed is visible.
 
         Raises:
-            Retry: the log cannot answer.
+            Retry: the log does not answer.
         """
         observer = self._observer
         observer.look(now)
         self.absent = membership.absent(self._kafka, observer.topics, state)
         changes = membership.changes(state, observer.topics)
-        # what is under way belongs to the old topic: it ends before the new one takes its place in
-        # the ledger
+        # A batch in flight belongs to the old topic. It must end before the new topic takes the old
+        # one's place in the ledger.
         self.leaving = () if at_rest else changes.leave
         if changes.leave and not self.leaving:
             state = self._append(
                 partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated")
             )
-            self.targets = None  # the new one's ends are others
+            self.targets = None  # the new topic has other end offsets
         state = self._enter(state, tuple(tp for tp in changes.enter if tp not in self.leaving))
-        gates = membership.gates(state, self._kafka, observer.watermarks, observer.last_ends)
-        for piece in gates.holes:
-            if piece.topic_partition not in in_flight:
+        checks = membership.check_source(
+            state, self._kafka, observer.watermarks, observer.last_ends
+        )
+        for hole in checks.holes:
+            # A batch in flight starts at this checkpoint, which the HOLE would move.
+            if hole.topic_partition not in in_flight:
                 state = self._append(
-                    partial(ledger.Hole, piece=piece, reason="expired before it was landed")
+                    partial(ledger.Hole, piece=hole, reason="expired before it was landed")
                 )
-                log.warning("lost range skipped", extra={"slice": str(piece)})
-        self.blocked_by_source = {**gates.blocked, **changes.recreated}
-        observer.note(state.checkpoint, now)
+                log.warning("lost range skipped", extra={"slice": str(hole)})
+        self.blocked_by_source = {**checks.blocked, **changes.recreated}
+        observer.record_arrivals(state.checkpoint, now)
         if self.targets is None:
             self.targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
 

@@ -1,4 +1,4 @@
-"""Looking at the log: what is there, how far it goes, and since when its records wait."""
+"""The last known state of the log: topics, watermarks, and how long records have waited."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from landfall.source import Log, Topic, Watermarks
 
 @dataclass
 class Observer:
-    """Keeps the last picture of the log.
+    """Looks at the log and remembers what it saw; used by the driver's thread alone.
 
     Attributes:
         log: the log.
         discovery_interval: how often to look for new topics and partitions.
-        topics: of the last discovery.
-        watermarks: of the last look; only of topic partitions the spec names.
-        last_ends: end offsets seen last, also of topic partitions gone since.
-        grown: offsets that topic partitions grew by between the last two looks; none if the last
-            one failed.
+        topics: found by the last discovery.
+        watermarks: as of the last look, of the topic partitions that the spec names.
+        last_ends: the last known end offsets, also of topic partitions that are gone since.
+        grown: offsets by which topic partitions grew between the last two looks; empty if the last
+            look failed.
     """
 
     log: Log
@@ -34,10 +34,10 @@ class Observer:
     _discovered: datetime | None = None
 
     def look(self, now: datetime) -> None:
-        """Take a new picture.
+        """Ask the log for its watermarks, and for its topics if discovery is due.
 
         Raises:
-            Retry: the log cannot answer; the last picture stays.
+            Retry: the log does not answer; what was known before is kept.
         """
         self.grown = {}
         if self._discovered is None or now - self._discovered >= self.discovery_interval:
@@ -53,34 +53,42 @@ class Observer:
         """Let the next look discover topics, however recent the last discovery is."""
         self._discovered = None
 
-    def note(self, checkpoint: Checkpoint, now: datetime) -> None:
-        """Date what is unlanded; what was there before this driver is dated by Kafka's timestamps, once."""
-        strangers = {
+    def record_arrivals(self, checkpoint: Checkpoint, now: datetime) -> None:
+        """Remember when unlanded records were first seen.
+
+        Records that were there before this driver are dated by their Kafka timestamps, once.
+
+        Raises:
+            Retry: the log does not answer.
+        """
+        undated = {
             tp: checkpoint[tp]
             for tp, marks in self.watermarks.items()
             if tp in checkpoint and tp not in self._arrivals and marks.end > checkpoint[tp]
         }
-        times = self.log.record_times(strangers) if strangers else {}
+        times = self.log.record_times(undated) if undated else {}
         for tp in self.watermarks.keys() & checkpoint.next_offsets.keys():
-            seen = self._arrivals.get(tp, ArrivalTimes()).landed(checkpoint[tp])
-            at = min(times.get(tp, now), now) if tp in strangers else now
-            self._arrivals[tp] = seen.see(self.watermarks[tp].end, at)
+            arrivals = self._arrivals.get(tp, ArrivalTimes()).landed(checkpoint[tp])
+            # A producer may write any timestamp; one in the future must not make an age negative.
+            at = min(times.get(tp, now), now) if tp in undated else now
+            self._arrivals[tp] = arrivals.record(self.watermarks[tp].end, at)
 
     def backlogs(
         self, checkpoint: Checkpoint, skip: Collection[TopicPartition], now: datetime
     ) -> tuple[Backlog, ...]:
-        """What is unlanded of every topic partition that is not skipped."""
+        """What is unlanded of the topic partitions that are in the log and not skipped."""
         return tuple(
-            Backlog(
-                tp,
-                OffsetRange(checkpoint[tp], max(marks.end, checkpoint[tp])),
-                self.age(tp, checkpoint[tp], now),
-            )
-            for tp, marks in sorted(self.watermarks.items())
+            self.backlog(tp, checkpoint[tp], now)
+            for tp in sorted(self.watermarks)
             if tp in checkpoint and tp not in skip
         )
 
-    def age(self, tp: TopicPartition, checkpoint: int, now: datetime) -> timedelta:
-        """How long the oldest unlanded record of a topic partition has waited; zero when there is none."""
-        since = self._arrivals.get(tp, ArrivalTimes()).since(checkpoint)
-        return max(now - since, timedelta(0)) if since else timedelta(0)
+    def backlog(self, tp: TopicPartition, checkpoint: int, now: datetime) -> Backlog:
+        """What is unlanded of one topic partition, by its last known end offset."""
+        end = max(self.last_ends.get(tp, checkpoint), checkpoint)
+        return Backlog(tp, OffsetRange(checkpoint, end), self._age(tp, checkpoint, now))
+
+    def _age(self, tp: TopicPartition, checkpoint: int, now: datetime) -> timedelta:
+        """How long the oldest unlanded record has waited; zero if there is none."""
+        oldest_at = self._arrivals.get(tp, ArrivalTimes()).oldest_at(checkpoint)
+        return max(now - oldest_at, timedelta(0)) if oldest_at else timedelta(0)

@@ -1,7 +1,8 @@
-"""Giving up uploads that nobody decided: what dead tasks and dead drivers left behind."""
+"""Aborts uploads that no COMMIT names: what dead tasks and dead drivers left behind."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.store import Uploads
@@ -9,35 +10,46 @@ from landfall.store import Uploads
 log = logging.getLogger(__name__)
 
 
-def abort_orphan_uploads(
-    uploads: Uploads,
-    ours: Callable[[str], bool],
-    decided: Collection[str],
-    begun_before: datetime,
-    is_fenced: Callable[[], bool] = lambda: False,
-) -> int:
-    """Abort open uploads begun before a time, and return how many.
+@dataclass(frozen=True, slots=True)
+class OrphanFilter:
+    """Which open uploads are orphans.
 
-    A driver that was fenced and does not know it yet would abort its successor's. So the ledger is
-    looked at after the
-    listing: if nobody had opened it by then, nothing that is listed is a successor's.
+    Attributes:
+        is_ours: whether a key is named like this group's objects; another group's root may lie
+            inside ours.
+        begun_before: younger uploads may still be written to.
+        decided: ids of uploads that a COMMIT names; aborting one would lose what is committed.
+    """
+
+    is_ours: Callable[[str], bool]
+    begun_before: datetime
+    decided: frozenset[str] = frozenset()
+
+
+def abort_orphan_uploads(
+    uploads: Uploads, orphans: OrphanFilter, is_fenced: Callable[[], bool] = lambda: False
+) -> int:
+    """Abort open uploads that are orphans, and return how many there were.
+
+    A driver that was fenced and does not know it yet would abort its successor's uploads. So the
+    ledger is read after the listing: if nobody had opened the lane by then, no listed upload is a
+    successor's.
 
     Args:
         uploads: the store.
-        ours: whether a key is named as this group's objects are; another group's root may lie
-            inside this one.
-        decided: ids of uploads that a COMMIT names; aborting one would lose what is committed.
-        begun_before: younger uploads may still be written to.
-        is_fenced: whether the lane is another driver's by now.
+        orphans: which uploads to abort.
+        is_fenced: whether another driver has opened the lane by now.
     """
-    orphans = [
+    found = [
         upload
         for upload in uploads.open_uploads("")
-        if upload.begun <= begun_before and upload.upload_id not in decided and ours(upload.key)
+        if upload.begun <= orphans.begun_before
+        and upload.upload_id not in orphans.decided
+        and orphans.is_ours(upload.key)
     ]
-    if not orphans or is_fenced():
+    if not found or is_fenced():
         return 0
-    for upload in orphans:
+    for upload in found:
         uploads.abort(upload.key, upload.upload_id)
-    log.info("orphan uploads aborted", extra={"count": len(orphans)})
-    return len(orphans)
+    log.info("orphan uploads aborted", extra={"count": len(found)})
+    return len(found)

@@ -1,9 +1,9 @@
-"""Making decided objects again whose uploads were lost, for example to a bucket's lifecycle rule.
+"""Makes committed objects again whose uploads the store has lost, for example to a lifecycle rule.
 
-The COMMIT says which ranges they came from; the same ranges are read again, only the lost objects
-are kept, and a REPAIR record names their new uploads before anybody completes them. If Kafka has
-the range no more, or another spec would make other rows of it, a person must decide: ``Stalled``
-with the exact range, never silence.
+The COMMIT names the ranges the objects came from. The same ranges are read again, only the lost
+objects are kept, and a REPAIR record names their new uploads before anybody completes them. If
+Kafka does not have the range any more, or another spec would make other rows of it, the driver ends
+with ``Stalled`` and the exact range: nothing is lost silently.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,7 +21,7 @@ from landfall.store import Uploads
 from landfall.task import Batch
 
 Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]
-Strangers = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
+RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
 
 
 def repair(
@@ -29,21 +29,21 @@ def repair(
     commit: int,
     writer: LaneWriter,
     remake: Remake,
-    strangers: Strangers,
+    recreated_topics: RecreatedTopics,
 ) -> tuple[LandedObject, ...]:
-    """Append the REPAIR for lost objects of a COMMIT and return them with their new uploads.
+    """Append the REPAIR for lost objects of a COMMIT, and return them with their new uploads.
 
     Args:
         lost: the objects, as the COMMIT names them.
-        commit: its slot.
+        commit: the COMMIT's slot.
         writer: the right to append.
         remake: lands a slice again and returns those of its objects that have the given keys.
-        strangers: which topic partitions' topics are not those in the ledger, asked after the
-            ranges were read again.
+        recreated_topics: which topic partitions' topics are not the ledger's any more; asked after
+            the ranges were read again.
 
     Raises:
         Stalled: OBJECT_LOST, the range cannot be landed again as it was.
-        Retry: not now.
+        Retry: the repair may succeed later.
     """
     keys = {o.upload.key for o in lost}
     body = writer.lane.slots.read(writer.lane.slot_key(commit))
@@ -52,7 +52,7 @@ def repair(
         raise ledger.ledger_error(commit, "should be the COMMIT of lost objects")
     slices = [s for s in record.slices if any(o.upload.key in keys for o in s.objects)]
     repaired = tuple(chain.from_iterable(remake(s, keys) for s in slices))
-    for error in strangers({s.piece.topic_partition for s in slices}).values():
+    for error in recreated_topics({s.piece.topic_partition for s in slices}).values():
         raise Stalled(Reason.OBJECT_LOST, f"{sorted(keys)} cannot be made again: {error}")
     writer.append(lambda header: ledger.Repair(header=header, commit=commit, objects=repaired))
     return repaired
@@ -61,20 +61,26 @@ def repair(
 def remake(
     before: LandedSlice,
     keys: Collection[str],
-    group: ConsumerGroup,
-    token: str,
+    batch: Batch,
     runner: Runner,
     uploads: Uploads,
 ) -> list[LandedObject]:
-    """Land a slice again and keep the objects with these keys; everything else it uploaded is given up.
+    """Land a slice again, return the objects with these keys, and abort its other uploads.
+
+    Args:
+        before: the slice, as it was landed.
+        keys: of lost objects; some of them are the slice's.
+        batch: the group as it is now, and a token of its own for the new uploads.
+        runner: runs the task.
+        uploads: where the objects are.
 
     Raises:
         Stalled: OBJECT_LOST, the range is gone or the rows differ.
-        Retry: not now.
+        Retry: the task may succeed later.
     """
     wanted = {o.upload.key: o for o in before.objects if o.upload.key in keys}
-    batch = Batch(_as_of(group, next(iter(wanted))), token)
-    (result,) = runner.run(batch, [(before.piece,)])
+    as_named = Batch(_as_of(batch.group, next(iter(wanted))), batch.token)
+    (result,) = runner.run(as_named, [(before.piece,)])
     if isinstance(result, FailedSlice):
         is_gone = isinstance(result.error, Stalled) and result.error.reason in {
             Reason.DATA_LOSS,
@@ -103,7 +109,7 @@ def _content(landed: LandedObject) -> tuple[int, int, int]:
 
 
 def _as_of(group: ConsumerGroup, key: str) -> ConsumerGroup:
-    """The group with the generation that named the object, so that the same range gets the same names."""
+    """The group in the generation that named the object, so that a range gets the same names."""
     generation = object_names.origin(group.metadata.name, key).generation
     return group.model_copy(
         update={"spec": group.spec.model_copy(update={"generation": generation})}

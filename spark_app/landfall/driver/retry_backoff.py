@@ -1,43 +1,48 @@
-"""Topic partitions that failed and wait before they are tried again, alone, so that they hold nobody up."""
+"""Exponential backoff per topic partition.
+
+A topic partition that failed waits, and is then tried in a batch of its own, so that it holds up no
+other.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from landfall.ledger.offsets import TopicPartition
 
-FIRST = timedelta(seconds=1)
-MOST = timedelta(minutes=2)
+FIRST_WAIT = timedelta(seconds=1)
+MAX_WAIT = timedelta(minutes=2)
 """The wait doubles with each failure in a row, up to this."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
-    """How often in a row it failed, and until when it waits."""
+class Backoff:
+    """How often in a row a topic partition failed, and until when it waits."""
 
-    tries: int
+    failures: int
     until: datetime
 
 
 @dataclass
 class RetryBackoff:
-    """Who failed and how often in a row."""
+    """The topic partitions whose last attempt failed."""
 
-    _by_tp: dict[TopicPartition, Setback] = field(default_factory=dict)
+    _by_tp: dict[TopicPartition, Backoff] = field(default_factory=dict)
 
     def failed(self, tp: TopicPartition, now: datetime) -> None:
-        """Let it wait, longer than the last time."""
-        tries = self._by_tp[tp].tries + 1 if tp in self._by_tp else 1
-        self._by_tp[tp] = Setback(tries, now + min(FIRST * 2 ** min(tries - 1, 10), MOST))
+        """Let the topic partition wait, twice as long as after the failure before."""
+        failures = self._by_tp[tp].failures + 1 if tp in self._by_tp else 1
+        wait = min(FIRST_WAIT * 2 ** min(failures - 1, 10), MAX_WAIT)
+        self._by_tp[tp] = Backoff(failures, now + wait)
 
     def landed(self, tp: TopicPartition) -> None:
-        """Forget its failures."""
+        """Forget the topic partition's failures."""
         self._by_tp.pop(tp, None)
 
     def waiting(self, now: datetime) -> set[TopicPartition]:
-        """Those that are not to be tried yet."""
-        return {tp for tp, setback in self._by_tp.items() if setback.until > now}
+        """Topic partitions that must not be tried yet."""
+        return {tp for tp, backoff in self._by_tp.items() if backoff.until > now}
 
     @property
     def isolated(self) -> set[TopicPartition]:
-        """Those to be tried in a round of their own."""
+        """Topic partitions to be tried each in a batch of its own."""
         return set(self._by_tp)

@@ -1,4 +1,4 @@
-"""Putting a driver together from its spec and running it: what ``landfall run`` and the driver pod's entry both call."""
+"""Puts a driver together from its spec and runs it: for ``landfall run`` and for the driver pod."""
 
 import logging
 import signal
@@ -11,20 +11,22 @@ from types import FrameType
 import stamina
 
 from landfall import registry
-from landfall.api.contract import LANE, ExitCode, Status
+from landfall.api.contract import ExitCode, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.clock import SteadyClock
 from landfall.driver.counters import DriverCounters
-from landfall.driver.handover import LaneContender
+from landfall.driver.deps import DriverDeps
+from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.server import StatusBoard, serve
-from landfall.driver.loop import DriverDeps
+from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
-from landfall.driver.spark.session import SparkRunner, end, spark_context
+from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
+from landfall.driver.status import DriverProgress
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry
-from landfall.lane import Lane, claim_output_root
+from landfall.lane import LaneWriter, claim_output_root
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.probe import probe
@@ -39,15 +41,16 @@ STARTUP_TRIES = 60
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run.
+    """How to run a group.
 
     Attributes:
         until_caught_up: stop when everything the log holds at the start is landed.
-        master: Spark's master; None for what the environment says.
-        http_host: where to serve status and metrics.
+        master: Spark's master; None for the one that Spark's own configuration names.
+        http_host: the address to serve status and metrics on.
         http_port: None for the spec's; 0 for any free port.
-        revision: ours, where drivers take turns; empty to take the lane at once, whoever has it.
-        control: where to be told things, if anywhere.
+        revision: of software and spec, for hand-overs; empty to open the lane at once, whoever owns
+            it.
+        control: where to accept control commands, if anywhere.
     """
 
     until_caught_up: bool = False
@@ -59,16 +62,17 @@ class Options:
 
 
 def run_group(group: ConsumerGroup, options: Options, progress: Progress | None = None) -> ExitCode:
-    """Land a group's topics until caught up, SIGTERM or SIGINT; see ``ExitCode`` for how it may end.
+    """Land a group's topics until caught up, SIGTERM or SIGINT.
 
     Raises:
-        Stalled: before the ledger was opened: the spec, the store or its owner is wrong.
-        Retry: the store cannot be reached, or no task can be run.
+        Stalled: the spec or the store is unusable, or another group owns the output root; the
+            ledger was not opened.
+        Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((_log_retry,))
     registry.check_spec(group)
     if group.spec.state == "Suspended":
-        log.warning("the group is suspended: spec.state says so")
+        log.warning("the group is suspended by spec.state")
         return ExitCode.OK
     store = open_store(group.spec.output)
     for attempt in stamina.retry_context(on=Retry, attempts=STARTUP_TRIES, timeout=120):
@@ -79,7 +83,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     try:
         return drive(group, store, SparkRunner(context), options, progress)
     finally:
-        end(context)
+        stop_spark(context)
 
 
 def drive(
@@ -89,48 +93,58 @@ def drive(
     options: Options,
     progress: Progress | None = None,
 ) -> ExitCode:
-    """Take turns at the lane with signals, HTTP and control attached."""
+    """Contend for the lane, with signal handlers, HTTP endpoints and the store monitor attached."""
     clock = SteadyClock()
-    monitor = StoreMonitor(lambda: turns.look(tail.read), clock)
-    board, counters = StatusBoard(clock, monitor.outage), DriverCounters(clock())
+    # Started below, when there is a contender to check for; the status shows its outage from the
+    # start.
+    monitor, counters = StoreMonitor(clock), DriverCounters(clock())
+    board = StatusBoard(clock, monitor.outage)
+    observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
+    deps = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex, counters)
 
     def post(status: Status) -> None:
         board.post(status, counters)
         if progress:
             progress(status)
 
-    observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
-    parts = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex)
-    lane = Lane(store, group.metadata.name, LANE)
-    turns = LaneContender(
+    def new_driver(writer: LaneWriter, report: Callable[[DriverProgress], None]) -> Driver:
+        return Driver(group, writer, deps, report, options.until_caught_up)
+
+    contender = LaneContender(
         group,
-        lane,
-        parts,
-        counters,
-        post,
-        board.wait_for,
-        options.revision,
-        options.until_caught_up,
+        deps,
+        new_driver,
+        StatusReporter(post, board.wait_for),
+        ContenderOptions(options.revision),
     )
-    tail = open_store(fail_fast(group.spec.output))
     with ExitStack() as stack:
         stack.callback(monitor.stop)
-        monitor.start()
-        port = group.spec.tuning.http_port if options.http_port is None else options.http_port
-        server = serve(board, options.http_host, port)
-        stack.callback(server.shutdown)
-        log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
-        if options.control:
-            listening = serve_control(
-                options.control, ControlHandler(runner.want, turns.hand_over, turns.take_over)
-            )
-            stack.callback(listening.shutdown)
-            log.info(
-                "listening",
-                extra={"url": f"http://{options.control.host}:{listening.server_port}/control/"},
-            )
-        stack.enter_context(_signals(turns.stop))
-        return turns.run()
+        monitor_store = open_store(fail_fast(group.spec.output))
+        monitor.start(lambda: contender.check_store(monitor_store.read))
+        _serve(board, contender, options, group, stack)
+        stack.enter_context(_signals(contender.stop))
+        return contender.run()
+
+
+def _serve(
+    board: StatusBoard,
+    contender: LaneContender,
+    options: Options,
+    group: ConsumerGroup,
+    stack: ExitStack,
+) -> None:
+    """Serve status, metrics and, if it is configured, control, until ``stack`` is closed."""
+    port = group.spec.tuning.http_port if options.http_port is None else options.http_port
+    server = serve(board, options.http_host, port)
+    stack.callback(server.shutdown)
+    log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
+    if control := options.control:
+        want = contender.deps.runner.want
+        handler = ControlHandler(want, contender.hand_over, contender.take_over)
+        control_server = serve_control(control, handler)
+        stack.callback(control_server.shutdown)
+        url = f"http://{control.host}:{control_server.server_port}/control/"
+        log.info("listening", extra={"url": url})
 
 
 @contextmanager
@@ -153,6 +167,6 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
 
 def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:
     log.warning(
-        "trying again",
+        "retrying",
         extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
     )

@@ -1,4 +1,4 @@
-"""Where a round's bins run: on Spark (``app.spark``), or on a twin in tests."""
+"""Where the bins of a batch run: on Spark (``landfall.driver.spark``), or on a fake in tests."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,29 +13,32 @@ Bin = tuple[Slice, ...]
 
 
 class Runner(Protocol):
-    """Runs bins side by side; called from several threads at once."""
+    """Runs bins in parallel; called from several threads at once."""
 
     @property
     def slots(self) -> int:
-        """Tasks that run at the same time."""
+        """How many tasks run at the same time."""
         ...
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
-        """A result for every slice; never raises for what a task met."""
+        """Return a result for every slice; a task's error is a ``FailedSlice``, never raised."""
         ...
 
     def warm_up(self) -> None:
-        """Return when a round could run at once.
+        """Return when a batch could start at once.
 
         Raises:
-            Retry: it could not.
+            Retry: no task can run.
         """
         ...
 
     def want(self, executors: int) -> None:
-        """From now on there should be so many; ``settle`` sees to it."""
+        """Set the desired number of executors; ``settle`` brings it about."""
         ...
 
     def settle(self) -> Workers:
-        """Come closer to what is wanted, and tell what there is; never raises, costs little, to be called often."""
+        """Bring the executors closer to the desired number, and return how many there are.
+
+        Cheap, and never raises: it is called once in every pass.
+        """
         ...

@@ -1,5 +1,9 @@
-"""One consistent picture of a driver, for ``/status``, metrics and the command line."""
+"""The driver's ``Status``, computed from the loop's progress and the process's counters.
 
+``/status``, the metrics and the command line all show the same ``Status``.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -7,23 +11,23 @@ from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
-from landfall.driver.loop import Driver
+from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
-from landfall.plan import overdue
+from landfall.plan import Backlog, Policy, overdue
 
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """Where a driver is.
+    """What a process knows of the lane, whether it owns it or not.
 
     Attributes:
         group: the resource.
         lane: the lane's name.
-        revision: its own.
-        phase: of its life.
-        state: of the lane, as far as it knows.
-        epoch: of its own last OPEN; 0 before that.
+        revision: of this process; of the lane's last OPEN while this process owns the lane.
+        phase: what this process is doing.
+        state: the ledger's state, as far as this process has read it.
+        epoch: of this process's own last OPEN; 0 before the first.
     """
 
     group: ConsumerGroup
@@ -34,34 +38,71 @@ class LaneView:
     epoch: int
 
 
-def driver_status(driver: Driver, now: datetime, workers: Workers | None = None) -> Status:
-    """The driver as it is now; call it from the driver's thread."""
-    state, partitions = driver.writer.state, partition_statuses(driver, now)
-    lane = driver.writer.lane.name
-    bare = picture_without_lag(
-        LaneView(driver.group, lane, state.revision, driver.phase, state, state.epoch),
-        driver.counters,
-        now,
-        workers,
-    )
+@dataclass(frozen=True, slots=True)
+class DriverProgress:
+    """How far a driver is, as of ``time``: what the loop hands out after each pass.
+
+    Attributes:
+        time: when this was true.
+        phase: what the driver is doing.
+        state: the ledger's state after the driver's last record.
+        backlogs: what is unlanded of each topic partition that has a checkpoint and is either in
+            the log or stalled; sorted.
+        in_log: topic partitions that the log had at the last look.
+        stalled: topic partitions that wait for operator action, and why.
+        in_flight: topic partitions that are being landed.
+        batches: how many batches are in flight.
+        unapplied: COMMITs whose objects are not all visible yet.
+        caught_up: whether everything the log held at the first look is landed and visible, apart
+            from stalled topic partitions.
+        offsets_known: whether the driver has seen the log, so that the backlogs mean something.
+    """
+
+    time: datetime
+    phase: Phase
+    state: State
+    backlogs: tuple[Backlog, ...]
+    in_log: frozenset[TopicPartition]
+    stalled: Mapping[TopicPartition, Stalled]
+    in_flight: frozenset[TopicPartition]
+    batches: int
+    unapplied: int
+    caught_up: bool
+    offsets_known: bool
+
+
+def driver_status(
+    group: ConsumerGroup,
+    lane: str,
+    progress: DriverProgress,
+    counters: DriverCounters,
+    workers: Workers | None = None,
+) -> Status:
+    """The status of a process whose driver owns the lane."""
+    state, partitions = progress.state, partition_statuses(group, progress)
+    view = LaneView(group, lane, state.revision, progress.phase, state, state.epoch)
+    status = standby_status(view, counters, progress.time, workers)
     return replace(
-        bare,
+        status,
         lag_records=sum(p.lag_records for p in partitions),
         lag_seconds=max((p.lag_seconds for p in partitions), default=0.0),
         overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
-        rounds=len(driver.rounds),
-        commits=replace(bare.commits, unapplied=driver.unapplied),
+        rounds=progress.batches,
+        commits=replace(status.commits, unapplied=progress.unapplied),
         partitions=partitions,
-        caught_up=driver.caught_up,
-        lag_known=driver.offsets_known,
+        caught_up=progress.caught_up,
+        lag_known=progress.offsets_known,
     )
 
 
-def picture_without_lag(
-    lane_view: LaneView, counters: DriverCounters, now: datetime, workers: Workers | None
+def standby_status(
+    view: LaneView, counters: DriverCounters, now: datetime, workers: Workers | None
 ) -> Status:
-    """A driver that has not got the lane: it knows the ledger but not the log, and whoever has the lane tells the lag."""
-    group, state = lane_view.group, lane_view.state
+    """The status of a process that does not own the lane: it reads the ledger but not the log.
+
+    So it knows no lag; the process that owns the lane reports it.
+    """
+    group, state = view.group, view.state
     commits = CommitStatus(
         total=state.totals.commits,
         failures=counters.failures,
@@ -75,9 +116,9 @@ def picture_without_lag(
         group=group.metadata.name,
         namespace=group.metadata.namespace,
         generation=group.spec.generation,
-        epoch=lane_view.epoch,
-        lane=lane_view.lane,
-        phase=lane_view.phase,
+        epoch=view.epoch,
+        lane=view.lane,
+        phase=view.phase,
         time=now.isoformat(),
         started=counters.started.isoformat(),
         lag_records=0,
@@ -88,40 +129,36 @@ def picture_without_lag(
         rates=counters.rates,
         partitions=(),
         message=counters.message,
-        revision=lane_view.revision,
+        revision=view.revision,
         workers=workers,
         lag_known=False,
     )
 
 
-def partition_statuses(driver: Driver, now: datetime) -> tuple[PartitionStatus, ...]:
-    """Every topic partition the ledger or the log knows and the spec names."""
-    checkpoint, observer = driver.writer.state.checkpoint, driver.parts.observer
-    stalled_partitions, in_flight = driver.stalled_partitions(), driver.rounds.in_flight()
-    late = {
-        b.topic_partition: overdue(b, driver.rounds.policy)
-        for b in observer.backlogs(checkpoint, (), now)
-    }
+def partition_statuses(
+    group: ConsumerGroup, progress: DriverProgress
+) -> tuple[PartitionStatus, ...]:
+    """The status of every topic partition that has a checkpoint and is in the log or stalled."""
+    policy = Policy.of(group.spec.upload_policy)
+    return tuple(_partition_status(backlog, policy, progress) for backlog in progress.backlogs)
 
-    def one(tp: TopicPartition) -> PartitionStatus:
-        at = checkpoint[tp]
-        end = max(observer.last_ends.get(tp, at), at)
-        stands = stalled_partitions.get(tp)
-        return PartitionStatus(
-            topic=tp.topic,
-            partition=tp.partition,
-            checkpoint=at,
-            end_offset=end,
-            lag_records=end - at,
-            lag_seconds=observer.age(tp, at, now).total_seconds(),
-            overdue_seconds=late[tp].total_seconds() if tp in late else 0.0,
-            in_round=tp in in_flight,
-            blocked=stands.reason.value if stands else None,
-            message=str(stands) if stands else "",
-        )
 
-    return tuple(
-        one(tp)
-        for tp in sorted(checkpoint)
-        if tp in observer.watermarks or tp in stalled_partitions
+def _partition_status(
+    backlog: Backlog, policy: Policy, progress: DriverProgress
+) -> PartitionStatus:
+    tp, offsets = backlog.topic_partition, backlog.offsets
+    stalled = progress.stalled.get(tp)
+    # A topic partition that is gone from the log cannot be landed, so no policy makes it overdue.
+    late = overdue(backlog, policy).total_seconds() if tp in progress.in_log else 0.0
+    return PartitionStatus(
+        topic=tp.topic,
+        partition=tp.partition,
+        checkpoint=offsets.start,
+        end_offset=offsets.end,
+        lag_records=len(offsets),
+        lag_seconds=backlog.age.total_seconds(),
+        overdue_seconds=late,
+        in_round=tp in progress.in_flight,
+        blocked=stalled.reason.value if stalled else None,
+        message=str(stalled) if stalled else "",
     )

@@ -1,17 +1,16 @@
-"""Looking at the store every few seconds, aside from all work: does it answer, and has somebody else taken the lane?
+"""Checks every few seconds, beside all other work: does the store answer, is the lane still ours?
 
-Calls that carry data are patient, for a store that is slow must not cost a round: a minute, five
-times. Whoever waits for them hears of a store that accepts connections and says nothing after
-minutes, and a driver that was frozen or cut off hears of its successor when it next commits. So a
-thread of its own reads the slot after the driver's last one, by a client of its own that waits for
-seconds and tries once.
+Requests that carry data are patient, because a slow store must not cost a batch: a minute each,
+five attempts. A driver that waits for them would notice only after minutes that a store accepts
+connections and answers nothing, and a driver that was paused or cut off would notice its successor
+only at its next commit. So a thread of its own reads the slot after the driver's last one, with a
+client that waits for seconds and tries once.
 
-A look writes nothing and decides nothing, and nothing waits for one. What it finds is told at two
-places: that there was no answer for a while, in the picture that the driver shows (``app.http``);
-and that the slot is another driver's, to the driver itself, which ends where it otherwise would
-have after reading and uploading for nothing. A slot never changes and the bytes say whose it is, so
-that is true however late it is told, and a look that is lost only costs time: of exactly-once
-nothing rests on it.
+A check writes nothing and decides nothing, and nothing waits for it. Its result is used in two
+places: an outage is shown in the driver's status (``landfall.driver.http``), and a driver whose
+next slot is another driver's ends earlier than it otherwise would, after reading and uploading for
+nothing. A slot never changes, and its bytes say who wrote it, so the result is true however late it
+arrives, and a check that is lost only costs time. Exactly-once does not depend on it.
 """
 
 import logging
@@ -28,16 +27,18 @@ from landfall.errors import LandfallError, cause
 log = logging.getLogger(__name__)
 
 INTERVAL = 5.0
-"""Seconds between two looks, give or take a fifth. The operator asks every 15 s: with two looks
-that
-had no answer, it is half a minute at most from silence to condition.
+"""Seconds between two checks, plus or minus a fifth. The operator asks for the status every 15 s,
+so half a minute passes at most from an outage to the condition, even if two checks must fail first.
 """
 RETRY_INTERVAL = 0.5
-"""The same after a look that had no answer."""
+"""Seconds between two checks while the store does not answer."""
 PATIENCE = timedelta(seconds=4)
-"""How long a look waits for its answer."""
+"""How long a check waits for its answer."""
 TOLERATED_MISSES = 1
-"""So many answers missed in a row are nothing to tell."""
+"""This many checks in a row may fail before there is an outage to report."""
+
+Check = Callable[[], object]
+"""Returns when the store has answered, and raises if it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +46,26 @@ class Outage:
     """The store does not answer.
 
     Attributes:
-        missed: answers in a row that did not come.
-        failure: since when, and what there was instead.
+        missed: how many answers in a row are missing.
+        failure: since when, and which error there was instead.
     """
 
     missed: int
     failure: Failure
 
     def overlay(self, status: Status) -> Status:
-        """A driver's picture, with what it does not know itself while it waits; what it was told by a call of its own says more."""
+        """The status with the outage in it, which a driver that waits for the store cannot report.
+
+        A failure that the driver itself reported during the outage says more, and stays.
+        """
         commits, own = status.commits, status.commits.last_failure
-        knows = (
+        is_known = (
             own is not None
             and own.reason == self.failure.reason
             and _time(own) >= _time(self.failure)
         )
         failures = max(commits.consecutive_failures, self.missed)
-        last = own if knows else self.failure
+        last = own if is_known else self.failure
         return replace(
             status, commits=replace(commits, consecutive_failures=failures, last_failure=last)
         )
@@ -72,52 +76,54 @@ def _time(failure: Failure) -> datetime:
 
 
 def fail_fast(output: Output) -> Output:
-    """The same place, to be asked once and for seconds only."""
+    """The same output, with timeouts of seconds and without a second attempt."""
     s3 = output.s3
-    waits = {
+    timeouts = {
         "connect_timeout": min(s3.connect_timeout, PATIENCE),
         "read_timeout": min(s3.read_timeout, PATIENCE),
     }
-    return output.model_copy(update={"s3": s3.model_copy(update={"max_attempts": 1, **waits})})
+    return output.model_copy(update={"s3": s3.model_copy(update={"max_attempts": 1, **timeouts})})
 
 
 class StoreMonitor:
-    """Looks again and again, in a thread of its own.
+    """Checks the store again and again, in a thread of its own.
 
-    What counts is the time since the first look that was not answered, so one that hangs for ever
-    (at a folder, say, whose server is away) is no answer either.
+    An outage is measured from the start of the first check that was not answered. So a check that
+    hangs for ever, for example in a folder whose file server is down, counts as well.
     """
 
-    def __init__(self, look: Callable[[], object], clock: Callable[[], datetime]) -> None:
-        """``look`` returns when the store has answered, and raises if it has not."""
-        self._look, self._clock = look, clock
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
         self._missing: Failure | None = None
-        self._told = False
+        self._is_reported = False
         self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Begin."""
-        threading.Thread(target=self._watch, name="lookout", daemon=True).start()
+    def start(self, check: Check) -> None:
+        """Call ``check`` periodically from now on."""
+        threading.Thread(
+            target=self._watch, args=(check,), name="store-monitor", daemon=True
+        ).start()
 
     def stop(self) -> None:
-        """Look no more; a look under way is not waited for."""
+        """Check no more; a check that is running is not waited for."""
         self._stopped.set()
 
     def outage(self) -> Outage | None:
-        """Whether the store is away, as far as is known now; from any thread."""
+        """The outage as far as it is known now, if there is one; from any thread."""
         missing = self._missing
         if missing is None:
             return None
         missed = (self._clock() - _time(missing)) // PATIENCE
         return Outage(missed, missing) if missed > TOLERATED_MISSES else None
 
-    def look(self) -> None:
-        """Look once."""
+    def run_check(self, check: Check) -> None:
+        """Check once, and log when an outage begins or ends."""
         since = self._missing.time if self._missing else self._clock().isoformat()
+        # Set before the check, not after: a check that hangs must count from its start on.
         self._missing = self._missing or Failure(since, "StoreUnavailable", "no answer")
         try:
-            self._look()
-        except Exception as error:  # noqa: BLE001  # a store of somebody's own may raise anything; no look is the last
+            check()
+        except Exception as error:  # noqa: BLE001  # a user's own store may raise anything; the checks go on
             reason = (
                 cause(error, "StoreUnavailable")
                 if isinstance(error, LandfallError)
@@ -126,21 +132,25 @@ class StoreMonitor:
             self._missing = Failure(since, reason, f"no answer: {error}")
         else:
             self._missing = None
-        self._tell()
+        self._log_change()
 
-    def _tell(self) -> None:
+    def _log_change(self) -> None:
         outage = self.outage()
-        if outage and not self._told:
+        if outage and not self._is_reported:
             log.warning(
-                "the store is away",
+                "store unavailable",
                 extra={"since": outage.failure.time, "why": outage.failure.message},
             )
-        if self._told and not outage:
-            log.warning("the store is back")
-        self._told = outage is not None
+        if self._is_reported and not outage:
+            log.warning("store available again")
+        self._is_reported = outage is not None
 
-    def _watch(self) -> None:
-        while not self._stopped.wait(
-            RETRY_INTERVAL if self._missing else random.uniform(0.8, 1.2) * INTERVAL  # noqa: S311
-        ):  # no secret
-            self.look()
+    def _watch(self, check: Check) -> None:
+        while not self._stopped.wait(self._pause()):
+            self.run_check(check)
+
+    def _pause(self) -> float:
+        if self._missing:
+            return RETRY_INTERVAL
+        # Spread, so that the drivers of a cluster do not all ask at the same moment.
+        return random.uniform(0.8, 1.2) * INTERVAL  # noqa: S311  # no secret

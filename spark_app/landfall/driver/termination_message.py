@@ -1,4 +1,4 @@
-"""What a driver leaves behind when it ends with an error: one line, ``REASON: message``, where Kubernetes picks it up."""
+"""Writes ``REASON: message`` to where Kubernetes finds it when the driver ends with an error."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,32 +6,36 @@ from pathlib import Path
 from landfall.api.contract import ExitCode, Status
 from landfall.errors import Reason
 
-LONGEST = 1000
+MAX_LENGTH = 1000
+"""Characters; Kubernetes keeps 4096 bytes."""
 _REASONS = frozenset(Reason)
 
 
 class TerminationMessage:
-    """Remembers what the driver said last, and writes it down in the end."""
+    """Keeps the driver's latest message, and writes it to the file when the driver has ended."""
 
     def __init__(self, path: Path) -> None:
-        """Write to ``path`` if it is there; it is made by whoever wants to read it."""
+        """Write to ``path`` if it exists; Kubernetes creates it, this class does not."""
         self._path = path
         self._message = ""
 
-    def note(self, status: Status) -> None:
-        """Keep what this picture says."""
+    def update(self, status: Status) -> None:
+        """Keep the message of this status."""
         self._message = status.message
 
-    def of(self, code: ExitCode) -> ExitCode:
-        """Leave the message of a driver that ended so; nothing if it ended well."""
+    def write_exit(self, code: ExitCode) -> ExitCode:
+        """Write the latest message unless the driver ended with OK; return the code."""
         if code is not ExitCode.OK:
             reason, _, _ = self._message.partition(":")
-            self.say(self._message if reason in _REASONS else f"{code.name}: {self._message}")
+            has_reason = reason in _REASONS
+            self.write(self._message if has_reason else f"{code.name}: {self._message}")
         return code
 
-    def say(self, text: str) -> None:
-        """Leave these words, as one line."""
-        line = "; ".join(text.splitlines())[:LONGEST]
-        with suppress(OSError):  # on a bare machine there is nobody to read it
+    def write(self, text: str) -> None:
+        """Write this text as one line."""
+        line = "; ".join(text.splitlines())[:MAX_LENGTH]
+        with suppress(
+            OSError
+        ):  # the exit code says that the driver failed, with or without the file
             if self._path.exists():
                 self._path.write_text(f"{line}\n", "utf-8")

@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
-from landfall.driver.decide.membership import changes, first_offsets, gates, recreated_topics
+from landfall.driver.decide.membership import changes, check_source, first_offsets, recreated_topics
 from landfall.errors import Reason
 from landfall.ledger import LaneOwnership, Member, State
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
@@ -22,7 +22,7 @@ def state(*, generation: int = 1, **members: tuple[int, str, int]) -> State:
         holding=LaneOwnership.HELD,
         generation=generation,
         checkpoint=Checkpoint({tp: at for tp, (at, _, _) in tps.items()}),
-        members={tp: Member(topic_id, let_in) for tp, (_, topic_id, let_in) in tps.items()},
+        members={tp: Member(topic_id, entered_at) for tp, (_, topic_id, entered_at) in tps.items()},
     )
 
 
@@ -32,7 +32,7 @@ def test_new_partitions_enter() -> None:
     assert (found.enter, found.leave, found.recreated) == ((A1,), (), {})
 
 
-def test_a_recreated_topic_stands_still() -> None:
+def test_a_recreated_topic_is_blocked() -> None:
     found = changes(state(a0=(5, "old", 1)), [Topic("a", "new", 1)])
 
     assert found.enter == ()
@@ -53,7 +53,7 @@ def test_after_a_rollback_a_recreated_topic_that_left_does_not_enter() -> None:
     assert "raise spec.generation above 2" in str(found.recreated[A0])
 
 
-def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
+def test_a_topic_with_another_id_than_the_ledgers_was_recreated() -> None:
     of = state(a0=(5, "id", 1), b0=(5, "id", 1), c0=(5, "id", 1))
     b0, c0, d0 = (TopicPartition(name, 0) for name in "bcd")
 
@@ -66,7 +66,7 @@ def test_a_topic_with_another_id_than_the_ledgers_is_a_stranger() -> None:
     }
 
 
-def test_latest_counts_only_for_what_is_there_when_the_ledger_begins() -> None:
+def test_latest_applies_only_to_topics_that_exist_when_the_ledger_begins() -> None:
     marks = {A0: Watermarks(3, 9)}
 
     assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=True) == {
@@ -89,27 +89,27 @@ def test_starting_offsets() -> None:
     assert first_offsets(by_offset, [A0, A1], marks, {}, is_first_open=True) == {A0: 7, A1: 0}
 
 
-def test_a_topic_partition_nobody_can_describe_yet_waits() -> None:
+def test_a_topic_partition_without_watermarks_does_not_enter_yet() -> None:
     assert first_offsets(kafka(), [A0], {}, {}, is_first_open=True) == {}
 
 
-def test_expired_offsets_stand_still_with_the_exact_range() -> None:
-    blocked = gates(state(a0=(5, "id", 1)), kafka(), {A0: Watermarks(8, 20)}, {}).blocked[A0]
+def test_expired_offsets_block_with_the_exact_range() -> None:
+    blocked = check_source(state(a0=(5, "id", 1)), kafka(), {A0: Watermarks(8, 20)}, {}).blocked[A0]
 
     assert blocked.reason is Reason.DATA_LOSS
     assert "offsets [5, 8) expired" in str(blocked)
 
 
 def test_expired_offsets_become_a_hole_when_the_spec_allows() -> None:
-    found = gates(
+    found = check_source(
         state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}, {}
     )
 
     assert (found.holes, found.blocked) == ((Slice(A0, OffsetRange(5, 8)),), {})
 
 
-def test_a_truncated_log_stands_still_whatever_the_spec_allows() -> None:
-    blocked = gates(
+def test_a_truncated_log_blocks_whatever_the_spec_allows() -> None:
+    blocked = check_source(
         state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(0, 4)}, {}
     ).blocked[A0]
 
@@ -117,27 +117,30 @@ def test_a_truncated_log_stands_still_whatever_the_spec_allows() -> None:
     assert "ends at offset 4" in str(blocked)
 
 
-def test_a_topic_that_went_with_unlanded_records_stands_still() -> None:
-    blocked = gates(state(a0=(5, "id", 1)), kafka(), {}, {A0: 9}).blocked[A0]
+def test_a_topic_deleted_with_unlanded_records_blocks() -> None:
+    blocked = check_source(state(a0=(5, "id", 1)), kafka(), {}, {A0: 9}).blocked[A0]
 
     assert blocked.reason is Reason.TOPIC_MISSING
-    assert "offsets [5, 9) went with it" in str(blocked)
+    assert "offsets [5, 9) were lost with it" in str(blocked)
 
 
-def test_a_fully_landed_topic_may_go() -> None:
-    assert gates(state(a0=(5, "id", 1)), kafka(), {}, {A0: 5}).blocked == {}
+def test_a_fully_landed_topic_may_be_deleted() -> None:
+    assert check_source(state(a0=(5, "id", 1)), kafka(), {}, {A0: 5}).blocked == {}
 
 
-def test_a_topic_named_in_the_spec_is_missed() -> None:
+def test_a_topic_named_in_the_spec_must_exist() -> None:
     listed = Kafka.model_validate({"bootstrapServers": "k", "topics": ["a"]})
 
-    assert gates(state(a0=(5, "id", 1)), listed, {}, {}).blocked[A0].reason is Reason.TOPIC_MISSING
+    assert (
+        check_source(state(a0=(5, "id", 1)), listed, {}, {}).blocked[A0].reason
+        is Reason.TOPIC_MISSING
+    )
 
 
-def test_a_rollback_does_not_land_over_a_former_life() -> None:
+def test_a_rollback_does_not_land_over_the_former_topics_objects() -> None:
     rolled_back = replace(state(a0=(5, "id", 2), generation=1), retired={A0: 1})
 
-    blocked = gates(rolled_back, kafka(), {A0: Watermarks(0, 9)}, {}).blocked[A0]
+    blocked = check_source(rolled_back, kafka(), {A0: Watermarks(0, 9)}, {}).blocked[A0]
 
     assert blocked.reason is Reason.TOPIC_RECREATED
     assert "raise spec.generation above 1" in str(blocked)

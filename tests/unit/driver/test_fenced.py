@@ -10,7 +10,7 @@ from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import Player
+from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
@@ -63,12 +63,12 @@ def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads
 
 def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10)
-    old = Player(store, log).start()
+    old = DriverThread(store, log).start()
     old.until_landed()
     successor = driver(group(), store, log, FakeRunner(store), writer="w2")
     ours = store.begin("a/all/1_0_00000000000000000010.txt", "of w2")
 
-    old.turns.look(store.read)
+    old.contender.check_store(store.read)
 
     assert old.end() is ExitCode.FENCED
     assert (

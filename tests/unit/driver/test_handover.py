@@ -10,7 +10,7 @@ from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import Player
+from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 from tests.support.landing import wait_for
 
@@ -42,8 +42,8 @@ def opened_by(store: MemoryStore) -> list[str]:
     return [record.revision for record in records if isinstance(record, Open)]
 
 
-def landing(store: MemoryStore, log: FakeLog, revision: str) -> Player:
-    player = Player(store, log, revision).start()
+def landing(store: MemoryStore, log: FakeLog, revision: str) -> DriverThread:
+    player = DriverThread(store, log, revision).start()
     player.until_landed()
     return player
 
@@ -59,7 +59,7 @@ def test_an_empty_lane_is_taken_at_once(store: MemoryStore, log: FakeLog) -> Non
 
 def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: FakeLog) -> None:
     old, runner = landing(store, log, "old"), FakeRunner(store)
-    new = Player(store, log, "new", runner=runner).start()
+    new = DriverThread(store, log, "new", runner=runner).start()
 
     status = new.until_phase(Phase.STANDBY)
 
@@ -79,30 +79,32 @@ def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: FakeLog
 def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(
     store: MemoryStore, log: FakeLog
 ) -> None:
-    old, new = landing(store, log, "old"), Player(store, log, "new").start()
+    old, new = landing(store, log, "old"), DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
-    new.turns.look(store.read)
-    old.turns.hand_over("new")
+    new.contender.check_store(store.read)
+    old.contender.hand_over("new")
     old.until_phase(Phase.YIELDED)
-    new.look()
+    new.wake()
     new.until_landed()
 
-    old.turns.look(store.read)
+    old.contender.check_store(store.read)
 
     with pytest.raises(StoreAway):
-        old.turns.look(MemoryStore(Scripted({Operation.READ: [Fault.REQUEST_LOST]})).read)
+        old.contender.check_store(
+            MemoryStore(Scripted({Operation.READ: [Fault.REQUEST_LOST]})).read
+        )
     assert (old.stop(), new.stop()) == (ExitCode.OK, ExitCode.OK)
 
 
 def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
-    new = Player(store, log, "new").start()
+    new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
 
-    old.turns.hand_over("new")
+    old.contender.hand_over("new")
     old.until_phase(Phase.YIELDED)
     log.write("a", 40, 9)
-    new.look()
+    new.wake()
     new.until_landed()
 
     assert old.phase is Phase.YIELDED
@@ -116,14 +118,14 @@ def test_a_driver_that_handed_over_rests_until_told_to_take_over(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old = landing(store, log, "old")
-    old.turns.hand_over("new")
+    old.contender.hand_over("new")
     rests = old.until_phase(Phase.YIELDED)
     assert (rests.epoch, rests.partitions, rests.message) == (1, (), "the lane is handed over")
-    old.look()
-    old.turns.hand_over("new")
+    old.wake()
+    old.contender.hand_over("new")
     assert opened_by(store) == ["old"]
 
-    old.turns.take_over()
+    old.contender.take_over()
     log.write("b", 12)
     old.until_landed()
 
@@ -137,8 +139,8 @@ def test_a_driver_told_to_take_over_while_it_drains_goes_on(
 ) -> None:
     old = landing(store, log, "old")
 
-    old.turns.hand_over("new")
-    old.turns.take_over()
+    old.contender.hand_over("new")
+    old.contender.take_over()
     old.until(lambda status: status.epoch == 2, "opened again")
     log.write("b", 12)
     old.until_landed()
@@ -149,10 +151,10 @@ def test_a_driver_told_to_take_over_while_it_drains_goes_on(
 
 def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
-    new = Player(store, log, "new").start()
+    new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
 
-    new.turns.take_over()
+    new.contender.take_over()
     new.until_phase(Phase.RUNNING)
     log.write("a", 40, 9)
     new.until_landed()
@@ -168,7 +170,7 @@ def test_a_driver_that_lands_is_told_nothing_new_by_take_over(
 ) -> None:
     player = landing(store, log, "old")
 
-    player.turns.take_over()
+    player.contender.take_over()
     log.write("b", 5)
     player.until_landed()
 
@@ -177,7 +179,7 @@ def test_a_driver_that_lands_is_told_nothing_new_by_take_over(
 
 
 def test_the_same_revision_goes_on_after_a_crash(store: MemoryStore, log: FakeLog) -> None:
-    Player(store, log, "old").turns._open(lane(store).read())  # and dies
+    DriverThread(store, log, "old").contender._open(lane(store).read())  # and dies
 
     assert landing(store, log, "old").stop() is ExitCode.OK
     assert opened_by(store) == ["old", "old"]
@@ -197,14 +199,14 @@ def test_without_a_revision_the_lane_is_taken_at_once(store: MemoryStore, log: F
 
 def test_of_two_that_stand_by_one_gets_the_lane(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
-    waiting = [Player(store, log, revision).start() for revision in ("new", "newer")]
+    waiting = [DriverThread(store, log, revision).start() for revision in ("new", "newer")]
     for player in waiting:
         player.until_phase(Phase.STANDBY)
 
-    old.turns.hand_over("new")
+    old.contender.hand_over("new")
     old.until_phase(Phase.YIELDED)
     seen = lane(store).read()
-    first, second = (player.turns._open(seen) for player in waiting)
+    first, second = (player.contender._open(seen) for player in waiting)
 
     assert first
     assert second is None
@@ -216,10 +218,10 @@ def test_of_two_that_stand_by_one_gets_the_lane(store: MemoryStore, log: FakeLog
 @pytest.mark.parametrize("phase", [Phase.STANDBY, Phase.YIELDED])
 def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: FakeLog, phase: Phase) -> None:
     old = landing(store, log, "old")
-    new = Player(store, log, "new").start()
+    new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
     if phase is Phase.YIELDED:
-        old.turns.hand_over("new")
+        old.contender.hand_over("new")
     waits = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
     waits.until_phase(phase)
 
@@ -229,8 +231,8 @@ def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: FakeLog, phas
 
 
 def test_a_driver_told_to_stop_before_its_turn_takes_none(store: MemoryStore, log: FakeLog) -> None:
-    player = Player(store, log, "old")
-    player.turns.stop("SIGTERM")
+    player = DriverThread(store, log, "old")
+    player.contender.stop("SIGTERM")
 
     assert player.start().end() is ExitCode.OK
     assert opened_by(store) == []
@@ -242,8 +244,8 @@ def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(
     old = landing(store, log, "old")
     broken = FakeRunner(store, cold=Retry("no module named landfall"))
 
-    new = Player(store, log, "new", runner=broken).start()
-    new.look()
+    new = DriverThread(store, log, "new", runner=broken).start()
+    new.wake()
 
     with pytest.raises(Retry, match="no module named landfall"):
         new.end()
@@ -254,16 +256,19 @@ def test_a_store_that_is_away_while_standing_by_is_waited_for(log: FakeLog) -> N
     script: dict[Operation, list[Fault | None]] = {}
     store = MemoryStore(Scripted(script))
     old = landing(store, log, "old")
-    new = Player(store, log, "new").start()
+    new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
 
     script[Operation.LIST] = [Fault.THROTTLED, Fault.THROTTLED]
-    for _ in range(6):
-        new.look()
-    wait_for(lambda: len(new.waits_for) == 2, "both looks failed")
-    old.turns.hand_over("new")
+
+    def both_failed() -> bool:
+        new.wake()
+        return len(new.waits_for) == 2
+
+    wait_for(both_failed, "both looks failed")
+    old.contender.hand_over("new")
     old.until_phase(Phase.YIELDED)
-    new.look()
+    new.wake()
     new.until_landed()
 
     assert [what.startswith("store: ") for what in new.waits_for] == [True, True]
@@ -279,7 +284,9 @@ def test_a_store_that_is_away_before_the_first_look_is_waited_for(
     outages.
     """
     script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
-    player = Player(MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)).start()
+    player = DriverThread(
+        MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)
+    ).start()
 
     player.until_landed()
 
@@ -289,7 +296,7 @@ def test_a_store_that_is_away_before_the_first_look_is_waited_for(
 
 def test_who_waits_for_a_store_ends_when_told_to(log: FakeLog) -> None:
     script: dict[Operation, list[Fault | None]] = {Operation.READ: [Fault.THROTTLED] * 1000}
-    player = Player(MemoryStore(Scripted(script)), log, "new").start()
+    player = DriverThread(MemoryStore(Scripted(script)), log, "new").start()
     wait_for(lambda: player.waits_for, "it waits")
 
     assert player.stop() is ExitCode.OK
@@ -303,7 +310,7 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
         store.delete(stat.key)
 
     with pytest.raises(Stalled) as refused:
-        Player(store, log, "new").start().end()
+        DriverThread(store, log, "new").start().end()
 
     assert refused.value.reason is Reason.OUTPUT_OCCUPIED
 

@@ -13,12 +13,12 @@ from landfall.api.contract import Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
 from landfall.driver.http.server import STUCK, StatusBoard, serve
 from landfall.driver.loop import Driver
-from landfall.driver.status import driver_status
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
+from tests.support.driver_status import status_of
+from tests.support.fakes import FakeLog, FakeRunner, driver, group
 
 
 class Watch:
@@ -72,7 +72,7 @@ def finished(log: FakeLog, **failures: list[Retry]) -> Driver:
 
 
 def posted(board: StatusBoard, one: Driver) -> None:
-    board.post(driver_status(one, NOW), one.counters)
+    board.post(status_of(one), one.counters)
 
 
 def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -> None:
@@ -80,9 +80,7 @@ def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -
     assert get(server, "/healthcheck")[0] == 200
 
 
-def test_a_lag_that_is_not_known_is_no_metric(
-    server: ThreadingHTTPServer, board: StatusBoard
-) -> None:
+def test_an_unknown_lag_is_no_metric(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
 
     metrics = get(server, "/metrics")[1]
@@ -92,7 +90,7 @@ def test_a_lag_that_is_not_known_is_no_metric(
     assert "landfall_overdue" not in metrics
 
 
-def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
+def test_status_shows_what_is_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:
     posted(board, finished(FakeLog().write("a", 10).write("b", 4)))
 
     code, body = get(server, "/status")
@@ -112,7 +110,9 @@ def test_status_tells_what_is_landed(server: ThreadingHTTPServer, board: StatusB
     ]
 
 
-def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: StatusBoard) -> None:
+def test_a_failure_is_shown_with_its_reason(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
     posted(board, finished(FakeLog().write("a", 10), a=[Retry("broker away")]))
 
     status = json.loads(get(server, "/status")[1])
@@ -122,7 +122,7 @@ def test_a_failure_is_told_with_its_reason(server: ThreadingHTTPServer, board: S
     assert status["commits"]["consecutive_failures"] == 0
 
 
-def test_a_loop_that_does_not_pass_is_not_healthy(
+def test_a_loop_that_makes_no_pass_is_not_healthy(
     server: ThreadingHTTPServer, board: StatusBoard, watch: Watch
 ) -> None:
     posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
@@ -142,7 +142,7 @@ def test_waiting_for_the_store_is_healthy_and_says_so(
     assert (code, json.loads(body)["waiting_for"]) == (200, "store: throttled")
 
 
-def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Watch) -> None:
+def test_an_outage_is_shown_however_long_the_loop_waits_for_the_store(watch: Watch) -> None:
     known: list[Outage] = []
     board = StatusBoard(watch, lambda: known[0] if known else None)
     posted(board, driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore())))
@@ -150,7 +150,7 @@ def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Wat
     known.append(Outage(3, Failure("then", "StoreUnavailable", "no answer")))
 
     with serving(board) as server:
-        told, health, shown = (
+        status, health, values = (
             json.loads(get(server, "/status")[1]),
             get(server, "/healthcheck"),
             metrics(server),
@@ -158,21 +158,21 @@ def test_an_outage_is_told_however_long_the_loop_waits_for_its_answer(watch: Wat
         known.clear()
         back = json.loads(get(server, "/status")[1])
 
-    assert told["commits"]["last_failure"] == {
+    assert status["commits"]["last_failure"] == {
         "time": "then",
         "reason": "StoreUnavailable",
         "message": "no answer",
     }
     assert (
-        told["commits"]["consecutive_failures"],
-        shown["landfall_consecutive_failures", ""],
+        status["commits"]["consecutive_failures"],
+        values["landfall_consecutive_failures", ""],
     ) == (3, 3)
     assert (health[0], json.loads(health[1])["waiting_for"]) == (200, "store: no answer")
     assert (back["commits"]["consecutive_failures"], back["commits"]["last_failure"]) == (0, None)
 
 
 @pytest.mark.parametrize("phase", [Phase.STALLED, Phase.FENCED])
-def test_a_driver_that_will_not_go_on_is_not_healthy(
+def test_a_driver_that_is_stalled_or_fenced_is_not_healthy(
     server: ThreadingHTTPServer, board: StatusBoard, phase: Phase
 ) -> None:
     one = finished(FakeLog().write("a", 1))
@@ -182,7 +182,7 @@ def test_a_driver_that_will_not_go_on_is_not_healthy(
     assert get(server, "/healthcheck")[0] == 503
 
 
-def test_unknown_paths_say_what_there_is(server: ThreadingHTTPServer) -> None:
+def test_an_unknown_path_answers_with_the_paths_that_exist(server: ThreadingHTTPServer) -> None:
     code, body = get(server, "/nope")
 
     assert code == 404

@@ -7,7 +7,6 @@ import stamina
 
 from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.driver.runner import Bin
-from landfall.driver.status import driver_status
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, State
@@ -16,6 +15,7 @@ from landfall.ledger.task_results import SliceResult
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
+from tests.support.driver_status import status_of
 from tests.support.fakes import (
     NOW,
     FakeLog,
@@ -361,7 +361,7 @@ def test_a_driver_that_never_saw_the_source_does_not_call_its_lag_zero() -> None
     known: list[bool] = []
 
     def back_after_a_look(_: object) -> None:
-        known.append(driver_status(one, NOW).lag_known)
+        known.append(status_of(one).lag_known)
         log.error = None
 
     one.report = back_after_a_look

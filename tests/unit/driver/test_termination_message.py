@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.status import driver_status
-from landfall.driver.termination_message import LONGEST, TerminationMessage
+from landfall.driver.termination_message import MAX_LENGTH, TerminationMessage
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
+from tests.support.driver_status import status_of
+from tests.support.fakes import FakeLog, FakeRunner, driver, group
 
 
 @pytest.fixture
@@ -16,39 +16,39 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def said(path: Path, message: str, code: ExitCode) -> str:
+def written(path: Path, message: str, code: ExitCode) -> str:
     store = MemoryStore()
     one = driver(group(), store, FakeLog(), FakeRunner(store))
     one.counters.message = message
-    last = TerminationMessage(path)
-    last.note(driver_status(one, NOW))
-    assert last.of(code) is code
+    termination = TerminationMessage(path)
+    termination.update(status_of(one))
+    assert termination.write_exit(code) is code
     return path.read_text() if path.exists() else ""
 
 
-def test_a_reason_is_left_as_it_was_told(path: Path) -> None:
-    assert said(path, "DataLoss: a/0: gone\nDataLoss: b/0: gone", ExitCode.STALLED) == (
+def test_a_message_with_a_reason_is_written_as_it_is(path: Path) -> None:
+    assert written(path, "DataLoss: a/0: gone\nDataLoss: b/0: gone", ExitCode.STALLED) == (
         "DataLoss: a/0: gone; DataLoss: b/0: gone\n"
     )
 
 
 def test_without_a_reason_the_exit_code_is_named(path: Path) -> None:
     assert (
-        said(path, "ledger slot 1 was taken by w", ExitCode.FENCED)
+        written(path, "ledger slot 1 was taken by w", ExitCode.FENCED)
         == "FENCED: ledger slot 1 was taken by w\n"
     )
 
 
-def test_a_driver_that_ends_well_leaves_nothing(path: Path) -> None:
-    assert said(path, "the lane is handed over", ExitCode.OK) == ""
+def test_a_driver_that_ends_well_writes_nothing(path: Path) -> None:
+    assert written(path, "the lane is handed over", ExitCode.OK) == ""
 
 
-def test_what_is_too_long_is_cut(path: Path) -> None:
-    assert len(said(path, "x" * 5000, ExitCode.UNAVAILABLE)) == LONGEST + 1
+def test_a_long_message_is_cut(path: Path) -> None:
+    assert len(written(path, "x" * 5000, ExitCode.UNAVAILABLE)) == MAX_LENGTH + 1
 
 
-def test_nothing_is_made_where_nobody_reads(path: Path) -> None:
+def test_a_file_that_does_not_exist_is_not_created(path: Path) -> None:
     path.unlink()
 
-    assert said(path, "gone", ExitCode.UNAVAILABLE) == ""
+    assert written(path, "gone", ExitCode.UNAVAILABLE) == ""
     assert not path.exists()

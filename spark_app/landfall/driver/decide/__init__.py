@@ -1,1 +1,1 @@
-"""What the driver decides: who is a member, what of a batch may be committed, since when records wait. Pure."""
+"""What the driver decides: members, results to commit, how long records have waited. Pure."""

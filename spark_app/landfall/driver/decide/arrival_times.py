@@ -1,9 +1,9 @@
-"""Since when records wait, from what the driver saw of the log's ends. Pure.
+"""How long records have waited, by what the driver saw of the log's end offsets. Pure.
 
-Kafka can say which offset a time has, not which time an offset has, and a producer may write any
-timestamp it likes. So the driver remembers when it first saw each end offset; a record waits since
-the first sight of an end beyond it. What was there before the driver started is dated by its Kafka
-timestamp, once.
+Kafka can say which offset a time has, but not which time an offset has, and a producer may write
+any timestamp it likes. So the driver remembers when it first saw each end offset: a record has
+waited since the driver first saw an end offset beyond it. Records that were there before the driver
+started are dated by their Kafka timestamps, once.
 """
 
 from bisect import bisect_right
@@ -11,20 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 
 MARKS = 256
-"""Sights kept per topic partition; past that, neighbours are merged and age is overstated a little,
-never understated.
+"""Observations kept per topic partition. Beyond that, neighbors are merged, which overstates an age
+a little and never understates it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalTimes:
-    """Sights of one topic partition: every offset below ``ends[i]`` was there at ``times[i]``; both increase."""
+    """End offsets of one topic partition and when each was first seen.
+
+    Attributes:
+        ends: every offset below ``ends[i]`` was in the log at ``times[i]``; increasing.
+        times: increasing.
+    """
 
     ends: tuple[int, ...] = ()
     times: tuple[datetime, ...] = ()
 
-    def see(self, end: int, now: datetime) -> "ArrivalTimes":
-        """Note that the log ended at ``end`` when looked at ``now``; only growth counts."""
+    def record(self, end: int, now: datetime) -> "ArrivalTimes":
+        """Add that the log ended at ``end`` when it was looked at ``now``; only growth counts."""
         if self.ends and end <= self.ends[-1]:
             return self
         ends, times = (*self.ends, end), (*self.times, now)
@@ -35,11 +40,11 @@ class ArrivalTimes:
         )
 
     def landed(self, checkpoint: int) -> "ArrivalTimes":
-        """Forget what is landed."""
+        """Drop what is landed."""
         keep = bisect_right(self.ends, checkpoint)
         return ArrivalTimes(self.ends[keep:], self.times[keep:]) if keep else self
 
-    def since(self, checkpoint: int) -> datetime | None:
-        """Since when the record at ``checkpoint`` waits; None when nothing beyond it was seen."""
+    def oldest_at(self, checkpoint: int) -> datetime | None:
+        """When the oldest unlanded record was first seen; None if nothing is unlanded."""
         at = bisect_right(self.ends, checkpoint)
         return self.times[at] if at < len(self.ends) else None

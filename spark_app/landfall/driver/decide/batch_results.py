@@ -1,8 +1,8 @@
-"""Judging what came back from a round: what may be committed, what is given up. Pure.
+"""Checks the results of a batch: which slices are committed, which uploads are aborted. Pure.
 
-A topic partition is committed whole or not at all: one failed slice, one missing answer, too many
-bad records, and it leaves the round before COMMIT with everything it uploaded, while the others go
-on.
+A topic partition is committed as a whole or not at all. If one of its slices failed, has no result,
+or has too many bad records, the topic partition leaves the batch before COMMIT with everything it
+uploaded. The other topic partitions of the batch are committed.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ from landfall.objects import Upload
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """What to do with a round's results.
+    """What to do with a batch's results.
 
     Attributes:
         commit: slices to commit, sorted; each of their topic partitions is covered without a gap.
         discard: uploads to abort.
-        failed: why a topic partition left the round.
+        failed: topic partitions that left the batch, and why.
     """
 
     commit: tuple[LandedSlice, ...]
@@ -35,62 +35,64 @@ def check_results(
     planned: Iterable[Slice],
     results: Sequence[SliceResult],
     max_ratio: float,
-    strangers: Mapping[TopicPartition, LandfallError] = MappingProxyType({}),
+    excluded: Mapping[TopicPartition, LandfallError] = MappingProxyType({}),
 ) -> CommitDecision:
-    """Hold the results against the plan.
+    """Compare the results with the plan.
 
     Args:
-        planned: the round's slices.
+        planned: the batch's slices.
         results: what the tasks returned, in any order.
-        max_ratio: of dead-lettered records among a topic partition's records of this round.
-        strangers: topic partitions that must leave the round whatever came back, and why.
+        max_ratio: the largest share of dead-lettered records among a topic partition's records of
+            this batch.
+        excluded: topic partitions that must leave the batch whatever their results are, and why.
     """
-    wanted: dict[TopicPartition, list[Slice]] = defaultdict(list)
-    for piece in planned:
-        wanted[piece.topic_partition].append(piece)
-    answers: dict[TopicPartition, list[SliceResult]] = defaultdict(list)
+    slices_by_tp: dict[TopicPartition, list[Slice]] = defaultdict(list)
+    for planned_slice in planned:
+        slices_by_tp[planned_slice.topic_partition].append(planned_slice)
+    results_by_tp: dict[TopicPartition, list[SliceResult]] = defaultdict(list)
     for result in results:
-        answers[result.piece.topic_partition].append(result)
+        results_by_tp[result.piece.topic_partition].append(result)
 
-    faults = {
-        tp: strangers.get(tp) or _fault(tp, pieces, answers[tp], max_ratio)
-        for tp, pieces in wanted.items()
+    errors = {
+        tp: excluded.get(tp) or _error(tp, slices, results_by_tp[tp], max_ratio)
+        for tp, slices in slices_by_tp.items()
     }
-    failed = {tp: fault for tp, fault in faults.items() if fault}
+    failed = {tp: error for tp, error in errors.items() if error}
     landed = [result for result in results if isinstance(result, LandedSlice)]
+    # A result of a topic partition that nobody planned counts as failed: it is never committed.
     commit = sorted(
-        (r for r in landed if not faults.get(r.piece.topic_partition, True)), key=lambda r: r.piece
+        (r for r in landed if not errors.get(r.piece.topic_partition, True)), key=lambda r: r.piece
     )
-    discard = (r for r in landed if faults.get(r.piece.topic_partition, True))
+    discard = (r for r in landed if errors.get(r.piece.topic_partition, True))
     return CommitDecision(
         tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed
     )
 
 
-def _fault(
-    tp: TopicPartition, pieces: list[Slice], answers: list[SliceResult], max_ratio: float
+def _error(
+    tp: TopicPartition, slices: list[Slice], results: list[SliceResult], max_ratio: float
 ) -> LandfallError | None:
     failures = sorted(
-        (a for a in answers if isinstance(a, FailedSlice)), key=lambda a: isinstance(a.error, Retry)
+        (r for r in results if isinstance(r, FailedSlice)), key=lambda r: isinstance(r.error, Retry)
     )
     if failures:
-        return failures[0].error  # a person's business comes before what may come right by itself
-    if sorted(pieces) != sorted(a.piece for a in answers):
-        return Retry(
-            f"{tp}: planned {_list(pieces)}, but {_list([a.piece for a in answers])} came back"
-        )
-    landed = [a for a in answers if isinstance(a, LandedSlice)]
-    bad = sum(a.dead_lettered for a in landed)
-    records = bad + sum(a.landed + a.filtered for a in landed)
+        return failures[0].error  # Stalled before Retry: no retry helps until somebody acts
+    returned = [r.piece for r in results]
+    if sorted(slices) != sorted(returned):
+        return Retry(f"{tp}: planned {_list(slices)}, but the tasks returned {_list(returned)}")
+    landed = [r for r in results if isinstance(r, LandedSlice)]
+    bad = sum(r.dead_lettered for r in landed)
+    records = bad + sum(r.landed + r.filtered for r in landed)
     if bad > max_ratio * records:
-        first = next((error for a in landed for error in a.errors), "")
-        offsets = f"[{min(pieces).offsets.start}, {max(pieces).offsets.end})"
+        first = next((error for r in landed for error in r.errors), "")
+        offsets = f"[{min(slices).offsets.start}, {max(slices).offsets.end})"
         return Stalled(
             Reason.BAD_RECORDS,
-            f"{tp}: {bad} of {records} records in {offsets} are bad, more than maxRatio {max_ratio:g} allows; first: {first}",
+            f"{tp}: {bad} of {records} records in {offsets} are bad, "
+            f"more than maxRatio {max_ratio:g} allows; first: {first}",
         )
     return None
 
 
-def _list(pieces: Sequence[Slice]) -> str:
-    return ", ".join(str(piece) for piece in sorted(pieces)) or "nothing"
+def _list(slices: Sequence[Slice]) -> str:
+    return ", ".join(str(s) for s in sorted(slices)) or "nothing"

@@ -1,4 +1,7 @@
-"""Which topic partitions enter the ledger, and which may not go on: gates before planning. Pure."""
+"""Which topic partitions are members of the lane, and which must not be landed. Pure.
+
+Compares the topics of the log with the ledger, before anything is planned.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,11 +16,11 @@ from landfall.source import Topic, Watermarks
 
 @dataclass(frozen=True, slots=True)
 class SourceChecks:
-    """What stands between the log and the plan.
+    """What the log's watermarks mean for the members.
 
     Attributes:
-        holes: lost ranges the spec allows to skip; each starts at its checkpoint.
-        blocked: topic partitions that stand still, and why.
+        holes: lost ranges that the spec allows to skip; each starts at its checkpoint.
+        blocked: topic partitions that must not be landed until somebody acts, and why.
     """
 
     holes: tuple[Slice, ...]
@@ -29,9 +32,9 @@ class Changes:
     """How membership must change so that the ledger follows the log.
 
     Attributes:
-        enter: topic partitions that are new.
-        leave: those of a recreated topic that this generation may start over.
-        recreated: those of a recreated topic that must wait for a new generation.
+        enter: topic partitions that are new, or new again.
+        leave: topic partitions of recreated topics that this generation may land from their start.
+        recreated: topic partitions of recreated topics that need a higher generation, and why.
     """
 
     enter: tuple[TopicPartition, ...]
@@ -40,10 +43,10 @@ class Changes:
 
 
 def changes(state: State, topics: Collection[Topic]) -> Changes:
-    """Hold the log's topics against the ledger's members.
+    """Compare the log's topics with the ledger's members.
 
-    A recreated topic counts its offsets from 0 again, so its objects would get names that are
-    taken: only a generation above every one that landed the old topic may land it.
+    A recreated topic starts at offset 0 again, so its objects would get names that exist already.
+    Only a generation above all that landed the former topic may land it.
     """
     enter: list[TopicPartition] = []
     leave: list[TopicPartition] = []
@@ -53,7 +56,7 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
             tp = TopicPartition(topic.name, partition)
             member = state.members.get(tp)
             if member is None and state.generation <= state.retired.get(tp, -1):
-                recreated[tp] = _named_before(tp, state)
+                recreated[tp] = _names_taken(tp, state)
             elif member is None:
                 enter.append(tp)
             elif member.topic_id == topic.topic_id:
@@ -68,14 +71,18 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
     return Changes(tuple(enter), tuple(leave), recreated)
 
 
-def _named_before(tp: TopicPartition, state: State) -> Stalled:
-    text = f"{tp}: recreated, and generation {state.generation} landed its former life: raise spec.generation"
-    return Stalled(Reason.TOPIC_RECREATED, f"{text} above {state.retired[tp]}")
+def _names_taken(tp: TopicPartition, state: State) -> Stalled:
+    return Stalled(
+        Reason.TOPIC_RECREATED,
+        f"{tp}: the topic was deleted and created again, and generation {state.retired[tp]} has "
+        f"landed the former topic: raise spec.generation above {state.retired[tp]}",
+    )
 
 
 def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
     return (
-        f"{tp}: topic id was {was}, is {topic.topic_id}: deleted and created again after offset {state.checkpoint[tp]}; "
+        f"{tp}: topic id was {was}, is {topic.topic_id}: the topic was deleted and created again "
+        f"after offset {state.checkpoint[tp]}; "
         f"raise spec.generation above {state.generation} to land it from its start"
     )
 
@@ -83,26 +90,25 @@ def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
 def recreated_topics(
     state: State, tps: Collection[TopicPartition], topic_ids: Mapping[str, str]
 ) -> dict[TopicPartition, Retry]:
-    """Topic partitions whose topic is not, or not for certain, the one in the ledger.
+    """Topic partitions whose topic is not, or not certainly, the one in the ledger, and why.
 
-    Ids never come back: if a topic has the ledger's id after a range was read, the range is of that
-    topic.
+    Kafka never uses a topic id twice. So if a topic has the ledger's id after a range was read, the
+    range was read from that topic.
 
     Args:
         state: of the ledger.
-        tps: whose ranges were read.
-        topic_ids: of their topics, asked for after that; a topic that is gone has none.
+        tps: topic partitions of which ranges were read.
+        topic_ids: the ids of their topics, asked for after reading; a topic that is gone has none.
     """
     found: dict[TopicPartition, Retry] = {}
     for tp in tps:
         member, now = state.members.get(tp), topic_ids.get(tp.topic)
         if member is None or member.topic_id != now:
-            was, became = (
-                member.topic_id if member else "unknown",
-                f"is {now}" if now else "it is gone",
-            )
+            was = member.topic_id if member else "unknown"
+            became = f"is {now}" if now else "it is gone"
             found[tp] = Retry(
-                f"{tp}: not landed, the topic was deleted or recreated meanwhile: id was {was}, {became}"
+                f"{tp}: not landed, the topic was deleted or recreated meanwhile: "
+                f"id was {was}, {became}"
             )
     return found
 
@@ -115,18 +121,18 @@ def first_offsets(
     *,
     is_first_open: bool,
 ) -> dict[TopicPartition, int]:
-    """Where topic partitions start.
+    """The first offset to land of each topic partition that enters.
 
-    What appears while the group runs starts at its log start, whatever the spec says: with
-    ``Latest`` its first records would be lost otherwise.
+    A topic partition that appears while the group runs starts at its log start offset, whatever the
+    spec says: with ``Latest`` its first records would be lost.
 
     Args:
         kafka: the spec.
-        entering: topic partitions without a checkpoint; those without watermarks wait for the next
-            look.
+        entering: topic partitions without a checkpoint; those without watermarks are left out and
+            enter at the next look.
         watermarks: of the log.
         at_time: offsets at the spec's starting time, if it has one.
-        is_first_open: whether the ledger has no members yet.
+        is_first_open: whether the ledger has never had a member.
     """
     starts: dict[TopicPartition, int] = {}
     for tp in entering:
@@ -145,49 +151,58 @@ def first_offsets(
     return starts
 
 
-def gates(
+def check_source(
     state: State,
     kafka: Kafka,
     watermarks: Mapping[TopicPartition, Watermarks],
     last_ends: Mapping[TopicPartition, int],
 ) -> SourceChecks:
-    """Hold the log's ends against the checkpoint: what is lost is never skipped silently.
+    """Compare the log's watermarks with the checkpoint: a lost range is never skipped silently.
 
     Args:
         state: of the ledger.
         kafka: the spec.
         watermarks: of the topic partitions that the spec names now.
-        last_ends: the end offsets this driver saw last, also of topic partitions that are gone
-            since.
+        last_ends: the last known end offsets, also of topic partitions that are gone since.
     """
     holes: list[Slice] = []
     blocked: dict[TopicPartition, Stalled] = {}
     for tp in state.checkpoint:
         at, marks = state.checkpoint[tp], watermarks.get(tp)
         if marks is None:
+            # A topic that a pattern matched may go once all of it is landed.
             if tp.topic in kafka.topics or last_ends.get(tp, at) > at:
                 blocked[tp] = _missing(tp, at, last_ends.get(tp, at))
         elif state.generation <= state.retired.get(tp, -1):
-            blocked[tp] = _named_before(tp, state)
+            blocked[tp] = _names_taken(tp, state)
         elif marks.log_start > at and kafka.on_data_loss == "SkipAndRecord":
             holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
         elif marks.log_start > at:
             lost = OffsetRange(at, marks.log_start)
-            text = f"{tp}: offsets {lost} expired before they were landed; onDataLoss: SkipAndRecord would skip them"
-            blocked[tp] = Stalled(Reason.DATA_LOSS, text)
+            blocked[tp] = Stalled(
+                Reason.DATA_LOSS,
+                f"{tp}: offsets {lost} expired before they were landed; "
+                "onDataLoss: SkipAndRecord would skip them",
+            )
         elif marks.end < at:
-            text = f"{tp}: the log ends at offset {marks.end}, but everything before {at} is landed: it was truncated"
-            blocked[tp] = Stalled(Reason.DATA_LOSS, text)
+            blocked[tp] = Stalled(
+                Reason.DATA_LOSS,
+                f"{tp}: the log ends at offset {marks.end}, but everything before {at} is landed: "
+                "the log was truncated",
+            )
     return SourceChecks(tuple(holes), blocked)
 
 
 def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:
-    lost = f"; offsets [{at}, {end}) went with it" if end > at else f"; landed up to offset {at}"
-    return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic is not there any more{lost}")
+    lost = f"offsets [{at}, {end}) were lost with it" if end > at else f"landed up to offset {at}"
+    return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic does not exist any more; {lost}")
 
 
 def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stalled, ...]:
-    """What the spec asks for and never was there: topics by name, or any at all by pattern. See ``gates`` for the rest."""
+    """What the spec asks for and the log has never had: a topic by name, or any topic by pattern.
+
+    ``check_source`` finds the topics that were there once.
+    """
     names = {topic.name for topic in topics} | {tp.topic for tp in state.members}
     missing = tuple(f"{name}: there is no such topic" for name in kafka.topics if name not in names)
     if kafka.topic_pattern and not names:
@@ -198,7 +213,7 @@ def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stall
 
 
 def starting_time(kafka: Kafka) -> datetime | None:
-    """The starting time the spec asks for, if it asks for one."""
+    """The time that ``startingOffsets`` names, if it names one."""
     return (
         kafka.starting_offsets.timestamp
         if isinstance(kafka.starting_offsets, StartAtTime)

@@ -1,8 +1,9 @@
-"""What Prometheus scrapes, made from one picture at a time.
+"""The driver's Prometheus metrics, all made from one status.
 
-Labels are ``namespace`` and ``group``, and ``topic`` where it says so; never a Kafka partition, a
-key or a message. Past ``TOPICS`` topics the rest shares ``topic="_other"`` (summed; the oldest for
-ages). ``docs/metrics.md`` lists every name.
+Every metric has the labels ``namespace`` and ``group``; metrics by topic also have ``topic``. No
+label holds a Kafka partition, a key or a message. The first ``TOPICS`` topics by name have a series
+of their own, and the rest share ``topic="_other"``: their sum, or their maximum for ages.
+``docs/metrics.md`` lists every name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,11 +27,11 @@ class StatusCollector(Collector):
     """Turns the latest status into metric families when scraped."""
 
     def __init__(self, latest: Callable[[], tuple[Status, DriverCounters] | None]) -> None:
-        """Ask ``latest`` at every scrape."""
+        """``latest`` is called at every scrape."""
         self._latest = latest
 
     def collect(self) -> Iterator[Family]:
-        """All families; none before the first pass."""
+        """All metric families; none before the first pass."""
         latest = self._latest()
         if latest is None:
             return
@@ -53,18 +54,30 @@ class StatusCollector(Collector):
 def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
     blocked = sum(1 for p in status.partitions if p.blocked)
     return (
-        ("landfall_rounds", "Rounds under way", status.rounds),
+        ("landfall_rounds", "Batches in flight", status.rounds),
         (
             "landfall_unapplied_commits",
-            "Commits whose objects are not all visible",
+            "Commits whose objects are not all visible yet",
             status.commits.unapplied,
         ),
-        ("landfall_blocked_topic_partitions", "Topic partitions that wait for a person", blocked),
+        (
+            "landfall_blocked_topic_partitions",
+            "Topic partitions that need operator action",
+            blocked,
+        ),
         ("landfall_topic_partitions", "Topic partitions of the group", len(status.partitions)),
-        ("landfall_epoch", "Epoch of this driver in the ledger", status.epoch),
-        ("landfall_generation", "Generation of the group", status.generation),
-        ("landfall_has_lane", "1 while this driver has the lane", status.phase in HAVE_LANE),
-        ("landfall_consecutive_failures", "Failures in a row", status.commits.consecutive_failures),
+        ("landfall_epoch", "Epoch of this driver's OPEN in the ledger", status.epoch),
+        ("landfall_generation", "Generation in the group's spec", status.generation),
+        (
+            "landfall_has_lane",
+            "1 while this driver owns the lane, else 0",
+            status.phase in HAVE_LANE,
+        ),
+        (
+            "landfall_consecutive_failures",
+            "Failures since the last commit",
+            status.commits.consecutive_failures,
+        ),
     )
 
 
@@ -72,11 +85,11 @@ def _lag(status: Status) -> Iterable[tuple[str, str, float]]:
     if not status.lag_known:
         return ()
     return (
-        ("landfall_lag_records", "Offsets not landed yet", status.lag_records),
+        ("landfall_lag_records", "Offsets that are not landed yet", status.lag_records),
         ("landfall_lag_seconds", "Age of the oldest unlanded record", status.lag_seconds),
         (
             "landfall_overdue_seconds",
-            "Longest wait beyond the upload policy",
+            "Longest wait of a record beyond its upload policy",
             status.overdue_seconds,
         ),
     )
@@ -88,17 +101,17 @@ def _workers(workers: Workers | None) -> Iterable[tuple[str, str, float]]:
     return (
         (
             "landfall_executors_wanted",
-            "Executors asked for; 0 where tasks run in the driver",
+            "Executors requested; 0 where tasks run in the driver",
             workers.wanted,
         ),
-        ("landfall_executors", "Executors that are there", workers.registered),
+        ("landfall_executors", "Executors that are running", workers.registered),
         ("landfall_slots", "Tasks that can run at the same time", workers.slots),
     )
 
 
 def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, str, float]]:
     return (
-        ("landfall_commits", "Commits of this driver", counters.commits),
+        ("landfall_commits", "Commits since this driver started", counters.commits),
         ("landfall_objects", "Data objects committed", counters.objects),
         (
             "landfall_input_bytes",
@@ -106,20 +119,20 @@ def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, s
             counters.input_bytes,
         ),
         ("landfall_invisible_offsets", "Committed offsets that hold no record", counters.invisible),
-        ("landfall_filtered_records", "Records left out on purpose", counters.filtered),
+        ("landfall_filtered_records", "Records that the spec leaves out", counters.filtered),
         (
             "landfall_arrived_records",
-            "Offsets that topics grew by, as far as this driver saw",
+            "Offsets by which topics grew, as far as this driver saw",
             counters.arrived,
         ),
         (
             "landfall_task_seconds",
-            "How long tasks took for what is committed, summed",
+            "Wall-clock time of tasks for what is committed, summed",
             counters.task_seconds,
         ),
         (
             "landfall_busy_seconds",
-            "Time from start to commit, summed over rounds",
+            "Time from start to commit, summed over batches",
             counters.busy.total_seconds(),
         ),
         (
@@ -132,7 +145,7 @@ def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, s
 
 def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Iterator[Family]:
     lag = GaugeMetricFamily(
-        "landfall_topic_lag_records", "Offsets of a topic not landed yet", labels=_TOPIC
+        "landfall_topic_lag_records", "Offsets of a topic that are not landed yet", labels=_TOPIC
     )
     age = GaugeMetricFamily(
         "landfall_topic_lag_seconds", "Age of a topic's oldest unlanded record", labels=_TOPIC

@@ -1,1 +1,1 @@
-"""Spark: the session that a driver runs its tasks on, and the executors it asks for."""
+"""The driver's Spark context: it runs tasks, and its executors are scaled."""

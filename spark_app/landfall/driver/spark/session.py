@@ -1,7 +1,7 @@
-"""Spark: the context a driver lives with, and rounds run on it.
+"""The Spark context of a driver, and the runner that runs batches on it.
 
-Spark schedules the tasks, keeps their Python workers alive and hands their answers back; no record
-ever passes through the JVM, so there is no connector, no shuffle and nothing cached.
+Spark schedules the tasks, keeps their Python workers alive and returns their results. Records never
+pass through the JVM, so there is no connector, no shuffle and no cached data.
 """
 
 import logging
@@ -35,13 +35,10 @@ LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
 }
-"""For a master inside this process: loopback only, and a small JVM, since data never passes through
-it.
-"""
+"""Settings for a local master: loopback only, and a small JVM, because it sees no data."""
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""Of driver and executors. They only schedule: compiling their code well costs more CPU than it
-ever
-gives back, and most of it while somebody waits for them to start.
+"""Flags for the JVMs of driver and executors. They only schedule, so optimizing their code costs
+more CPU than it saves, and most of that during startup.
 """
 
 CONF = {
@@ -57,16 +54,18 @@ CONF = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(12 * 2**20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
 }
-"""Rounds share the executors fairly; tasks keep their Python worker with its consumer and store; a
-long-lived driver must not die of failures added up over weeks. The allocator is told to give freed
-parts and chunks back, which takes a tenth off a worker's peak. Exactly-once depends on none of
-these: what a task does counts only if returned.
+"""Settings for every master.
+
+Batches share the executors fairly. Tasks keep their Python worker, with its consumer and store
+client. A driver that runs for weeks must not end because of the failures of all those weeks. The
+allocator returns freed memory to the system, which lowers a worker's peak by a tenth. Exactly-once
+depends on none of these settings: a task's work counts only if its result reaches the driver.
 """
 
 
 def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
-    """A context on ``master``, or on the one that ``spark-submit`` or the pod's configuration names."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # half a second that no other command should pay
+    """A context on ``master``, or on the master that Spark's own configuration names."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # importing takes half a second, which other commands save
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -88,7 +87,7 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
 
 
 def quiet_py4j() -> None:
-    """Drop what py4j logs: it raises all of it as well. Some it logs through the root logger, with a trace."""
+    """Drop py4j's log records, also those of the root logger: py4j raises what it logs."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_py4j)
 
@@ -99,18 +98,18 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _stderr_as_events() -> Iterator[None]:
-    """Let the JVM started inside write its standard error to a pipe, whose lines become events of this logger.
+    """Send the standard error of a JVM started inside to a pipe, whose lines become log events.
 
-    Spark greets with lines that mean nothing to anybody who runs Landfall, unless it fails to
-    start; what it and the tasks write later does matter.
+    What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
+    later always matters.
     """
     source, sink = os.pipe()
     own = os.dup(2)
     os.dup2(sink, 2)
     os.close(sink)
-    greeting = StartupOutput()
+    output = StartupOutput()
     Thread(
-        target=greeting.tell,
+        target=output.read,
         args=(os.fdopen(source, errors="replace"),),
         name="spark-stderr",
         daemon=True,
@@ -118,60 +117,65 @@ def _stderr_as_events() -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.error("spark did not start: %s", " ".join(greeting.lines))  # noqa: TRY400  # the caller has the traceback
+        log.error("spark did not start: %s", " ".join(output.lines))  # noqa: TRY400  # the caller has the traceback
         raise
     finally:
-        greeting.over = True
+        output.is_over = True
         os.dup2(own, 2)
         os.close(own)
 
 
 @dataclass
 class StartupOutput:
-    """What Spark says before it is there; afterwards every line is an event."""
+    """Spark's standard error: lines are kept during startup, and logged afterwards.
+
+    Attributes:
+        lines: printed during startup.
+        is_over: whether startup has ended.
+    """
 
     lines: list[str] = field(default_factory=list)
-    over: bool = False
+    is_over: bool = False
 
-    def tell(self, lines: Iterable[str]) -> None:
-        """Keep the greeting, pass the rest on; ends with the JVM."""
+    def read(self, lines: Iterable[str]) -> None:
+        """Keep or log each line; returns when the JVM has ended."""
         for line in lines:
-            if self.over:
+            if self.is_over:
                 log.warning("spark: %s", line.rstrip())
             else:
                 self.lines.append(line.strip())
 
 
-def end(context: "SparkContext") -> None:
-    """End Spark, also one whose JVM has died."""
+def stop_spark(context: "SparkContext") -> None:
+    """Stop Spark; an error, such as of a JVM that has died, is only logged."""
     try:
         context.stop()
-    except Exception as error:  # noqa: BLE001  # py4j lets many kinds of error through, and there is nothing left to do
-        log.warning("spark did not end well", extra={"why": first_line(error)})
+    except Exception as error:  # noqa: BLE001  # py4j raises many types of errors, and nothing is left to do
+        log.warning("spark did not stop cleanly", extra={"why": first_line(error)})
 
 
 class SparkRunner:
-    """A Spark job per round, a Spark task per bin, no shuffle, nothing cached."""
+    """Runs a Spark job per batch and a Spark task per bin; no shuffle, nothing cached."""
 
     def __init__(self, context: "SparkContext") -> None:
-        """Use a context that lives as long as the driver."""
+        """``context`` must live as long as the driver."""
         self._context = context
         self._executors = Executors(context)
 
     @property
     def slots(self) -> int:
-        """Cores of all executors that are there now.
+        """Cores of all executors that are running now, at least 1.
 
         Raises:
-            Retry: Spark is gone, and stays so in this process.
+            Retry: Spark has died; this process cannot start it again.
         """
         try:
             return max(1, self._context.defaultParallelism)
-        except Exception as error:  # py4j lets many kinds of error through
+        except Exception as error:  # py4j raises many types of errors
             raise Retry(f"spark is gone: {first_line(error)}") from error
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
-        """Run the bins; a job that fails as a whole fails every slice of it for now."""
+        """Run the bins; if the job as a whole fails, every slice fails with Retry."""
         try:
             self._context.setLocalProperty(
                 "spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins"
@@ -181,11 +185,11 @@ class SparkRunner:
                 .mapPartitions(partial(_land_bins, batch))
                 .collect()
             )
-        except Exception as error:  # noqa: BLE001  # py4j wraps whatever killed the job; none of it may stop the loop
+        except Exception as error:  # noqa: BLE001  # py4j wraps whatever failed the job; none of it may stop the loop
             return _all_failed(bins, Retry(f"spark job failed: {first_line(error)}"))
 
     def warm_up(self) -> None:
-        """Let every slot start its Python worker and import what tasks need.
+        """Start a Python worker in every slot and let it import what tasks need.
 
         Raises:
             Retry: no task can run.
@@ -195,20 +199,20 @@ class SparkRunner:
         slots = self.slots
         try:
             self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
-        except Exception as error:  # py4j wraps whatever killed the job
+        except Exception as error:  # py4j wraps whatever failed the job
             raise Retry(f"spark cannot run our tasks: {first_line(error)}") from error
 
     def want(self, executors: int) -> None:
-        """Change the number of executors; ignored where tasks run in this process."""
+        """Set the desired number of executors; ignored where tasks run in this process."""
         self._executors.want(executors)
 
     def settle(self) -> Workers:
-        """See to it."""
+        """See ``Runner``."""
         return self._executors.settle()
 
 
 def _imported(_: Iterable[int]) -> Iterator[int]:
-    """Nothing to do: to find this function, a worker has imported all that tasks need."""
+    """Do nothing: to unpickle this function, a worker imports all that tasks need."""
     return iter(())
 
 

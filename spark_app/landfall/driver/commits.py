@@ -1,0 +1,193 @@
+"""What a driver appends to its ledger for batches: COMMITs, REPAIRs and snapshots.
+
+The order of steps is what makes landing exactly-once: results are checked, the topics' ids are
+asked for after the records were read, the COMMIT is appended, and only then are objects completed.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+from landfall import ledger
+from landfall.api.spec import ConsumerGroup
+from landfall.driver.completer import Completer
+from landfall.driver.decide import membership
+from landfall.driver.decide.batch_results import CommitDecision, check_results
+from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.housekeeping import Housekeeping
+from landfall.driver.in_flight import InFlightBatch, InFlightBatches
+from landfall.driver.recovery import remake, repair
+from landfall.errors import Fenced, Reason, Retry, Stalled, cause
+from landfall.lane import LaneWriter
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedSlice
+from landfall.task import Batch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BackgroundWork:
+    """What goes on beside the driver's thread.
+
+    Attributes:
+        completer: makes committed objects visible.
+        housekeeping: mirrors offsets and aborts uploads that will never be committed.
+    """
+
+    completer: Completer
+    housekeeping: Housekeeping
+
+
+@dataclass
+class BatchCommitter:
+    """Commits finished batches; used by the driver's thread alone.
+
+    Attributes:
+        group: the resource.
+        writer: the right to append to the lane.
+        deps: what the driver works with.
+        batches: those in flight.
+        background: completes what is committed, and aborts what is not.
+        blocked: topic partitions whose batches cannot be committed until somebody acts, and why.
+    """
+
+    group: ConsumerGroup
+    writer: LaneWriter
+    deps: DriverDeps
+    batches: InFlightBatches
+    background: BackgroundWork
+    blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
+
+    def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
+        """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
+        applied_through = self.background.completer.applied_through
+        return self.writer.append(lambda header: record(header=header), applied_through)
+
+    def commit_finished(self, now: datetime) -> None:
+        """Commit what came back from every finished batch, as far as it may be committed.
+
+        Raises:
+            Fenced: another driver has opened the lane.
+        """
+        finished = self.batches.finished()
+        try:
+            recreated = self.recreated_topics(
+                {tp for batch in finished for tp in batch.planned.topic_partitions}
+            )
+        except Retry as error:
+            # Without topic ids from the log nothing may be committed: the batches stay in flight.
+            record_failure(self.deps, "SourceUnavailable", error)
+            return
+        if recreated:
+            self.deps.observer.force_discovery()
+        for batch in finished:
+            # Removed before the COMMIT is tried, because from then on the ledger may name the
+            # batch's uploads, and the uploads of whatever is in flight when the driver ends are
+            # aborted.
+            self.batches.remove(batch)
+            self._commit(batch, recreated, now)
+
+    def repair_lost(self) -> None:
+        """Land committed objects again whose uploads the store has lost, and append REPAIRs.
+
+        Raises:
+            Stalled: OBJECT_LOST, the objects cannot be made again; or the store refuses.
+            Fenced: another driver has opened the lane.
+        """
+        completer = self.background.completer
+        for slot, lost in completer.lost().items():
+            log.warning("committed uploads are lost", extra={"slot": slot, "objects": len(lost)})
+            make = partial(
+                remake,
+                batch=Batch(self.group, self.deps.new_name()),
+                runner=self.deps.runner,
+                uploads=self.deps.store,
+            )
+            try:
+                objects = repair(lost, slot, self.writer, make, self.recreated_topics)
+                completer.apply(slot, objects)
+            except Retry as error:
+                record_failure(self.deps, cause(error, "Repair"), error)
+
+    def snapshot_if_due(self) -> None:
+        """Append a snapshot if ``snapshotEvery`` records came after the last one."""
+        state = self.writer.state
+        if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
+            try:
+                self.writer.snapshot(self.background.completer.applied_through)
+            except Retry as error:  # the next pass tries again, in the slot that is next then
+                record_failure(self.deps, cause(error, "SnapshotFailed"), error)
+
+    def recreated_topics(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
+        """Which of these were read from a topic that is not the ledger's any more.
+
+        Must be asked after reading and before COMMIT.
+
+        Raises:
+            Retry: the log does not answer.
+        """
+        topic_ids = self.deps.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
+        return membership.recreated_topics(self.writer.state, tps, topic_ids)
+
+    def _commit(
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+    ) -> None:
+        max_ratio = self.group.spec.bad_records.max_ratio
+        results = batch.results.result()
+        decision = check_results(batch.planned.slices, results, max_ratio, recreated)
+        completer, housekeeping = self.background.completer, self.background.housekeeping
+        if decision.commit:
+            commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)
+            state = self._append_or_abort(commit, batch)
+            # After the COMMIT: an object that is visible without one would be landed twice.
+            completer.apply(state.seq, chain.from_iterable(s.objects for s in decision.commit))
+            housekeeping.committed(state.seq, state.checkpoint.next_offsets)
+            self.batches.learn(decision.commit)
+            self.deps.counters.committed(decision.commit, now - batch.started, now)
+            log.info("batch committed", extra=_commit_fields(state.seq, decision.commit))
+        self._note_failures(decision, now)
+        housekeeping.abort(decision.discard)
+
+    def _append_or_abort(
+        self, commit: Callable[..., ledger.Record], batch: InFlightBatch
+    ) -> ledger.State:
+        """Append a COMMIT; abort its uploads only if it certainly lost its slot.
+
+        After any other error the COMMIT may be in the ledger, and what it names must be kept.
+        """
+        try:
+            return self.append(commit)
+        except Fenced:
+            self.background.housekeeping.abort_results(batch.results.result())
+            raise
+
+    def _note_failures(self, decision: CommitDecision, now: datetime) -> None:
+        for landed in decision.commit:
+            self.batches.backoff.landed(landed.piece.topic_partition)
+        for tp, error in decision.failed.items():
+            if isinstance(error, Stalled) and not self._may_skip(error):
+                self.blocked[tp] = error
+            else:
+                self.batches.backoff.failed(tp, now)
+            record_failure(self.deps, cause(error, "RoundFailed"), error)
+
+    def _may_skip(self, error: Stalled) -> bool:
+        """Whether the next look appends a HOLE for the lost range, so that the rest can land."""
+        return (
+            error.reason is Reason.DATA_LOSS
+            and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        )
+
+
+def _commit_fields(seq: int, slices: tuple[LandedSlice, ...]) -> dict[str, int]:
+    return {
+        "slot": seq,
+        "slices": len(slices),
+        "landed": sum(s.landed for s in slices),
+        "dead_lettered": sum(s.dead_lettered for s in slices),
+        "objects": sum(len(s.objects) for s in slices),
+    }

@@ -1,0 +1,46 @@
+"""What a driver works with: one value, put together once by ``landfall.driver.run``."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from landfall.driver.background import Background, Threads
+from landfall.driver.counters import DriverCounters
+from landfall.driver.observer import Observer
+from landfall.driver.runner import Runner
+from landfall.errors import LandfallError
+from landfall.store import Store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DriverDeps:
+    """The dependencies of a driver; they outlive it when the process takes the lane again.
+
+    Tests run the same loop on fakes: each field is a protocol, a callable or a plain value.
+
+    Attributes:
+        store: holds the ledger and the landed objects.
+        observer: the last known state of the log.
+        runner: runs tasks, on Spark in production.
+        clock: the current time.
+        new_name: returns a name that nobody has used before, for batches and ledger writers.
+        counters: what this process has done since it started.
+        background: makes thread pools and notifiers.
+    """
+
+    store: Store
+    observer: Observer
+    runner: Runner
+    clock: Callable[[], datetime]
+    new_name: Callable[[], str]
+    counters: DriverCounters
+    background: Background = field(default_factory=Threads)
+
+
+def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:
+    """Count and log what kept records from being landed; ``reason`` is a metric's label."""
+    deps.counters.failed(reason, str(error), deps.clock())
+    log.warning("landing failed", extra={"reason": reason, "why": str(error)})

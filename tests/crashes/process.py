@@ -1,0 +1,69 @@
+"""A driver's process in a schedule, and what schedules need around them."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import stamina
+
+from landfall.api.contract import ExitCode
+from landfall.driver.handover import LaneContender
+from landfall.errors import LandfallError, Reason, Stalled
+from tests.crashes.scheduler import Owner, Task
+
+
+class Process(Owner):
+    """A driver's process.
+
+    Attributes:
+        contender: what runs in it.
+        code: its exit code, if it has ended by itself.
+        error: what it has raised otherwise.
+        ended: whether it has ended.
+        was_owner: whether it said that it was fenced while it owned the lane.
+    """
+
+    def __init__(self, name: str, contender: LaneContender) -> None:
+        super().__init__(name)
+        self.contender = contender
+        self.task: Task | None = None
+        self.code: ExitCode | None = None
+        self.error: LandfallError | None = None
+        self.ended = False
+        self.was_owner = False
+
+    def run(self) -> None:
+        try:
+            self.code = self.contender.run()
+        except LandfallError as error:
+            self.error = error
+        finally:
+            self.ended = True
+
+    @property
+    def went_wrong(self) -> str:
+        """The message of an end that must never happen, if it did."""
+        if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
+            return f"{self.error.reason}: {self.error}"
+        message = self.contender.deps.counters.message
+        if self.was_owner:
+            return f"it said that it was fenced, but it owned the lane: {message}"
+        return (
+            message
+            if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED)
+            else ""
+        )
+
+
+@contextmanager
+def no_waiting() -> Iterator[None]:
+    """Inside, retries do not wait and nothing is logged."""
+    hooks = stamina.instrumentation.get_on_retry_hooks()
+    stamina.instrumentation.set_on_retry_hooks(())
+    logging.disable(logging.CRITICAL)
+    try:
+        with stamina.set_testing(True, attempts=1000):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+        stamina.instrumentation.set_on_retry_hooks(hooks)
