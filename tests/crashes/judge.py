@@ -34,7 +34,8 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     yield from _unaccounted(schedule, landed, skipped)
     yield from schedule.store.changed
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
-    report = examine(GroupStore(schedule.group(1), schedule.store), deep=False)
+    pool = schedule.background.pool
+    report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)
     if report.waiting:
         yield f"{report.waiting} committed uploads are not completed"

@@ -174,7 +174,7 @@ class ScheduledBackground:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def pool(self, _: int = 1, name: str = "pool") -> Executor:
+    def pool(self, _threads: int = 1, name: str = "pool") -> Executor:
         return ScheduledPool(self._scheduler, name)
 
     def notifier(self) -> "ScheduledNotifier":

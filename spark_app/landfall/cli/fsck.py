@@ -148,7 +148,9 @@ class _ObjectCheck:
         """Add what is found to the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
         self.report.findings += [
-            finding for finding in map_concurrently(self._check, self._pairs()) if finding
+            finding
+            for finding in map_concurrently(self._check, self._pairs(), self.opened.new_pool)
+            if finding
         ]
         self._count_uploads()
         self._report_unnamed()

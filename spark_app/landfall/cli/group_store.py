@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,10 +26,15 @@ THREADS = 16
 
 @dataclass(frozen=True)
 class GroupStore:
-    """A consumer group and the store that holds its ledger and objects."""
+    """A consumer group and the store that holds its ledger and objects.
+
+    Attributes:
+        new_pool: makes the pools of threads in which the store is read.
+    """
 
     group: ConsumerGroup
     store: Store
+    new_pool: Callable[[int], Executor] = ThreadPoolExecutor
 
     @classmethod
     def of(cls, path: Path) -> "GroupStore":
@@ -45,7 +50,7 @@ class GroupStore:
     @property
     def lane(self) -> Lane:
         """The group's ledger."""
-        return Lane(self.store, self.name, LANE)
+        return Lane(self.store, self.name, LANE, self.new_pool)
 
     def url(self, key: str) -> str:
         """The full URL of an object, as people and other tools need it."""
@@ -56,12 +61,16 @@ class GroupStore:
         return (ledger.decode(seq, body) for seq, body in self.lane.bodies())
 
 
-def map_concurrently(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def map_concurrently(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
+) -> Iterator[Result]:
     """Call a function for every item in ``THREADS`` threads and yield the results in order.
 
     Items are taken in windows, so memory stays bounded for any number of items.
     """
     remaining = iter(items)
-    with ThreadPoolExecutor(THREADS) as pool:
+    with new_pool(THREADS) as pool:
         while window := list(islice(remaining, 4 * THREADS)):
             yield from pool.map(function, window)
