@@ -1,10 +1,6 @@
-"""What a driver leaves alone: what may be committed, and what is its successor's."""
+"""What a driver must not abort: uploads that may be committed, and those of its successor."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-import pytest
-import stamina
 
 from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
@@ -16,16 +12,9 @@ from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offse
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
 
 
-@pytest.fixture(autouse=True)
-def _impatient() -> Iterator[None]:
-    """Retries without waiting."""
-    with stamina.set_testing(True, attempts=100):
-        yield
-
-
 @dataclass
 class Refusing(NoFaults):
-    """Each operation's faults and refusals in turn."""
+    """Faults and refusals of each operation, one after another."""
 
     script: dict[Operation, list[Fault | LandfallError | None]] = field(default_factory=dict)
 
@@ -47,10 +36,10 @@ def test_a_driver_that_ends_with_its_commit_in_doubt_keeps_the_uploads() -> None
     assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.STALLED
     assert driver(group(), store, log, successors, writer="w2").run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
-    assert successors.rounds == [], "it only had to be completed"
+    assert successors.rounds == [], "the successor only completes the uploads"
 
 
-def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads() -> None:
+def test_a_fenced_driver_does_not_abort_its_successors_uploads() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10)
     driver(group(), store, log, FakeRunner(store)).run()
     old = driver(group(), store, log, FakeRunner(store), writer="w2")
@@ -61,12 +50,12 @@ def test_a_driver_that_was_fenced_before_it_sweeps_spares_its_successors_uploads
     assert [upload.upload_id for upload in store.open_uploads("")] == [successors]
 
 
-def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
+def test_a_check_ends_a_fenced_driver_that_has_nothing_to_commit() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10)
     old = DriverThread(store, log).start()
     old.until_landed()
     successor = driver(group(), store, log, FakeRunner(store), writer="w2")
-    ours = store.begin("a/all/1_0_00000000000000000010.txt", "of w2")
+    upload = store.begin("a/all/1_0_00000000000000000010.txt", "of w2")
 
     old.contender.check_store(store.read)
 
@@ -75,10 +64,10 @@ def test_a_look_ends_a_driver_that_has_nothing_to_commit() -> None:
         old.statuses[-1].message
         == f"ledger slot {successor.writer.state.seq} was taken by epoch 2, writer w2"
     )
-    assert [upload.upload_id for upload in store.open_uploads("")] == [ours]
+    assert [upload.upload_id for upload in store.open_uploads("")] == [upload]
 
 
-def test_a_fenced_driver_takes_a_repaired_object_for_its_successors_work() -> None:
+def test_a_driver_that_meets_a_repaired_object_learns_that_it_is_fenced() -> None:
     store, log = MemoryStore(Refusing({Operation.COMPLETE: [DENIED]})), FakeLog().write("a", 10)
     assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.STALLED
     old = driver(group(), store, log, FakeRunner(store), writer="w2")

@@ -1,8 +1,6 @@
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-import stamina
 
 from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.errors import Reason, Retry, Stalled, StoreAway
@@ -13,13 +11,6 @@ from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 from tests.support.landing import wait_for
-
-
-@pytest.fixture(autouse=True)
-def _impatient() -> Iterator[None]:
-    """Retries without waiting."""
-    with stamina.set_testing(True, attempts=100):
-        yield
 
 
 @pytest.fixture
@@ -43,21 +34,23 @@ def opened_by(store: MemoryStore) -> list[str]:
 
 
 def landing(store: MemoryStore, log: FakeLog, revision: str) -> DriverThread:
-    player = DriverThread(store, log, revision).start()
-    player.until_landed()
-    return player
+    thread = DriverThread(store, log, revision).start()
+    thread.until_landed()
+    return thread
 
 
 def test_an_empty_lane_is_taken_at_once(store: MemoryStore, log: FakeLog) -> None:
-    player = landing(store, log, "old")
+    thread = landing(store, log, "old")
 
-    assert player.statuses[-1].revision == "old"
-    assert player.stop() is ExitCode.OK
+    assert thread.statuses[-1].revision == "old"
+    assert thread.stop() is ExitCode.OK
     assert opened_by(store) == ["old"]
     assert lane(store).read().holding is LaneOwnership.YIELDED
 
 
-def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: FakeLog) -> None:
+def test_a_driver_stands_by_while_another_revision_owns_the_lane(
+    store: MemoryStore, log: FakeLog
+) -> None:
     old, runner = landing(store, log, "old"), FakeRunner(store)
     new = DriverThread(store, log, "new", runner=runner).start()
 
@@ -76,7 +69,7 @@ def test_a_lane_of_another_revision_is_stood_by(store: MemoryStore, log: FakeLog
     assert runner.rounds == []
 
 
-def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(
+def test_a_check_without_the_lane_only_shows_whether_the_store_answers(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old, new = landing(store, log, "old"), DriverThread(store, log, "new").start()
@@ -96,7 +89,7 @@ def test_a_look_of_who_stands_by_or_rests_only_shows_that_the_store_answers(
     assert (old.stop(), new.stop()) == (ExitCode.OK, ExitCode.OK)
 
 
-def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: FakeLog) -> None:
+def test_the_new_driver_continues_at_the_cut(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
@@ -114,13 +107,13 @@ def test_a_hand_over_goes_on_at_the_cut(store: MemoryStore, log: FakeLog) -> Non
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_that_handed_over_rests_until_told_to_take_over(
+def test_a_driver_that_handed_over_rests_until_the_command_to_take_over(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old = landing(store, log, "old")
     old.contender.hand_over("new")
-    rests = old.until_phase(Phase.YIELDED)
-    assert (rests.epoch, rests.partitions, rests.message) == (1, (), "the lane is handed over")
+    status = old.until_phase(Phase.YIELDED)
+    assert (status.epoch, status.partitions, status.message) == (1, (), "the lane is handed over")
     old.wake()
     old.contender.hand_over("new")
     assert opened_by(store) == ["old"]
@@ -134,7 +127,7 @@ def test_a_driver_that_handed_over_rests_until_told_to_take_over(
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_told_to_take_over_while_it_drains_goes_on(
+def test_a_driver_that_is_to_take_over_while_it_drains_lands_again(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old = landing(store, log, "old")
@@ -149,7 +142,7 @@ def test_a_driver_told_to_take_over_while_it_drains_goes_on(
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: FakeLog) -> None:
+def test_taking_over_fences_the_other_driver(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
     new.until_phase(Phase.STANDBY)
@@ -165,21 +158,21 @@ def test_a_driver_told_to_take_over_fences_the_other(store: MemoryStore, log: Fa
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_a_driver_that_lands_is_told_nothing_new_by_take_over(
+def test_a_driver_that_lands_ignores_the_command_to_take_over(
     store: MemoryStore, log: FakeLog
 ) -> None:
-    player = landing(store, log, "old")
+    thread = landing(store, log, "old")
 
-    player.contender.take_over()
+    thread.contender.take_over()
     log.write("b", 5)
-    player.until_landed()
+    thread.until_landed()
 
-    assert player.stop() is ExitCode.OK
+    assert thread.stop() is ExitCode.OK
     assert opened_by(store) == ["old"]
 
 
-def test_the_same_revision_goes_on_after_a_crash(store: MemoryStore, log: FakeLog) -> None:
-    DriverThread(store, log, "old").contender._open(lane(store).read())  # and dies
+def test_the_same_revision_continues_after_a_crash(store: MemoryStore, log: FakeLog) -> None:
+    DriverThread(store, log, "old").contender._open(lane(store).read())  # and crashes
 
     assert landing(store, log, "old").stop() is ExitCode.OK
     assert opened_by(store) == ["old", "old"]
@@ -197,22 +190,22 @@ def test_without_a_revision_the_lane_is_taken_at_once(store: MemoryStore, log: F
     assert nameless.stop() is ExitCode.OK
 
 
-def test_of_two_that_stand_by_one_gets_the_lane(store: MemoryStore, log: FakeLog) -> None:
+def test_one_of_two_standby_drivers_gets_the_lane(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
     waiting = [DriverThread(store, log, revision).start() for revision in ("new", "newer")]
-    for player in waiting:
-        player.until_phase(Phase.STANDBY)
+    for thread in waiting:
+        thread.until_phase(Phase.STANDBY)
 
     old.contender.hand_over("new")
     old.until_phase(Phase.YIELDED)
     seen = lane(store).read()
-    first, second = (player.contender._open(seen) for player in waiting)
+    first, second = (thread.contender._open(seen) for thread in waiting)
 
     assert first
     assert second is None
     assert opened_by(store) == ["old", "new"]
-    for player in (old, *waiting):
-        player.stop()
+    for thread in (old, *waiting):
+        thread.stop()
 
 
 @pytest.mark.parametrize("phase", [Phase.STANDBY, Phase.YIELDED])
@@ -222,23 +215,25 @@ def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: FakeLog, phas
     new.until_phase(Phase.STANDBY)
     if phase is Phase.YIELDED:
         old.contender.hand_over("new")
-    waits = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
-    waits.until_phase(phase)
+    waiting = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
+    waiting.until_phase(phase)
 
-    assert waits.stop() is ExitCode.OK
-    assert (old if waits is new else new).stop() is ExitCode.OK
+    assert waiting.stop() is ExitCode.OK
+    assert (old if waiting is new else new).stop() is ExitCode.OK
     assert opened_by(store) == ["old"]
 
 
-def test_a_driver_told_to_stop_before_its_turn_takes_none(store: MemoryStore, log: FakeLog) -> None:
-    player = DriverThread(store, log, "old")
-    player.contender.stop("SIGTERM")
+def test_a_driver_that_is_stopped_first_does_not_open_the_lane(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    thread = DriverThread(store, log, "old")
+    thread.contender.stop("SIGTERM")
 
-    assert player.start().end() is ExitCode.OK
+    assert thread.start().end() is ExitCode.OK
     assert opened_by(store) == []
 
 
-def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(
+def test_executors_that_cannot_start_end_a_driver_that_would_stand_by(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old = landing(store, log, "old")
@@ -252,7 +247,7 @@ def test_workers_that_cannot_start_end_a_driver_that_would_stand_by(
     assert old.stop() is ExitCode.OK
 
 
-def test_a_store_that_is_away_while_standing_by_is_waited_for(log: FakeLog) -> None:
+def test_an_unavailable_store_is_waited_for_while_standing_by(log: FakeLog) -> None:
     script: dict[Operation, list[Fault | None]] = {}
     store = MemoryStore(Scripted(script))
     old = landing(store, log, "old")
@@ -277,32 +272,32 @@ def test_a_store_that_is_away_while_standing_by_is_waited_for(log: FakeLog) -> N
 
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.LIST], ids=str)
-def test_a_store_that_is_away_before_the_first_look_is_waited_for(
+def test_an_unavailable_store_is_waited_for_before_the_first_read(
     log: FakeLog, operation: Operation
 ) -> None:
     """The driver's process has started by then, and another one would take longer than most
     outages.
     """
     script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
-    player = DriverThread(
+    thread = DriverThread(
         MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)
     ).start()
 
-    player.until_landed()
+    thread.until_landed()
 
-    assert [what.startswith("store: ") for what in player.waits_for] == [True, True]
-    assert player.stop() is ExitCode.OK
+    assert [what.startswith("store: ") for what in thread.waits_for] == [True, True]
+    assert thread.stop() is ExitCode.OK
 
 
-def test_who_waits_for_a_store_ends_when_told_to(log: FakeLog) -> None:
+def test_a_driver_that_waits_for_the_store_can_be_stopped(log: FakeLog) -> None:
     script: dict[Operation, list[Fault | None]] = {Operation.READ: [Fault.THROTTLED] * 1000}
-    player = DriverThread(MemoryStore(Scripted(script)), log, "new").start()
-    wait_for(lambda: player.waits_for, "it waits")
+    thread = DriverThread(MemoryStore(Scripted(script)), log, "new").start()
+    wait_for(lambda: thread.waits_for, "it waits")
 
-    assert player.stop() is ExitCode.OK
+    assert thread.stop() is ExitCode.OK
 
 
-def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
+def test_an_output_root_with_objects_of_our_names_and_no_ledger_is_refused(
     store: MemoryStore, log: FakeLog
 ) -> None:
     driver(group(), store, log, FakeRunner(store)).run()
@@ -315,20 +310,20 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
     assert refused.value.reason is Reason.OUTPUT_OCCUPIED
 
 
-def test_what_arrives_and_what_tasks_take_is_counted(store: MemoryStore, log: FakeLog) -> None:
-    player = landing(store, log, "old")
-    assert player.statuses[-1].rates.arrived_records == 0
+def test_arrived_records_and_executors_are_counted(store: MemoryStore, log: FakeLog) -> None:
+    thread = landing(store, log, "old")
+    assert thread.statuses[-1].rates.arrived_records == 0
 
     log.write("a", 40, 9)
-    status = player.until_landed()
+    status = thread.until_landed()
 
     assert status.rates.arrived_records == 17
     assert status.workers is not None
     assert (status.workers.wanted, status.workers.registered, status.workers.slots) == (1, 1, 2)
-    assert player.stop() is ExitCode.OK
+    assert thread.stop() is ExitCode.OK
 
 
-def test_objects_of_a_driver_that_opened_the_empty_lane_first_are_no_strangers(
+def test_objects_of_a_driver_that_opened_the_empty_lane_first_do_not_stop_the_second(
     log: FakeLog,
 ) -> None:
     first: list[ExitCode] = []

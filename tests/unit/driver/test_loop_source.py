@@ -1,0 +1,210 @@
+"""What the loop does when topics change, offsets expire, or the source does not answer."""
+
+from landfall.api.contract import ExitCode
+from landfall.errors import Reason, Retry, Stalled
+from landfall.ledger.offsets import TopicPartition
+from landfall.store.memory import MemoryStore
+from tests.support.driver_events import after_next_batch, ledger_state, recreate
+from tests.support.driver_status import status_of
+from tests.support.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def test_expired_offsets_stall_a_topic_partition() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    log.write("a", 30, log_start=20)
+
+    one = driver(group(), store, log, FakeRunner(store), writer="w2")
+
+    assert one.run() is ExitCode.STALLED
+    assert one.stalled_partitions()[A0].reason is Reason.DATA_LOSS
+    assert "offsets [10, 20) expired" in one.counters.message
+
+
+def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> None:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    of, store, log = group(source={"kafka": kafka}), MemoryStore(), FakeLog().write("a", 10)
+    driver(of, store, log, FakeRunner(store)).run()
+    log.write("a", 30, log_start=20)
+
+    assert driver(of, store, log, FakeRunner(store), writer="w2").run() is ExitCode.OK
+    assert ledger_state(store).totals.skipped == 10
+    assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(10), *range(20, 30)]
+
+
+def test_offsets_that_expire_while_they_are_read_are_skipped_as_well_when_the_spec_says_so() -> (
+    None
+):
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    store, log = MemoryStore(), FakeLog().write("a", 30)
+    runner = FakeRunner(
+        store, failures={A0: [Stalled(Reason.DATA_LOSS, "offsets [0, 30) are not all there")]}
+    )
+    after_next_batch(runner, lambda: log.write("a", 30, log_start=20))
+
+    assert driver(group(source={"kafka": kafka}), store, log, runner).run() is ExitCode.OK
+    assert ledger_state(store).totals.skipped == 20
+    assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(20, 30)]
+
+
+def test_a_recreated_topic_is_stalled_until_a_new_generation() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    log.ids["a"] = "another"
+
+    stopped = driver(group(), store, log, FakeRunner(store), writer="w2")
+    assert stopped.run() is ExitCode.STALLED
+    assert stopped.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
+
+    assert (
+        driver(group(generation=2), store, log, FakeRunner(store), writer="w3").run() is ExitCode.OK
+    )
+    assert set(landed_offsets(store).values()) == {2}
+
+
+def test_records_of_a_topic_recreated_while_they_were_read_are_not_committed() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    runner = FakeRunner(store)
+    after_next_batch(runner, lambda: recreate(log, "a", 30))
+
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.STALLED
+    assert one.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
+    assert landed_offsets(store) == written_offsets(FakeLog().write("b", 10))
+    assert list(store.open_uploads("")) == []
+    assert (
+        driver(group(generation=2), store, log, FakeRunner(store), writer="w2").run() is ExitCode.OK
+    )
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_the_former_topics_batches_end_before_a_new_generation_lands_the_new_topic() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    log.write("a", 20).write("b", 10)
+    runner = FakeRunner(store)
+    after_next_batch(runner, lambda: recreate(log, "a", 15))
+
+    assert driver(group(generation=2), store, log, runner, writer="w2").run() is ExitCode.OK
+    landed = written_offsets(FakeLog().write("a", 10)) + written_offsets(log)
+    assert landed_offsets(store) == landed
+
+
+def test_a_recreated_topic_starts_at_its_start_whatever_the_spec_says() -> None:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "startingOffsets": "Latest"}
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(source={"kafka": kafka}), store, log, FakeRunner(store)).run()
+    recreate(log, "a", 7)
+
+    one = driver(
+        group(source={"kafka": kafka}, generation=2), store, log, FakeRunner(store), writer="w2"
+    )
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_finished_batches_wait_for_a_source_that_is_unavailable() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    runner = FakeRunner(store)
+    one = driver(group(), store, log, runner)
+    after_next_batch(runner, lambda: setattr(log, "error", Retry("broker away")))
+
+    def recover_after_three_failures(_: object) -> None:
+        if one.counters.failures > 3:
+            log.error = None
+
+    one.report = recover_after_three_failures
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    assert len(runner.rounds) == 1
+
+
+def test_a_source_that_is_unavailable_for_a_moment_is_waited_for() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    log.error = Retry("broker away")
+    one = driver(group(), store, log, FakeRunner(store))
+    seen: list[int] = []
+
+    def recover_after_three_looks(_: object) -> None:
+        seen.append(one.counters.failures)
+        if len(seen) > 3:
+            log.error = None
+
+    one.report = recover_after_three_looks
+
+    assert one.run() is ExitCode.OK
+    assert one.counters.failures_by_reason["SourceUnavailable"] >= 3
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_the_lag_is_unknown_until_the_source_has_answered() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    log.error = Retry("broker away")
+    one = driver(group(), store, log, FakeRunner(store))
+    known: list[bool] = []
+
+    def recover_after_a_look(_: object) -> None:
+        known.append(status_of(one).lag_known)
+        log.error = None
+
+    one.report = recover_after_a_look
+
+    assert one.run() is ExitCode.OK
+    assert (known[0], known[-1]) == (False, True)
+
+
+def test_an_outage_with_nothing_to_land_is_over_when_the_source_answers() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    one = driver(group(), store, log, FakeRunner(store), until_caught_up=False)
+    seen: list[int] = []
+
+    def fail_once_landed(_: object) -> None:
+        seen.append(one.counters.consecutive_failures)
+        if one.counters.commits and not one.unapplied:
+            log.error = Retry("broker away") if max(seen) < 3 else None
+        if max(seen) >= 3 and not seen[-1]:
+            one.stop("done")
+
+    one.report = fail_once_landed
+
+    assert one.run() is ExitCode.OK
+    assert one.counters.commits == 1
+
+
+def test_a_source_that_never_answers_ends_the_driver() -> None:
+    store, log = MemoryStore(), FakeLog()
+    log.error = Retry("broker away")
+
+    assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.UNAVAILABLE
+
+
+def test_a_pattern_that_matches_nothing_is_no_success() -> None:
+    one = driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore()))
+
+    assert one.run() is ExitCode.STALLED
+    assert (
+        one.counters.message
+        == "TopicMissing: no topic matches '.*'; a pattern must match the whole name"
+    )
+
+
+def test_a_topic_named_in_the_spec_that_does_not_exist_is_reported_and_the_others_land() -> None:
+    of = group(source={"kafka": {"bootstrapServers": "x", "topics": ["a", "typo"]}})
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    one = driver(of, store, log, FakeRunner(store))
+
+    assert one.run() is ExitCode.STALLED
+    assert one.counters.message == "TopicMissing: typo: there is no such topic"
+    assert landed_offsets(store) == written_offsets(log)
