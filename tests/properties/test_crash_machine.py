@@ -1,4 +1,4 @@
-"""The real loop under kills, zombies, lost and late answers, hand-overs and retention.
+"""The real loop under kills, zombies, lost and late answers, handovers and retention.
 
 A seed decides what happens and in which order.
 """

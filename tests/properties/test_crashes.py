@@ -128,7 +128,7 @@ def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
 
 
 @given(seed=st.integers(0, 2**32), rate=st.floats(0, 0.3), repeats=st.booleans())
-def test_a_store_with_random_faults_loses_and_repeats_nothing(
+def test_a_store_that_lies_loses_and_repeats_nothing(
     seed: int, rate: float, repeats: bool
 ) -> None:
     plan, of = Replaceable(), log()

@@ -1,4 +1,4 @@
-"""A hand-over between two drivers on the in-memory store, with a kill at each of their calls.
+"""A handover between two drivers on the in-memory store, with a kill at each of their calls.
 
 Afterwards every offset is counted.
 """
@@ -139,7 +139,7 @@ class HandOver:
 
 
 def hand_over(who: str, number: int, how: str) -> tuple[HandOver, int]:
-    """Play a hand-over in which one of the two is killed; return how many calls it made."""
+    """Play a handover in which one of the two is killed; return how many calls it made."""
     scene = HandOver(MemoryStore(), FakeLog().write("a", 25, 7).write("b", 3))
     killing = scene.stores[who] = KillingStore(scene.store, number, how)
     old = scene.start("old")

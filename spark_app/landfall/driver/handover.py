@@ -37,7 +37,7 @@ from landfall.store import Store
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL = timedelta(seconds=1)
-"""How often a process that stands by looks at the lane. This is the longest pause that a hand-over
+"""How often a process that stands by looks at the lane. This is the longest pause that a handover
 causes, apart from the new driver's recovery.
 """
 FIRST_KEYS = 1000
@@ -131,7 +131,7 @@ class LaneContender:
         """Drain, append YIELD, then rest; nothing happens without the lane. From any thread."""
         with self._lock:
             if self._driver and self._command is not PendingCommand.HAND_OVER:
-                log.info("hand-over requested", extra={"to": to})
+                log.info("handover requested", extra={"to": to})
                 self._command = PendingCommand.HAND_OVER
                 self._driver.stop(f"handed over to {to}")
 
@@ -144,7 +144,7 @@ class LaneContender:
             is_landing = self._driver and self._command is PendingCommand.NOTHING
             if is_landing or self._command is PendingCommand.TAKE_OVER:
                 return
-            log.info("take-over requested")
+            log.info("takeover requested")
             self._command = PendingCommand.TAKE_OVER
         self._notifier.notify()
 
@@ -245,7 +245,7 @@ class LaneContender:
                 self._driver = None
 
     def _rest(self, state: State) -> LaneWriter | None:
-        """Wait after a hand-over; open the lane again on command, return None if stopped."""
+        """Wait after a handover; open the lane again on command, return None if stopped."""
         self.deps.counters.message = "the lane is handed over"
         while not self._stop_reason:
             if self._must_open:

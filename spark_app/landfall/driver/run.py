@@ -48,7 +48,7 @@ class Options:
         master: Spark's master; None for the one that Spark's own configuration names.
         http_host: the address to serve status and metrics on.
         http_port: None for the spec's; 0 for any free port.
-        revision: of software and spec, for hand-overs; empty to open the lane at once, whoever owns
+        revision: of software and spec, for handovers; empty to open the lane at once, whoever owns
             it.
         control: where to accept control commands, if anywhere.
     """

@@ -71,7 +71,7 @@ def test_a_recreated_topic_is_stalled_until_a_new_generation() -> None:
     assert set(landed_offsets(store).values()) == {2}
 
 
-def test_records_of_a_topic_recreated_while_they_were_read_are_not_committed() -> None:
+def test_what_was_read_of_a_topic_recreated_meanwhile_is_not_committed() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
     runner = FakeRunner(store)
     after_next_batch(runner, lambda: recreate(log, "a", 30))
