@@ -1,6 +1,4 @@
-"""Two driver processes that take turns on real Kafka and S3, as the operator has them do it, and
-what a crash makes of it.
-"""
+"""Two driver processes hand the lane over on real Kafka and S3, also when one of them crashes."""
 
 import signal
 from typing import Any
@@ -25,7 +23,7 @@ def topic(scene: Scene) -> str:
 
 
 def landed(records: int) -> Any:
-    """Of the whole ledger, and visible."""
+    """Whether this many records are landed by the whole ledger, and visible."""
     return lambda status: (
         sum(p["checkpoint"] for p in status["partitions"]) == records
         and not status["commits"]["unapplied"]
@@ -44,7 +42,7 @@ def opened_by(scene: Scene) -> list[str]:
 def both(
     scene: Scene, processes: Processes, old_strike: str = "", new_strike: str = ""
 ) -> tuple[Pod, Pod]:
-    """One that landed what there is, and one that stands by."""
+    """A driver that has landed everything, and one that stands by."""
     old = processes.pod(document(scene), "old", old_strike)
     old.until(landed(1700), "old has landed")
     new = processes.pod(document(scene, 2), "new", new_strike)
@@ -81,7 +79,7 @@ def test_a_hand_over_and_back_lands_all_once(
     assert scene.faults() == []
 
 
-def test_a_kill_of_the_one_that_hands_over_loses_and_repeats_nothing(
+def test_a_kill_of_the_driver_that_hands_over_loses_and_repeats_nothing(
     scene: Scene, topic: str, processes: Processes
 ) -> None:
     old, new = both(scene, processes, old_strike="KILL before create YIELD")
@@ -100,7 +98,7 @@ def test_a_kill_of_the_one_that_hands_over_loses_and_repeats_nothing(
     assert scene.faults() == []
 
 
-def test_a_kill_of_the_one_that_takes_over_loses_and_repeats_nothing(
+def test_a_kill_of_the_driver_that_takes_over_loses_and_repeats_nothing(
     scene: Scene, topic: str, processes: Processes
 ) -> None:
     old, new = both(scene, processes, new_strike="KILL after create COMMIT")
@@ -110,7 +108,7 @@ def test_a_kill_of_the_one_that_takes_over_loses_and_repeats_nothing(
 
     assert new.end() == -signal.SIGKILL, new.said
     again = processes.pod(document(scene, 2), "new")
-    again.until(landed(2000), "the same revision goes on at once")
+    again.until(landed(2000), "the same revision continues at once")
 
     for pod in (old, again):
         pod.send(signal.SIGTERM)
@@ -136,11 +134,11 @@ def test_a_frozen_driver_that_is_fenced_changes_nothing_and_says_so(
 
     assert old.end() == ExitCode.FENCED, old.said
     assert old.termination.read_text().startswith("FENCED: ledger slot ")
-    new.until(landed(2500), "new goes on")
+    new.until(landed(2500), "new lands more")
     assert before.items() <= scene.bucket.stamps().items()
     new.send(signal.SIGTERM)
     assert new.end() == ExitCode.OK, new.said
-    wait_for(lambda: not old.left(), "what the fenced one started ends")
+    wait_for(lambda: not old.left(), "the fenced driver's children end")
     assert land(scene.group(generation=2), context).code is ExitCode.OK
     assert scene.audit() == EXACT
     assert scene.faults() == []

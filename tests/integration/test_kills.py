@@ -1,9 +1,7 @@
-"""``landfall run`` as a process, on real Kafka and S3: killed or frozen at each step of its loop,
-and
-what its successor makes of it.
+"""``landfall run`` as a process on real Kafka and S3, killed or frozen at each step of its loop.
 
-The process lands six objects by one COMMIT. Its successor finds more records than it saw, so
-whatever it lands anew, it cuts differently.
+The process lands six objects by one COMMIT. Then a successor runs. It finds more records than the
+first process saw, so it cuts the ranges differently that it lands again.
 """
 
 import os
@@ -31,12 +29,12 @@ STEPS = [
     (f"after complete {OBJECTS}", (1, OBJECTS)),
     ("after create YIELD", (1, OBJECTS)),
 ]
-"""Where a driver is struck, and how many COMMITs and visible objects there are then."""
+"""Where a driver is killed or frozen; how many COMMITs and visible objects exist then."""
 
 
 @pytest.fixture
 def topic(scene: Scene) -> str:
-    """A topic whose records make ``OBJECTS`` objects."""
+    """A topic whose records are landed as ``OBJECTS`` objects."""
     topic = scene.topic(partitions=2)
     scene.kafka.produce(topic, [*events(range(1000), 0), *events(range(1000, 1700), 1)])
     return topic
@@ -47,7 +45,7 @@ def commits_and_objects(scene: Scene) -> tuple[int, int]:
 
 
 def is_data(key: str) -> bool:
-    """And not what Landfall probes its store with."""
+    """Whether a key is not one of those that Landfall probes the store with."""
     return not key.startswith(OWN)
 
 
@@ -61,8 +59,8 @@ def successor_lands_more(scene: Scene, context: SparkContext, topic: str) -> Non
     assert scene.faults() == []
 
 
-def next_one_finds_nothing_to_do(scene: Scene, context: SparkContext) -> None:
-    """Except to give up what a fenced driver's tasks began to upload after all."""
+def next_run_lands_nothing(scene: Scene, context: SparkContext) -> None:
+    """It only aborts what a fenced driver's tasks have begun to upload since."""
     assert land(scene.group(), context).code is ExitCode.OK
     assert scene.audit() == EXACT
     assert scene.faults() == []
@@ -85,7 +83,7 @@ def test_a_kill_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize(("step", "done"), STEPS[:-1])
-def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
+def test_a_frozen_driver_that_wakes_up_after_its_successor_changes_nothing(
     scene: Scene,
     topic: str,
     processes: Processes,
@@ -103,7 +101,7 @@ def test_a_frozen_driver_that_awakes_after_its_successor_changes_nothing(
 
     assert frozen.end() == ExitCode.FENCED, frozen.said
     assert scene.bucket.stamps() == before
-    next_one_finds_nothing_to_do(scene, context)
+    next_run_lands_nothing(scene, context)
 
 
 def test_a_kill_while_rolling_forward_is_rolled_forward(
@@ -126,8 +124,7 @@ def test_a_kill_while_tasks_upload_leaves_nothing(
     os.killpg(killed.popen.pid, signal.SIGKILL)
 
     assert killed.end() == -signal.SIGKILL
-    # a worker that outlives them for a moment might begin one more upload, which is swept by
-    # others, later
+    # A worker may outlive them for a moment and begin one more upload, which a later driver aborts.
     wait_for(lambda: not killed.left(), "its workers end")
     assert commits_and_objects(scene) == (0, 0)
     successor_lands_more(scene, context, topic)
@@ -136,7 +133,7 @@ def test_a_kill_while_tasks_upload_leaves_nothing(
 def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:
-    """The driver discovered the topic just before, so only its id tells at COMMIT."""
+    """The driver has just discovered topics, so only the topic's id at COMMIT shows the change."""
     driver = processes.struck(
         scene.document(kafka={"discoveryInterval": "1h"}), gate=tmp_path / "gate"
     )
@@ -159,9 +156,7 @@ def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
 def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path, late: str
 ) -> None:
-    """Its tasks end while it is frozen, or put their parts only when the successor has given their
-    uploads up.
-    """
+    """Its tasks end while it is frozen, or upload parts after a successor aborted their uploads."""
     gate = tmp_path / "gate"
     frozen = processes.struck(scene.document(), gate=gate)
     wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
@@ -177,7 +172,7 @@ def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
 
     assert frozen.end() == ExitCode.FENCED, frozen.said
     assert scene.bucket.stamps() == before
-    next_one_finds_nothing_to_do(scene, context)
+    next_run_lands_nothing(scene, context)
 
 
 def test_a_task_whose_worker_is_killed_is_run_again(
@@ -193,7 +188,7 @@ def test_a_task_whose_worker_is_killed_is_run_again(
 
     assert driver.end() == ExitCode.OK, driver.said
     assert scene.audit() == EXACT
-    next_one_finds_nothing_to_do(scene, context)
+    next_run_lands_nothing(scene, context)
 
 
 def test_a_driver_whose_jvm_dies_ends_and_says_so(
@@ -205,7 +200,7 @@ def test_a_driver_whose_jvm_dies_ends_and_says_so(
     driver.jvm().kill()
 
     assert driver.end() == ExitCode.UNAVAILABLE, driver.said
-    assert "unavailable  why=spark is gone: " in driver.said
+    assert "dependency unavailable  why=spark is gone: " in driver.said
     assert "py4j" not in driver.said
     successor_lands_more(scene, context, topic)
 

@@ -1,6 +1,4 @@
-"""``landfall run`` as a service: what its operator sees when it is told to stop, when its store is
-away, when it may not start.
-"""
+"""``landfall run`` as a service: how it stops, shows outages, and refuses to start."""
 
 import json
 import os
@@ -38,7 +36,7 @@ SERVICE = ("--http-port", "0", "--verbose")
 
 
 def ask(driver: Process, path: str) -> tuple[int, Any]:
-    """Status and JSON of a page of the driver's, as soon as it serves."""
+    """The status code and JSON of a path, as soon as the driver serves."""
 
     def url() -> str:
         assert driver.popen.poll() is None, driver.said
@@ -53,7 +51,7 @@ def ask(driver: Process, path: str) -> tuple[int, Any]:
 
 
 def wait_until(driver: Process, condition: Callable[[Any], object], what: str) -> Any:
-    """The first ``/status`` of which this holds."""
+    """The first ``/status`` for which this holds."""
     found: list[Any] = []
 
     def holds() -> bool:
@@ -106,8 +104,11 @@ def test_two_groups_on_one_output_root_are_refused(
 
     code = cli.main(["run", str(scene.file(tmp_path, name="second"))])
 
-    told = "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to default/first, not to default/second"
-    assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, told)
+    message = (
+        "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to "
+        "default/first, not to default/second"
+    )
+    assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, message)
 
 
 def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
@@ -121,10 +122,10 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
     assert refused.value.reason is Reason.OUTPUT_OCCUPIED
 
 
-# ------------------------------------------------------------------- a source, a store that is away
+# --------------------------------------------------------------------- unavailable source or store
 
 
-def test_a_broker_that_is_away_is_shown_and_waited_for(
+def test_an_unavailable_broker_is_shown_and_waited_for(
     own_server: Callable[[Kind], Server], scene: Scene, context: SparkContext
 ) -> None:
     if os.environ.get(KAFKA.existing):
@@ -152,7 +153,7 @@ def test_a_broker_that_is_away_is_shown_and_waited_for(
 
 
 class TestAnOutage:
-    """A server of one's own, which nobody else misses."""
+    """A server of the test's own, which no other test uses."""
 
     @pytest.fixture
     def server(self, own_server: Callable[[Kind], Server]) -> Server:
@@ -217,11 +218,11 @@ class TestAnOutage:
         server.down(at_once=True)
         driver.send(signal.SIGCONT)
 
-        # a look without it comes between: each failure is told before what is waited for
+        # The status may be asked for between the failure and the wait that follows it.
         create = f"store: create {scene.bucket.url}/_landfall/"
         code, health = eventually(
             lambda: ask(driver, "/healthcheck"),
-            lambda told: told[1].get("waiting_for", "").startswith(create),
+            lambda answer: answer[1].get("waiting_for", "").startswith(create),
         )
         assert (code, health["alive"]) == (HTTPStatus.OK, True)
         commits = wait_until(driver, lambda s: s["commits"]["failures"] > 1, "status goes on")[

@@ -128,9 +128,7 @@ def test_a_kill_at_any_call_loses_and_repeats_nothing(how: str) -> None:
 
 
 @given(seed=st.integers(0, 2**32), rate=st.floats(0, 0.3), repeats=st.booleans())
-def test_a_store_that_lies_loses_and_repeats_nothing(
-    seed: int, rate: float, repeats: bool
-) -> None:
+def test_a_store_that_lies_loses_and_repeats_nothing(seed: int, rate: float, repeats: bool) -> None:
     plan, of = Replaceable(), log()
     store = MemoryStore(plan, repeat_completes=repeats)
     one = driver(group(), store, of, FakeRunner(store), writer="w1")

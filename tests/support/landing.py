@@ -1,4 +1,4 @@
-"""A group between a real broker and a real S3 server, and its driver at work in this process."""
+"""A group between a real broker and a real S3 server, and a driver for it in this process."""
 
 import threading
 import time
@@ -41,19 +41,17 @@ from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
 
 PATIENCE = 240.0
-"""Seconds until something that should happen is given up."""
+"""Seconds to wait for what should happen, before a test fails."""
 
 DATED_JSON: Mapping[str, Any] = {
     "decode": {"format": "Json", "timestamp": {"field": "ts", "unit": "Milliseconds"}},
     "uploadPolicy": {"maxBytes": "1M", "maxAge": "200ms"},
 }
-"""How the events of ``tests.support.independent_audit`` are landed: by their own dates, as JSON lines with
-gzip.
-"""
+"""Lands the events of ``tests.support.independent_audit`` by their dates, as gzipped JSON."""
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Return as soon as the condition holds."""
+    """Return as soon as the condition holds; ``what`` names it in the error."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -63,7 +61,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIEN
 
 @dataclass(frozen=True)
 class Scene:
-    """A broker, a bucket of one's own, and topics of one's own, which a pattern finds."""
+    """A broker, and a bucket and topics of the test's own; a pattern finds the topics."""
 
     kafka: Broker
     bucket: Bucket
@@ -74,13 +72,14 @@ class Scene:
 
     @property
     def topics(self) -> list[str]:
-        """All topics of the scene that there are now."""
+        """All topics of the scene that exist now."""
         known = self.kafka.admin.list_topics(timeout=PATIENCE).topics
         return sorted(name for name in known if name.startswith(f"{self.prefix}."))
 
     def document(self, name: str = "scene", **spec: Any) -> dict[str, Any]:
-        """The group's YAML; ``kafka``, ``output`` and ``tuning`` are merged into what the scene
-        says, the rest replaces it.
+        """The group's YAML.
+
+        ``kafka``, ``output`` and ``tuning`` are merged into the scene's; the rest replaces it.
         """
         kafka = {
             "bootstrapServers": str(self.kafka),
@@ -115,7 +114,7 @@ class Scene:
         return Lane(self.store(), "scene", LANE)
 
     def state(self) -> State:
-        """What the ledger says."""
+        """The ledger's state."""
         return self.lane().read()
 
     def faults(self, **spec: Any) -> list[str]:
@@ -123,18 +122,18 @@ class Scene:
         return self.findings(**spec) + self.bucket.open_uploads()
 
     def findings(self, **spec: Any) -> list[str]:
-        """What ``fsck --deep`` and ``audit`` find; ``spec`` as it was landed.
+        """What ``fsck --deep`` and ``audit`` find; ``spec`` is the one that was landed with.
 
-        Of a task that was killed an upload may stay open until it is swept.
+        Open uploads are no findings: a killed task's upload stays open until it is aborted.
         """
         report = examine(GroupStore(self.group(), self.store()), deep=True)
-        assert report.has_objects, "fsck did not come to the objects"
+        assert report.has_objects, "fsck did not check the objects"
         audited = self.audited(**spec)
-        told = [] if audited.is_whole else [str(audited)]
-        return [str(finding) for finding in report.findings] + told
+        audit_findings = [] if audited.is_whole else [str(audited)]
+        return [str(finding) for finding in report.findings] + audit_findings
 
     def audited(self, **spec: Any) -> Findings:
-        """What ``landfall audit`` says."""
+        """What ``landfall audit`` finds."""
         group = self.group(**spec)
         log = AuditedLog(group)
         try:
@@ -143,31 +142,31 @@ class Scene:
             log.close()
 
     def audit(self) -> Audit:
-        """What landed against what the topics hold now."""
+        """Compare what is landed with what the topics hold now."""
         return audit(in_kafka(self.kafka, *self.topics), in_bucket(self.bucket))
 
     def store(self) -> Store:
-        """Of the ledger and all that is landed."""
+        """The store of the ledger and the landed objects."""
         return open_store(self.group().spec.output)
 
 
-class Here:
-    """Runs bins in this process, one after another: for tests to which Spark does not matter."""
+class InProcessRunner:
+    """Runs bins in this process, one after another: for tests that do not depend on Spark."""
 
     slots = 2
 
     def __init__(self) -> None:
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
-        with self._one:  # as in a worker of Spark's
-            return [result for pieces in bins for result in land_bin(batch, pieces)]
+        with self._lock:  # a Spark worker runs one task at a time as well
+            return [result for slices in bins for result in land_bin(batch, slices)]
 
     def warm_up(self) -> None:
-        """A process is warm."""
+        """Nothing to do."""
 
     def want(self, executors: int) -> None:
-        """There is only one."""
+        """Ignored: there is one process."""
 
     def settle(self) -> Workers:
         return Workers(1, 1, self.slots)
@@ -175,8 +174,11 @@ class Here:
 
 @dataclass
 class Landing:
-    """A driver in a thread of this process, on real parts; ``store`` stands in for the driver's,
-    not for the tasks'.
+    """A driver in a thread of this process, on a real broker and store.
+
+    Attributes:
+        context: Spark's, or None to run tasks in this process.
+        store: replaces the driver's store, but not the tasks'.
     """
 
     group: ConsumerGroup
@@ -199,7 +201,7 @@ class Landing:
         )
         self.log = KafkaLog(self.group)
         observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
-        runner = SparkRunner(self.context) if self.context else Here()
+        runner = SparkRunner(self.context) if self.context else InProcessRunner()
         counters = DriverCounters(_now())
         deps = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex, counters)
         self.driver = self.kind(self.group, writer, deps, self._report, self.until_caught_up)
@@ -212,7 +214,7 @@ class Landing:
     def _run(self) -> None:
         try:
             self.code = self.driver.run()
-        except BaseException as error:  # noqa: BLE001  # the test that waits for this thread is told
+        except BaseException as error:  # noqa: BLE001  # the test that waits for this thread raises it
             self.error = error
         finally:
             self.log.close()
@@ -231,17 +233,17 @@ class Landing:
         return self.code
 
     def stop(self) -> ExitCode:
-        """Let it drain."""
+        """Drain, and return the exit code."""
         self.driver.stop("test")
         return self.end()
 
     @property
     def now(self) -> Status:
-        """Its last picture of itself."""
+        """Its last status."""
         return self.statuses[-1]
 
     def wait_until(self, condition: Callable[[Status], object], what: str) -> Status:
-        """The first picture, from now on, of which this holds."""
+        """The first status, from now on, for which this holds."""
         seen = len(self.statuses)
 
         def holds() -> bool:
@@ -252,9 +254,7 @@ class Landing:
         return next(filter(condition, self.statuses[seen:]))
 
     def wait_until_landed(self) -> Status:
-        """Until there is no lag and all that was committed is visible, as a look that begins from
-        now on sees it.
-        """
+        """Return when a look that begins from now on sees no lag, and all commits are visible."""
         after = _now().isoformat()
         return self.wait_until(
             lambda s: (
@@ -265,7 +265,7 @@ class Landing:
 
 
 def land(group: ConsumerGroup, context: SparkContext | None) -> Landing:
-    """Land all there is, to the end, on Spark or in this process; ``code`` says how that was."""
+    """Land everything in the topics, on Spark or in this process; ``code`` is the exit code."""
     landing = Landing(group, context).start()
     landing.end()
     return landing
@@ -273,7 +273,7 @@ def land(group: ConsumerGroup, context: SparkContext | None) -> Landing:
 
 @contextmanager
 def landing(group: ConsumerGroup, context: SparkContext) -> Iterator[Landing]:
-    """A driver that lands whatever comes, until the block ends; then it must drain well."""
+    """A driver that lands until the block ends; then it must drain without an error."""
     running = Landing(group, context, until_caught_up=False).start()
     try:
         yield running
