@@ -1,15 +1,20 @@
 import logging
+from importlib.resources import files
 
 import pytest
 
-from landfall.driver.spark.session import quiet_py4j
+from landfall.driver.spark.session import LOG4J, quiet_py4j
 
 
-def test_what_py4j_logs_is_dropped_and_all_else_is_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_sparks_log_configuration_is_in_the_package() -> None:
+    assert (files("landfall.driver.spark") / LOG4J).is_file()
+
+
+def test_py4js_log_records_are_dropped_and_no_others(caplog: pytest.LogCaptureFixture) -> None:
     quiet_py4j()
     root = logging.getLogger()
 
-    for path in ("site-packages/py4j/java_gateway.py", "landfall/app/driver.py"):
+    for path in ("site-packages/py4j/java_gateway.py", "landfall/driver/loop.py"):
         root.handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
 
-    assert caplog.messages == ["landfall/app/driver.py"]
+    assert caplog.messages == ["landfall/driver/loop.py"]

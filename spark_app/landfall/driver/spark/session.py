@@ -36,6 +36,7 @@ LOCAL_CONF = {
     "spark.driver.memory": "512m",
 }
 """Settings for a local master: loopback only, and a small JVM, because it sees no data."""
+LOG4J = "log4j2.properties"
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 """Flags for the JVMs of driver and executors. They only schedule, so optimizing their code costs
 more CPU than it saves, and most of that during startup.
@@ -69,7 +70,7 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    log4j = f"-Dlog4j2.configurationFile={files('landfall.driver') / 'log4j2.properties'}"
+    log4j = f"-Dlog4j2.configurationFile={files('landfall.driver.spark') / LOG4J}"
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
@@ -103,6 +104,8 @@ def _stderr_as_events() -> Iterator[None]:
     What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
     later always matters.
     """
+    # A child process inherits file descriptor 2, so the pipe takes its place until the JVM has started.
+    # The JVM keeps its copy for good; this process gets its own standard error back below.
     source, sink = os.pipe()
     own = os.dup(2)
     os.dup2(sink, 2)
