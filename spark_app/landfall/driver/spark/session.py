@@ -104,8 +104,8 @@ def _stderr_as_events() -> Iterator[None]:
     What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
     later always matters.
     """
-    # A child process inherits file descriptor 2, so the pipe takes its place until the JVM has started.
-    # The JVM keeps its copy for good; this process gets its own standard error back below.
+    # A child process inherits file descriptor 2, so the pipe takes its place until the JVM has
+    # started. The JVM keeps its copy for good; this process gets its own standard error back below.
     source, sink = os.pipe()
     own = os.dup(2)
     os.dup2(sink, 2)
