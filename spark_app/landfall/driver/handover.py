@@ -26,7 +26,7 @@ from threading import RLock
 from landfall import __version__
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.driver.status import DriverProgress, LaneView, driver_status, standby_status
 from landfall.errors import Reason, Retry, Stalled, cause
@@ -307,7 +307,9 @@ class LaneContender:
         """Show that an append waits for the store; its caller tries the same record again."""
         if self._stop_reason and self._driver is None:
             raise StoppedBeforeOpen from error
-        record_failure(self.deps, cause(error, "StoreUnavailable"), error)
+        # Only counted: the retry itself is logged already, see ``landfall.driver.run``.
+        reason = cause(error, "StoreUnavailable")
+        self.deps.counters.failed(reason, str(error), self.deps.clock())
         if self._driver:
             self._report(self._driver.progress())
         self.reporter.wait_for(f"store: {error}")
