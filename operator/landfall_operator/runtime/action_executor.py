@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
-from landfall.api.contract import HandOver, TakeOver, WantExecutors
+from landfall.api.contract import ControlCommand, HandOver, TakeOver, WantExecutors
 from landfall.errors import Retry
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
@@ -25,7 +25,6 @@ from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.driver_client import (
-    Command,
     DriverClient,
     DriverUnreachable,
     Unauthorized,
@@ -245,7 +244,7 @@ class ActionExecutor:
         except NotFound:
             log.debug("group is gone", extra=_fields(target))
 
-    async def _send(self, target: Target, revision: str, command: Command) -> None:
+    async def _send(self, target: Target, revision: str, command: ControlCommand) -> None:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""
         fields = {**_fields(target), "revision": revision, "command": str(command)}
         address = target.addresses.get(revision)

@@ -89,7 +89,7 @@ def script(keys: None) -> Iterator[Script]:
 )
 def test_what_only_a_person_can_mend_stalls(script: Script, answer: Answer) -> None:
     with pytest.raises(
-        Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): so it is$"
+        Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): as scripted$"
     ) as stalled:
         script(answer).store.begin("data/1", "token-1")
 
