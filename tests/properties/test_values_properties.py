@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.spec import parse_group
-from landfall.api.values import duration, quantity, written
+from landfall.api.values import duration, format_duration, quantity
 from landfall.errors import Stalled
 
 milliseconds = st.integers(min_value=0, max_value=365_000 * 86_400_000)
@@ -24,10 +24,10 @@ documents = st.recursive(
 
 
 @given(milliseconds)
-def test_a_duration_reads_back_as_written(length: int) -> None:
+def test_a_duration_reads_back_as_format_duration(length: int) -> None:
     value = timedelta(milliseconds=length)
 
-    assert duration(written(value)) == value
+    assert duration(format_duration(value)) == value
 
 
 @given(

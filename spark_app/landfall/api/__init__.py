@@ -1,1 +1,1 @@
-"""What users and the operator see: the resource, its values, and the contract of the driver."""
+"""What users and the operator see: the resource, its value types, and the driver's contract."""

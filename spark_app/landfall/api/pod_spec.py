@@ -1,8 +1,8 @@
-"""What a user may say of the pods a group runs in: sizes, places, permissions.
+"""The sections ``spec.driver`` and ``spec.executor``: how the pods of a group are configured.
 
-Only the operator acts on it; a driver on a bare machine reads past it. The parts that are
-Kubernetes' own are passed on as they are: the API server judges them better than a copy of its
-rules could.
+Only the operator uses them; a driver outside Kubernetes ignores them. Values of Kubernetes' own
+types, such as affinity, are passed on unchecked: the API server validates them, and a copy of its
+rules here would go stale.
 """
 
 from typing import Annotated, Literal
@@ -12,8 +12,8 @@ from pydantic.alias_generators import to_camel
 
 from landfall.api.values import DnsName, Name, matching
 
-Anything = dict[str, JsonValue]
-"""A mapping that is passed on as it is."""
+Passthrough = dict[str, JsonValue]
+"""A mapping of a Kubernetes type, passed on unchanged."""
 Labels = dict[str, str]
 Quantity = Annotated[
     str,
@@ -26,7 +26,7 @@ Quantity = Annotated[
 
 
 class Model(BaseModel):
-    """The common ground of everything in a spec: frozen, camelCase, nothing unknown."""
+    """Base of every model in a spec: immutable, camelCase in YAML, unknown fields are rejected."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -38,16 +38,16 @@ class Model(BaseModel):
 
 
 class Resources(Model):
-    """What a container asks for and may use."""
+    """Resource requests and limits of a container."""
 
     requests: dict[Name, Quantity] = Field(default_factory=dict)
-    """What it is sure to get."""
+    """Resources reserved for the container, such as ``cpu: 500m``."""
     limits: dict[Name, Quantity] = Field(default_factory=dict)
-    """What it cannot exceed."""
+    """Resources the container cannot exceed, such as ``memory: 2Gi``."""
 
 
 class Named(BaseModel):
-    """Something of Kubernetes' that has a name, by which it is merged with ours; the rest is passed on."""
+    """A Kubernetes list entry merged by its ``name``; other fields are passed on unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -55,7 +55,7 @@ class Named(BaseModel):
 
 
 class Mount(BaseModel):
-    """A volume mount, known by its path; the rest is passed on."""
+    """A volume mount merged by its ``mountPath``; other fields are passed on unchanged."""
 
     model_config = ConfigDict(
         frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=True
@@ -66,52 +66,54 @@ class Mount(BaseModel):
 
 
 class Pod(Model):
-    """A pod of the group. What is written here is merged into what Landfall needs; lists are merged by name."""
+    """Settings of a pod, merged into the pod that Landfall creates. Lists are merged by name."""
 
     labels: Labels = Field(default_factory=dict)
-    """Labels, beside ours."""
+    """Pod labels, added to Landfall's."""
     annotations: Labels = Field(default_factory=dict)
-    """Annotations, beside ours."""
+    """Pod annotations, added to Landfall's."""
     service_account_name: DnsName | None = None
-    """One of your own, as web identities need it; the driver's is given the rights that Spark
-    needs.
+    """An existing ServiceAccount, for example one with a cloud identity. The driver's is granted the
+    permissions that Spark needs. If not set, the one that Landfall creates for the group.
     """
     node_selector: Labels = Field(default_factory=dict)
-    """Labels of the nodes to run on."""
-    tolerations: tuple[Anything, ...] = ()
-    """Taints of nodes to bear."""
-    affinity: Anything | None = None
-    """Where to be, rather or never."""
-    topology_spread_constraints: tuple[Anything, ...] = ()
-    """How to spread over nodes and zones."""
+    """Labels of the nodes the pod can run on."""
+    tolerations: tuple[Passthrough, ...] = ()
+    """Pod tolerations."""
+    affinity: Passthrough | None = None
+    """Pod affinity rules."""
+    topology_spread_constraints: tuple[Passthrough, ...] = ()
+    """Topology spread constraints of the pod."""
     priority_class_name: DnsName | None = None
-    """Which pods go first when there is no room."""
+    """PriorityClass of the pod."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """When to pull the image."""
+    """Image pull policy of the containers. Kubernetes' default if not set."""
     image_pull_secrets: tuple[Named, ...] = ()
-    """Secrets of the image's registry."""
-    security_context: Anything | None = None
-    """Security of the pod; without one, it runs as Kubernetes' ``restricted`` standard wants."""
+    """Secrets with the credentials of the image registry."""
+    security_context: Passthrough | None = None
+    """Security context of the pod. If not set, one that meets the ``restricted`` Pod Security
+    Standard.
+    """
     env: tuple[Named, ...] = ()
-    """Environment variables, beside ours; yours win."""
+    """Environment variables of the container. They override Landfall's."""
     volumes: tuple[Named, ...] = ()
-    """Volumes, beside ours."""
+    """Volumes, added to Landfall's."""
     volume_mounts: tuple[Mount, ...] = ()
-    """Where volumes are seen."""
+    """Volume mounts of the container, added to Landfall's."""
     resources: Resources = Resources()
-    """What the container asks for and may use."""
+    """Resource requests and limits of the container."""
     containers: tuple[Named, ...] = ()
-    """Containers, beside ours; one with the name of ours is merged into it."""
+    """Additional containers. One with the name of Landfall's container is merged into it."""
     init_containers: tuple[Named, ...] = ()
-    """Containers that run first."""
+    """Init containers."""
 
 
 class DriverPod(Pod):
-    """The driver's pod; its container is called ``driver``."""
+    """The driver's pod. Its container is called ``driver``."""
 
 
 class ExecutorPod(Pod):
-    """Pods of executors; their container is called ``executor``."""
+    """The executors' pods. Their container is called ``executor``."""
 
     cores: Annotated[int, Field(ge=1, le=64)] = 1
-    """Tasks that run at the same time in one executor."""
+    """Number of tasks that run at the same time in one executor."""

@@ -1,6 +1,6 @@
-"""Secrets by reference: a folder per secret with one file per key, as Kubernetes mounts them.
+"""Reads secrets by name from a folder per secret with one file per key, as Kubernetes mounts them.
 
-Nothing else in Landfall reads secrets, and no value ever goes into a message, a status or the
+This is the only module that reads secrets. No value is ever written to a message, a status or the
 ledger.
 """
 
@@ -14,13 +14,14 @@ DEFAULT_FOLDER = "/etc/landfall/secrets"
 
 
 def read_secret(name: str) -> Mapping[str, str]:
-    """The values of a secret by key, read anew at each call, so that a rotated secret is seen; one final newline is cut.
+    """The values of a secret by key, each without its final newline.
 
-    The folder is ``$LANDFALL_SECRETS/<name>``, by default ``/etc/landfall/secrets/<name>``.
-    Kubernetes' own dot files are left out.
+    The files are read at every call, so that a rotated secret takes effect. The folder is
+    ``$LANDFALL_SECRETS/<name>``, by default ``/etc/landfall/secrets/<name>``. Hidden files are
+    skipped: Kubernetes keeps the versions of a mounted secret in them.
 
     Raises:
-        Stalled: SPEC_INVALID, there is no such folder, or a file in it cannot be read.
+        Stalled: SPEC_INVALID, the folder does not exist, or a file in it cannot be read.
     """
     folder = Path(os.environ.get("LANDFALL_SECRETS") or DEFAULT_FOLDER) / name
     if name in {"", ".", ".."} or Path(name).name != name:
@@ -33,7 +34,7 @@ def read_secret(name: str) -> Mapping[str, str]:
         ]
         return {path.name: path.read_text("utf-8").removesuffix("\n") for path in files}
     except (OSError, UnicodeDecodeError) as error:
-        # Only the kind of error: a decoding error's text holds bytes of the secret.
+        # Only the error's type is reported: the text of a decoding error quotes bytes of the secret.
         raise Stalled(
             Reason.SPEC_INVALID,
             f"secret {name!r} cannot be read from {folder}: {type(error).__name__}",

@@ -1,4 +1,7 @@
-"""What is wrong with a document, told to whoever wrote it: the path to the field, then the fault, a line each."""
+"""Error messages for an invalid document: one line per error, with the field's path and what is wrong.
+
+pydantic's own messages speak of Python types and of its union tags; these speak of YAML.
+"""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -7,12 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 VARIANT = "variant:"
-"""How the tags of a union begin, which are our names and no part of a user's path."""
+"""Prefix of a union's tags. pydantic puts the tag into the path of an error, where a user who wrote
+no such field must not see it.
+"""
 
 
 def spec_errors(error: ValidationError, known_fields: Collection[str]) -> list[str]:
-    """A line per fault; a misspelt field is told which one of the known fields it resembles."""
-    return [f"{_path(fault['loc'])}: {_said(fault, known_fields)}" for fault in error.errors()]
+    """One line per error. An unknown field is compared with ``known_fields`` to suggest a similar one."""
+    return [f"{_path(found['loc'])}: {_describe(found, known_fields)}" for found in error.errors()]
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -21,23 +26,23 @@ def _path(location: tuple[int | str, ...]) -> str:
     )
 
 
-def _said(fault: Mapping[str, Any], known_fields: Collection[str]) -> str:
-    match fault["type"]:
+def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
+    match error["type"]:
         case "extra_forbidden":
             similar = get_close_matches(
-                _camel(str(fault["loc"][-1])), known_fields, n=1, cutoff=0.75
+                _camel(str(error["loc"][-1])), known_fields, n=1, cutoff=0.75
             )
             return f"unknown field, did you mean {similar[0]}?" if similar else "unknown field"
         case "missing":
             return "is missing"
         case "value_error":
-            return str(fault["ctx"]["error"])
+            return str(error["ctx"]["error"])
         case "model_type" | "model_attributes_type" | "dict_type":
-            return f"must be a mapping of fields, got {_kind(fault['input'])}"
+            return f"must be a mapping of fields, got {_kind(error['input'])}"
         case "tuple_type" | "list_type":
-            return f"must be a list, got {_kind(fault['input'])}"
+            return f"must be a list, got {_kind(error['input'])}"
         case _:
-            return f"{_plain(fault['msg'])}, got {_shown(fault['input'])}"
+            return f"{_plain(error['msg'])}, got {_abbreviate(error['input'])}"
 
 
 def _camel(name: str) -> str:
@@ -46,6 +51,7 @@ def _camel(name: str) -> str:
 
 
 def _plain(message: str) -> str:
+    """One of pydantic's messages ("Input should be a valid string") as "must be text"."""
     _, should, rule = message.partition("should ")
     if not should:
         return message[:1].lower() + message[1:]
@@ -54,7 +60,8 @@ def _plain(message: str) -> str:
     )
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
+    # A mapping or list is named by its kind only: it may be long, and may hold a secret.
     return repr(value) if isinstance(value, str | int | float) or value is None else _kind(value)
 
 

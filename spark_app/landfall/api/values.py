@@ -1,8 +1,8 @@
-"""Values as people write them in YAML: quantities, durations, patterns, time zones, plain settings.
+"""Value types of the spec's fields: quantities, durations, patterns, time zones, settings.
 
-Each is a type for the models of ``landfall.api.spec``. What is not one is refused with a message
-that shows how one looks; nothing here ever raises anything but ``ValueError`` for what a user
-wrote.
+Each parses what a user writes in YAML and rejects anything else with a message that shows a valid
+example. For any input the only error raised is ``ValueError``, which pydantic reports with the
+field's path.
 """
 
 import re
@@ -29,10 +29,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def quantity(text: object) -> int:
-    """Bytes from ``256Mi``, ``1.5G``, ``1e9`` or a plain number, as Kubernetes writes them; parts of a byte are dropped.
+    """Whole bytes from a Kubernetes quantity: ``256Mi``, ``1.5G``, ``1e9`` or a number; rounded down.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is not a quantity.
     """
     match = re.fullmatch(
         r"(\d{1,30}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)(k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|)",
@@ -46,10 +46,11 @@ def quantity(text: object) -> int:
 
 
 def duration(text: object) -> timedelta:
-    """A length of time from ``90s``, ``5m``, ``1h30m``, ``500ms``.
+    """A duration from text such as ``90s``, ``5m``, ``1h30m`` or ``500ms``.
 
     Raises:
-        ValueError: it is not one, finer than a millisecond, or longer than a thousand years.
+        ValueError: the text is not a duration, is finer than a millisecond, or exceeds a thousand
+            years.
     """
     if isinstance(text, timedelta):
         return _whole_milliseconds(text)
@@ -62,8 +63,8 @@ def duration(text: object) -> timedelta:
     return timedelta(milliseconds=int(milliseconds))
 
 
-def written(value: timedelta) -> str:
-    """A duration as text that reads back the same."""
+def format_duration(value: timedelta) -> str:
+    """The duration as text that ``duration`` parses to the same value."""
     milliseconds = value // _MILLISECOND
     return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
 
@@ -101,12 +102,12 @@ def _aware(value: datetime) -> datetime:
 
 
 def _strptime(text: str) -> str:
-    """A format that reads back what it writes."""
+    """The format itself, if ``strptime`` can parse what ``strftime`` makes of it."""
     if "%" not in text:
         raise ValueError(f"not a strptime format such as %Y-%m-%d: {text!r}")
     moment = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)
     try:
-        datetime.strptime(moment.strftime(text), text)  # noqa: DTZ007  # only whether it reads back
+        datetime.strptime(moment.strftime(text), text)  # noqa: DTZ007  # only whether it parses
     except ValueError as error:
         raise ValueError(f"not a strptime format such as %Y-%m-%d: {text!r}: {error}") from error
     return text
@@ -140,19 +141,23 @@ def _scalar_or_list(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Text of this form; both are also in the JSON schema, so the pattern is one that Go's RE2 reads as well."""
+    """A pattern the whole text must match, and the description that an error message gives instead.
+
+    Both are also written to the JSON schema, from which the CRD is made. The API server is written
+    in Go, so a pattern must have the same meaning in Go's RE2 as in Python.
+    """
 
     pattern: str
     described: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        """Check after whatever the type itself checks."""
+        """Check the pattern after the type's own validation."""
         return AfterValidator(self._check).__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Tell the pattern, and what a person is told instead of it."""
+        """Add the pattern and its description to the JSON schema."""
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$", "described": self.described}
 
     def _check(self, text: str) -> str:
@@ -162,7 +167,7 @@ class Matching:
 
 
 def matching(pattern: str, described: str) -> Matching:
-    """Text of this form; ``described`` is what the message says it must be."""
+    """Annotation for text that must match the pattern; messages say "must be " and ``described``."""
     return Matching(pattern, described)
 
 
@@ -177,7 +182,10 @@ Bytes = Annotated[
     int, BeforeValidator(quantity), Field(gt=0, json_schema_extra={"format": "bytes"})
 ]
 Duration = Annotated[
-    timedelta, BeforeValidator(duration), AfterValidator(_positive), PlainSerializer(written)
+    timedelta,
+    BeforeValidator(duration),
+    AfterValidator(_positive),
+    PlainSerializer(format_duration),
 ]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 TimeZone = Annotated[str, AfterValidator(_zone)]

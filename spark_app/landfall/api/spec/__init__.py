@@ -1,0 +1,69 @@
+"""The ``ConsumerGroup`` resource as a validated model: everything a user can write, one module per section.
+
+Both halves of Landfall read this model and nothing else: the operator generates the CRD from it, the
+driver runs by it, and ``landfall run group.yaml`` takes the same file. Field names are camelCase in
+YAML. An unknown field or a value out of range is rejected with the path of the field. Secrets appear
+by reference only.
+
+Sizes are written as Kubernetes quantities (``256Mi``, ``1G``) and durations as ``90s``, ``5m`` or
+``1h30m``. The docstrings of the fields are what ``kubectl explain`` prints and what
+``docs/reference.md`` is made of.
+"""
+
+from landfall.api.spec.decode import (
+    Column,
+    ColumnType,
+    Decode,
+    MissingTimestamp,
+    Timestamp,
+    TimeUnit,
+    TransformStep,
+)
+from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata, parse_group
+from landfall.api.spec.output import S3, AssumeRole, Codec, Output, Route, Sse
+from landfall.api.spec.policies import (
+    MAX_EXECUTORS,
+    Autoscaling,
+    BadRecords,
+    Override,
+    Rollback,
+    Tuning,
+    Upgrade,
+    UploadPolicy,
+)
+from landfall.api.spec.shared import SecretRef
+from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
+
+__all__ = [
+    "MAX_EXECUTORS",
+    "S3",
+    "AssumeRole",
+    "Autoscaling",
+    "BadRecords",
+    "Codec",
+    "Column",
+    "ColumnType",
+    "ConsumerGroup",
+    "Decode",
+    "GroupSpec",
+    "Kafka",
+    "Metadata",
+    "MissingTimestamp",
+    "Output",
+    "Override",
+    "Rollback",
+    "Route",
+    "SecretRef",
+    "Source",
+    "Sse",
+    "StartAtOffsets",
+    "StartAtTime",
+    "StartingOffsets",
+    "TimeUnit",
+    "Timestamp",
+    "TransformStep",
+    "Tuning",
+    "Upgrade",
+    "UploadPolicy",
+    "parse_group",
+]

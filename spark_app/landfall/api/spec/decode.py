@@ -1,0 +1,135 @@
+"""The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns, and what dates a record."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from landfall.api.pod_spec import Model
+from landfall.api.spec.shared import distinct
+from landfall.api.values import Name, Settings, TimeFormat, TimeZone, matching
+
+
+class TimeUnit(StrEnum):
+    """How the timestamp field of a payload encodes the time."""
+
+    AUTO = "Auto"
+    """The magnitude of a number selects its unit, by Secor's rule. Text is parsed as ISO 8601, and
+    text of digits only as a number.
+    """
+    SECONDS = "Seconds"
+    MILLISECONDS = "Milliseconds"
+    MICROSECONDS = "Microseconds"
+    NANOSECONDS = "Nanoseconds"
+    ISO8601 = "Iso8601"
+    CUSTOM = "Custom"
+
+
+class MissingTimestamp(StrEnum):
+    """What happens to a record whose timestamp field is absent or null."""
+
+    DEAD_LETTER = "DeadLetter"
+    KAFKA_TIMESTAMP = "KafkaTimestamp"
+    EPOCH = "Epoch"
+
+
+class Timestamp(Model):
+    """The payload field that holds a record's event time."""
+
+    field: Name
+    """Name of the field. Dots separate the steps of a nested path, such as ``meta.ts``."""
+    separator: str = "."
+    """What separates the steps of a nested path. Empty if the field's own name contains dots."""
+    unit: TimeUnit = TimeUnit.AUTO
+    """How the field encodes the time. Auto derives the unit of a number from its magnitude and
+    parses text as ISO 8601. Custom parses text by ``format``.
+    """
+    format: TimeFormat | None = None
+    """strptime format for unit Custom, such as ``%d/%b/%Y:%H:%M:%S``."""
+    timezone: TimeZone = "UTC"
+    """IANA time zone of times that carry none, such as ``Europe/Berlin``."""
+    missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
+    """What happens to a record without the field. DeadLetter lands it as a dead letter,
+    KafkaTimestamp dates it by its Kafka timestamp, Epoch dates it 1970-01-01.
+    """
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The field's path as a tuple of steps."""
+        return tuple(self.field.split(self.separator)) if self.separator else (self.field,)
+
+    @model_validator(mode="after")
+    def _custom_has_a_format(self) -> "Timestamp":
+        if (self.unit is TimeUnit.CUSTOM) != (self.format is not None):
+            raise ValueError("unit Custom needs a format, and only Custom has one")
+        return self
+
+    @model_validator(mode="after")
+    def _path_has_no_empty_step(self) -> "Timestamp":
+        if not all(self.path):
+            raise ValueError(
+                f"field {self.field!r} has an empty step; separator: '' takes it as one name"
+            )
+        return self
+
+
+class ColumnType(StrEnum):
+    """Type of a declared column."""
+
+    STRING = "String"
+    INT32 = "Int32"
+    INT64 = "Int64"
+    FLOAT64 = "Float64"
+    BOOLEAN = "Boolean"
+    TIMESTAMP = "Timestamp"
+    """Milliseconds since 1970-01-01 UTC, from an integer of milliseconds or from ISO 8601 text."""
+    DATE = "Date"
+    BINARY = "Binary"
+    JSON = "Json"
+    """Any value, as JSON text."""
+
+
+class Column(Model):
+    """A typed column of the output."""
+
+    name: Name
+    """Name of the column in the output."""
+    type: ColumnType
+    """Type of the column. Timestamp is in milliseconds since 1970-01-01 UTC; Json is any value as
+    JSON text.
+    """
+    field: str | None = None
+    """Payload field the column is read from; dots separate the steps of a nested path. The column's
+    name if not set.
+    """
+    nullable: bool = True
+    """Whether the field may be absent or null."""
+
+
+def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    distinct(tuple(column.name for column in columns))
+    return columns
+
+
+class Decode(Model):
+    """How record payloads are decoded, and which field holds the event time."""
+
+    format: Name = "Raw"
+    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or a custom ``package.module:Name``."""
+    timestamp: Timestamp | None = None
+    """The payload field that holds the event time. The Kafka timestamp is used if not set."""
+    options: dict[str, Settings] = Field(default_factory=dict)
+    """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes ``pattern``
+    with named groups, and a custom decoder takes its own.
+    """
+    columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
+    """Typed columns of the output. Types are never inferred from data."""
+
+
+class TransformStep(Model):
+    """A custom step between decoding and routing."""
+
+    use: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
+    """Import path of the step, such as ``shop.steps:Anonymise``."""
+    options: dict[str, Settings] = Field(default_factory=dict)
+    """Options passed to the step."""

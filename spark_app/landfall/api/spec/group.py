@@ -1,0 +1,115 @@
+"""The ``ConsumerGroup`` document as a whole: metadata, spec, and parsing with readable errors."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
+from landfall.api.spec.decode import Decode, TransformStep
+from landfall.api.spec.output import Output, Route
+from landfall.api.spec.policies import (
+    MAX_EXECUTORS,
+    Autoscaling,
+    BadRecords,
+    Tuning,
+    Upgrade,
+    UploadPolicy,
+)
+from landfall.api.spec.source import Source
+from landfall.api.spec_errors import spec_errors
+from landfall.api.values import DnsName, Name
+from landfall.errors import Reason, Stalled
+
+
+class GroupSpec(Model):
+    """What a consumer group lands, where, and how."""
+
+    generation: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    """Number that prefixes object names. Increase it for an incompatible change."""
+    image: Name | None = None
+    """Image of driver and executors. The image of the operator's own release if not set."""
+    state: Literal["Running", "Suspended"] = "Running"
+    """Suspended finishes the batches in flight, hands the lane over and stops. Running continues at
+    the checkpoint.
+    """
+    replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
+    """Number of executors. ``kubectl scale``, HPA and KEDA write this field. Ignored if
+    ``autoscaling`` is set.
+    """
+    source: Source
+    """Which topics are landed, and from where on."""
+    decode: Decode = Decode()
+    """How record payloads are decoded, and which field holds the event time."""
+    transforms: tuple[TransformStep, ...] = ()
+    """Custom steps between decoding and routing, in order."""
+    route: Route = Route()
+    """Which output partition a record is written to."""
+    output: Output
+    """Where objects are written, and in which format."""
+    upload_policy: UploadPolicy = UploadPolicy()
+    """When a topic partition is due to be landed: by size or by age, whichever comes first."""
+    bad_records: BadRecords = BadRecords()
+    """What happens to records that cannot be decoded, routed or encoded."""
+    autoscaling: Autoscaling | None = None
+    """Lets the operator choose the number of executors. ``replicas`` applies if not set."""
+    upgrade: Upgrade = Upgrade()
+    """How one generation hands over to the next."""
+    driver: DriverPod = DriverPod()
+    """The driver's pod. Its container is called ``driver``."""
+    executor: ExecutorPod = ExecutorPod()
+    """The executors' pods. Their container is called ``executor``."""
+    tuning: Tuning = Tuning()
+    """Settings whose defaults fit most groups."""
+
+
+class Metadata(BaseModel):
+    """The part of the Kubernetes metadata that Landfall reads; other fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    name: DnsName
+    namespace: DnsName = "default"
+
+
+class ConsumerGroup(Model):
+    """A set of Kafka topics that is landed in an object store exactly once."""
+
+    api_version: Literal["landfall.dev/v1alpha1"]
+    kind: Literal["ConsumerGroup"]
+    metadata: Metadata
+    spec: GroupSpec
+    # Accepted so that `kubectl get -o yaml` can be run as it is, and never written back.
+    status: dict[str, object] | None = Field(default=None, exclude=True)
+
+    @property
+    def kafka_group_id(self) -> str:
+        """The Kafka group id under which checkpoints are mirrored."""
+        return self.spec.source.kafka.group_id or f"{self.metadata.namespace}.{self.metadata.name}"
+
+
+def parse_group(document: object) -> ConsumerGroup:
+    """The resource in a parsed YAML or JSON document.
+
+    Raises:
+        Stalled: SPEC_INVALID, with one line per error: the path of the field, then what is wrong.
+    """
+    try:
+        # By alias only: a Python name such as max_bytes is a misspelt field to a user of the YAML.
+        return ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, _FIELDS))) from None
+
+
+def _models(model: type[Model]) -> Iterator[type[Model]]:
+    yield model
+    for kind in model.__subclasses__():
+        yield from _models(kind)
+
+
+# Every field of every section, to suggest one for a misspelt field. All sections are imported above,
+# so all models exist by now.
+_FIELDS = sorted(
+    set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model)))
+)

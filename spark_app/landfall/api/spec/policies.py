@@ -1,0 +1,119 @@
+"""The policies of a group: when to upload, bad records, autoscaling, upgrades, tuning."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from landfall.api.pod_spec import Model
+from landfall.api.values import Bytes, Duration, Pattern, Ratio
+
+MAX_EXECUTORS = 1000
+"""Upper bound of executors per group; a larger number is taken for a typing error."""
+
+
+class Override(Model):
+    """An upload policy for some topics."""
+
+    topics: Pattern
+    """Regular expression for the topics; it must match the whole name."""
+    max_bytes: Bytes | None = None
+    """Replaces the group's ``maxBytes`` for these topics."""
+    max_age: Duration | None = None
+    """Replaces the group's ``maxAge`` for these topics."""
+
+
+class UploadPolicy(Model):
+    """When a topic partition is due to be landed: by size or by age, whichever comes first."""
+
+    max_bytes: Bytes = 256 * 2**20
+    """Estimated object bytes of a topic partition's backlog at which it is landed."""
+    max_age: Duration = timedelta(minutes=5)
+    """Age of a topic partition's oldest unlanded record at which it is landed."""
+    overrides: tuple[Override, ...] = ()
+    """Upload policies for some topics. The first whose pattern matches applies."""
+
+
+class BadRecords(Model):
+    """What happens to records that cannot be decoded, routed or encoded."""
+
+    policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
+    """DeadLetter lands the record and its error in a dead-letter object. Fail stops the topic
+    partition at the first such record.
+    """
+    max_ratio: Ratio = 0.001
+    """Allowed share of bad records among a topic partition's records in one batch. Above it, the
+    topic partition stops before the batch is committed.
+    """
+
+
+class Autoscaling(Model):
+    """How the operator chooses the number of executors."""
+
+    min_replicas: Annotated[int, Field(ge=0, le=MAX_EXECUTORS)] = 1
+    """Minimum number of executors. An idle group is scaled down to it."""
+    max_replicas: Annotated[int, Field(ge=1, le=MAX_EXECUTORS)] = 10
+    """Maximum number of executors."""
+    target_lag: Duration = timedelta(minutes=2)
+    """How long records may be overdue before the group counts as falling behind."""
+    catch_up: Duration = timedelta(minutes=30)
+    """Time within which a backlog should be landed."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Autoscaling":
+        if self.min_replicas > self.max_replicas:
+            raise ValueError(
+                f"minReplicas {self.min_replicas} is over maxReplicas {self.max_replicas}"
+            )
+        return self
+
+
+class Rollback(Model):
+    """When a new generation is rolled back automatically."""
+
+    window: Duration = timedelta(hours=2)
+    """How long a new generation is watched after its first commit."""
+    max_commit_failures: Annotated[int, Field(ge=1)] = 5
+    """Number of consecutive commit failures that triggers a rollback."""
+
+
+class Upgrade(Model):
+    """How one generation hands over to the next."""
+
+    strategy: Literal["HandOver", "Recreate"] = "HandOver"
+    """HandOver starts the new driver beside the running one, which then hands over. Recreate stops
+    the running driver first and needs no resources for two drivers.
+    """
+    drain_timeout: Duration = timedelta(minutes=10)
+    """How long the old driver may take to finish its batches. After that it is fenced, and what it
+    had not committed is landed again by the new driver.
+    """
+    rollback: Rollback = Rollback()
+    """When a new generation is rolled back automatically."""
+
+
+class Tuning(Model):
+    """Settings whose defaults fit most groups."""
+
+    poll_interval: Duration = timedelta(seconds=1)
+    """How often the driver reads the end offsets of the topic partitions."""
+    task_memory: Annotated[Bytes, Field(ge=64 * 2**20)] = 256 * 2**20
+    """Memory that one task may use for output buffers."""
+    max_rounds: Annotated[int, Field(ge=1, le=64)] = 4
+    """Maximum number of batches in flight at the same time."""
+    max_unapplied: Annotated[int, Field(ge=1, le=64)] = 4
+    """Maximum number of COMMITs whose objects are not all visible yet."""
+    max_round_bytes: Bytes = 2 * 2**30
+    """Maximum estimated object bytes of one batch."""
+    read_timeout: Duration = timedelta(seconds=60)
+    """How long a task waits for a record from Kafka before its slice fails and is planned again."""
+    orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
+    """Age at which multipart uploads that no COMMIT names are aborted."""
+    snapshot_every: Annotated[int, Field(ge=2)] = 500
+    """Number of ledger records between two snapshots."""
+    http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """Port on which a driver outside Kubernetes serves status and metrics. In Kubernetes it is always
+    8080.
+    """
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    """Spark properties. They override those that Landfall sets."""

@@ -1,0 +1,128 @@
+"""The section ``spec.source``: which topics of which Kafka cluster are landed, and from where on."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from landfall.api.pod_spec import Model
+from landfall.api.spec.shared import SecretRef, distinct
+from landfall.api.spec_errors import VARIANT
+from landfall.api.values import Duration, Instant, Name, Pattern, Setting, matching
+
+
+def _not_dots(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError(f"no topic can be called {name!r}")
+    return name
+
+
+TopicName = Annotated[
+    str,
+    matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
+    AfterValidator(_not_dots),
+]
+PartitionNumber = Annotated[
+    str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")
+]
+
+
+class StartAtOffsets(Model):
+    """Start at explicit offsets. Topic partitions that are not listed start at Earliest."""
+
+    offsets: dict[TopicName, dict[PartitionNumber, Annotated[int, Field(ge=0)]]]
+    """Starting offsets by topic, then by Kafka partition number in quotes."""
+
+
+class StartAtTime(Model):
+    """Start at the first record whose Kafka timestamp is at or after this time."""
+
+    timestamp: Instant
+    """Time in ISO 8601, such as ``2026-11-21T00:00:00Z``. UTC if it names no time zone."""
+
+
+def _variant(value: object) -> str | None:
+    """Tag of the starting-offsets variant that ``value`` has the shape of; None for any other shape."""
+    if isinstance(value, StartAtTime) or (isinstance(value, Mapping) and "timestamp" in value):
+        return f"{VARIANT}time"
+    if isinstance(value, StartAtOffsets) or (isinstance(value, Mapping) and "offsets" in value):
+        return f"{VARIANT}offsets"
+    return f"{VARIANT}name" if value in ("Earliest", "Latest") else None
+
+
+# The variant is chosen by shape before it is validated. A plain union would validate all three and
+# report the errors of each, two of which have nothing to do with what the user meant.
+StartingOffsets = Annotated[
+    Annotated[Literal["Earliest", "Latest"], Tag(f"{VARIANT}name")]
+    | Annotated[StartAtTime, Tag(f"{VARIANT}time")]
+    | Annotated[StartAtOffsets, Tag(f"{VARIANT}offsets")],
+    Discriminator(
+        _variant,
+        custom_error_type="starting_offsets",
+        custom_error_message=(
+            "should be Earliest, Latest, {timestamp: TIME} "
+            "or {offsets: {TOPIC: {'PARTITION': OFFSET}}}"
+        ),
+    ),
+]
+
+
+class Kafka(Model):
+    """The Kafka cluster, the topics to land, and where to start."""
+
+    bootstrap_servers: Name
+    """Comma-separated broker addresses, such as ``kafka-0:9092,kafka-1:9092``."""
+    topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
+    """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""
+    topic_pattern: Pattern | None = None
+    """Regular expression for the topics to land; it must match the whole name. New topics that match
+    are found within ``discoveryInterval``.
+    """
+    exclude: Pattern | None = None
+    """Regular expression for topics to leave out; it must match the whole name."""
+    starting_offsets: StartingOffsets = "Earliest"
+    """Where to start topic partitions that the ledger does not contain yet: ``Earliest``,
+    ``Latest``, ``{timestamp: TIME}`` or ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``. Topic
+    partitions in the ledger continue at their checkpoint.
+    """
+    on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
+    """What to do when offsets expired in Kafka before they were landed. Stall stops the topic
+    partition until someone intervenes; SkipAndRecord skips the range and records it in the ledger as a
+    HOLE.
+    """
+    group_id: str | None = None
+    """Kafka group id under which checkpoints are committed to Kafka, for lag monitoring only.
+    ``<namespace>.<name>`` if not set.
+    """
+    properties: dict[str, Setting] = Field(default_factory=dict)
+    """librdkafka properties without secrets, such as ``security.protocol``."""
+    properties_secret_ref: SecretRef | None = None
+    """Secret with librdkafka properties. Its key ``properties`` holds key=value lines; any other key
+    is the name of a property, and its content the value.
+    """
+    discovery_interval: Duration = timedelta(seconds=30)
+    """How often the driver looks for new topics and Kafka partitions."""
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> "Kafka":
+        if bool(self.topics) == bool(self.topic_pattern):
+            raise ValueError("exactly one of topics and topicPattern is needed")
+        return self
+
+    @model_validator(mode="after")
+    def _starts_where_it_lands(self) -> "Kafka":
+        if self.topics and isinstance(self.starting_offsets, StartAtOffsets):
+            not_landed = sorted(self.starting_offsets.offsets.keys() - set(self.topics))
+            if not_landed:
+                raise ValueError(
+                    f"startingOffsets names topics that are not landed: {', '.join(not_landed)}"
+                )
+        return self
+
+
+class Source(Model):
+    """Where records are read from."""
+
+    kafka: Kafka
+    """The Kafka cluster, the topics to land, and where to start."""
