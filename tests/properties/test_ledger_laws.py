@@ -1,4 +1,4 @@
-"""Chains of records that a driver could write fold; chains that nobody could have written do not."""
+"""Every chain that a driver could write folds; a chain that no driver could have written does not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ from landfall.objects import Part, Upload
 TPS = tuple(TopicPartition(topic, partition) for topic in "ab" for partition in range(2))
 
 
-def landed(piece: Slice, token: str) -> LandedSlice:
-    rows, start = len(piece.offsets), piece.offsets.start
-    upload = Upload(f"{piece.topic_partition}/{start}", "u", (Part("e", rows),), token)
+def landed(slice_: Slice, token: str) -> LandedSlice:
+    rows, start = len(slice_.offsets), slice_.offsets.start
+    upload = Upload(f"{slice_.topic_partition}/{start}", "u", (Part("e", rows),), token)
     objects = (
-        (LandedObject(upload, ObjectKind.DATA, rows, start, piece.offsets.end - 1, 0),)
+        (LandedObject(upload, ObjectKind.DATA, rows, start, slice_.offsets.end - 1, 0),)
         if rows
         else ()
     )
-    return LandedSlice(piece, objects, rows, 0, 0, 0, rows)
+    return LandedSlice(slice_, objects, rows, 0, 0, 0, rows)
 
 
 @dataclass
 class Chain:
-    """A ledger in the making: its state and its slots."""
+    """A ledger being written: its state and the bytes of its slots."""
 
     state: State = field(default_factory=State)
     bodies: list[bytes] = field(default_factory=list)
@@ -55,9 +55,7 @@ class Chain:
 
 
 class Drivers(RuleBasedStateMachine):
-    """Drivers that come, land and go, in any order; a model that only counts says what must come of
-    it.
-    """
+    """Drivers open, land and yield in any order; the model only counts the offsets they land."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,8 +100,8 @@ class Drivers(RuleBasedStateMachine):
     @rule(tp=st.sampled_from(TPS), length=st.integers(1, 20))
     def hole(self, tp: TopicPartition, length: int) -> None:
         if tp in self.model:
-            piece = Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length))
-            self.chain.append(lambda h: ledger.Hole(header=h, piece=piece, reason="expired"))
+            lost = Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length))
+            self.chain.append(lambda h: ledger.Hole(header=h, piece=lost, reason="expired"))
             self.model[tp] += length
 
     @precondition(held)
@@ -112,18 +110,18 @@ class Drivers(RuleBasedStateMachine):
         self.chain.append(lambda h: ledger.Yield(header=h, reason="stop"))
 
     @invariant()
-    def the_checkpoint_is_what_was_landed(self) -> None:
+    def the_checkpoint_equals_the_offsets_landed(self) -> None:
         assert dict(self.chain.state.checkpoint.next_offsets) == self.model
 
     @invariant()
-    def reading_again_gives_the_same(self) -> None:
+    def folding_the_slots_again_gives_the_same_state(self) -> None:
         state = State()
         for body in self.chain.bodies:
             state = ledger.fold(state, body)
         assert state == self.chain.state
 
     @invariant()
-    def a_stored_state_is_the_state(self) -> None:
+    def a_stored_state_reads_back_the_same(self) -> None:
         assert decode_state(encode_state(self.chain.state)) == self.chain.state
 
 

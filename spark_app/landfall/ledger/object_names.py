@@ -1,18 +1,25 @@
-"""Names of everything Landfall writes, and back. Pure: no I/O, no clock, no logging.
+"""Keys of everything Landfall writes, and how to parse them. Pure: no I/O, no clock, no logging.
 
-All keys are relative to the output root. Data objects follow Secor's contract, so a message names its object and an object
-names its range; everything else lives under ``_landfall/``, which no topic may be called::
+All keys are relative to the output root. Data objects are named as Secor names files: from a record
+one can find its object, and from an object its range. Everything else is under ``_landfall/``, which
+no topic may be called::
 
-    <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>      data
-    _landfall/owner.json                                                                   whose root this is
-    _landfall/<group>/<lane>/<seq:020d>.json                                               the ledger's slots
-    _landfall/<group>/<lane>-head.json                                                     a hint where the ledger ends
-    _landfall/<group>/<lane>-snapshots/<seq:020d>.json                                     folded ledger states
+    <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
+        data objects
+    _landfall/owner.json
+        which group owns the output root
+    _landfall/<group>/<lane>/<seq:020d>.json
+        slots of the ledger
+    _landfall/<group>/<lane>-head.json
+        hint at the last snapshot
+    _landfall/<group>/<lane>-snapshots/<seq:020d>.json
+        states of the ledger
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
+        dead letters
 
 ``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans
-a start twice. The functions refuse with ``ValueError`` whatever could not be parsed back, collide
-with another kind of key, or leave the root.
+the same start twice. The functions raise ``ValueError`` for a name that could not be parsed back,
+would collide with another kind of key, or would leave the root.
 """
 
 import re
@@ -20,8 +27,11 @@ import unicodedata
 from dataclasses import dataclass
 
 SYSTEM = "_landfall"
+"""Top-level folder of everything that is not data."""
 MAX_KEY_BYTES = 1024
+"""S3's limit of a key's length."""
 MAX_OFFSET = 2**63 - 1
+"""Kafka's largest offset."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -33,15 +43,15 @@ _SLOT = re.compile(r"([0-9]{20})\.json")
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """What the key of a data object says.
+    """The parts of a data object's key.
 
     Attributes:
         topic: a legal Kafka topic name.
-        output_partition: one or more directories, such as ``dt=2026-11-21/hr=04``.
-        generation: of the group's spec.
-        partition: the Kafka partition.
+        output_partition: one or more folders, such as ``dt=2026-11-21/hr=04``.
+        generation: generation of the group's spec.
+        partition: the Kafka partition number.
         start: the planned start of the range; less than or equal to every offset inside.
-        extension: with its dot, such as ``.json.gz``; may be empty.
+        extension: file extension with its dot, such as ``.json.gz``; may be empty.
     """
 
     topic: str
@@ -77,10 +87,10 @@ def object_key(  # the name's six parts; ObjectName is the value that holds them
 
 
 def parse_key(key: str) -> ObjectName:
-    """What a data object's key says; ``object_key`` is its inverse.
+    """The parts of a data object's key; the inverse of ``object_key``.
 
     Raises:
-        ValueError: it is not the key of a data object.
+        ValueError: the key is not that of a data object.
     """
     topic, _, rest = key.partition("/")
     output_partition, _, basename = rest.rpartition("/")
@@ -95,7 +105,7 @@ def parse_key(key: str) -> ObjectName:
 
 
 def dead_letter_key(group: str, topic: str, generation: int, partition: int, start: int) -> str:
-    """The key of a dead-letter object.
+    """The key of a dead-letter object; ``origin`` parses it.
 
     Raises:
         ValueError: a part is not legal.
@@ -109,7 +119,7 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the records of an object come from, and which generation named it."""
+    """Where an object's records come from: topic, Kafka partition, planned start; and its generation."""
 
     topic: str
     generation: int
@@ -118,10 +128,10 @@ class Origin:
 
 
 def origin(group: str, key: str) -> Origin:
-    """What the key of a data object or of one of this group's dead-letter objects says.
+    """The origin that the key of a data object, or of a dead-letter object of this group, names.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the key is neither.
     """
     prefix = f"{_group_prefix(group)}dead-letters/"
     if not key.startswith(prefix):
@@ -136,12 +146,12 @@ def origin(group: str, key: str) -> Origin:
 
 
 def owner_key() -> str:
-    """The key of the record that says which group owns the output root."""
+    """The key of the object that names the group that owns the output root."""
     return f"{SYSTEM}/owner.json"
 
 
 def ledger_prefix(group: str, lane: str) -> str:
-    """The prefix of a ledger's slots, and of nothing else.
+    """The prefix that the slots of this ledger have, and no other key.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.
@@ -150,7 +160,7 @@ def ledger_prefix(group: str, lane: str) -> str:
 
 
 def slot_key(group: str, lane: str, seq: int) -> str:
-    """The key of a ledger record; ``parse_slot_key`` is its inverse. Keys sort as their numbers do.
+    """The key of a ledger slot. Keys sort as their sequence numbers; ``parse_slot_key`` is the inverse.
 
     Raises:
         ValueError: a name is not legal or ``seq`` is negative.
@@ -162,7 +172,7 @@ def parse_slot_key(group: str, lane: str, key: str) -> int:
     """The sequence number in a slot's key.
 
     Raises:
-        ValueError: it is not the key of a slot of this ledger.
+        ValueError: the key is not that of a slot of this ledger.
     """
     prefix = ledger_prefix(group, lane)
     match = _SLOT.fullmatch(key.removeprefix(prefix))
@@ -172,7 +182,7 @@ def parse_slot_key(group: str, lane: str, key: str) -> int:
 
 
 def head_key(group: str, lane: str) -> str:
-    """The key of the hint where the ledger ends; outside the slots' prefix.
+    """The key of the hint at the ledger's last snapshot. It is not under the prefix of the slots.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.
@@ -181,7 +191,7 @@ def head_key(group: str, lane: str) -> str:
 
 
 def snapshot_key(group: str, lane: str, seq: int) -> str:
-    """The key of the ledger folded up to and with slot ``seq``; outside the slots' prefix.
+    """The key of the stored state that SNAPSHOT ``seq`` names. It is not under the prefix of the slots.
 
     Raises:
         ValueError: a name is not legal or ``seq`` is negative.
@@ -190,11 +200,11 @@ def snapshot_key(group: str, lane: str, seq: int) -> str:
 
 
 def check_directories(path: str) -> None:
-    """Let through one or more plain directory names with ``/`` between them.
+    """Return if the path is one or more folder names separated by ``/``.
 
     Raises:
-        ValueError: one is empty, ``.`` or ``..``, holds a control character, or is not Unicode
-            text.
+        ValueError: a folder name is empty, ``.`` or ``..``, or contains a control character or a
+            lone surrogate, which UTF-8 cannot encode.
     """
     if any(part in {"", ".", ".."} for part in path.split("/")):
         raise ValueError(f"not directories below the output root: {path!r}")
@@ -208,7 +218,7 @@ def _basename(name: ObjectName) -> str:
 
 def _check_topic(topic: str) -> None:
     if not _TOPIC.fullmatch(topic) or topic in {".", "..", SYSTEM}:
-        raise ValueError(f"not a topic that can be landed: {topic!r}")
+        raise ValueError(f"not a topic name that can be landed: {topic!r}")
 
 
 def _check_numbers(generation: int, partition: int, start: int) -> None:
@@ -224,20 +234,21 @@ def _check_length(key: str) -> None:
 
 
 def _group_prefix(group: str) -> str:
+    # A group "owner.json" would put its folder where the owner's object is.
     if not _GROUP.fullmatch(group) or len(group) > 63 or group == "owner.json":
-        raise ValueError(f"not a group's name: {group!r}")
+        raise ValueError(f"not a group name: {group!r}")
     return f"{SYSTEM}/{group}/"
 
 
 def _lane(group: str, lane: str) -> str:
-    # a lane "a-snapshots" would put its slots among the snapshots of lane "a"
+    # A lane "a-snapshots" would put its slots among the snapshots of lane "a".
     if (
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
         or lane.endswith("-snapshots")
     ):
-        raise ValueError(f"not a lane's name: {lane!r}")
+        raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"
 
 

@@ -1,8 +1,8 @@
-"""Exact arithmetic of Kafka offsets: which are landed, which come next.
+"""Arithmetic of Kafka offsets: which are landed, and which come next.
 
-All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` only ever moves
-over ranges that start where it stands, so a gap or an overlap cannot be written down. Pure: no I/O,
-no clock, no logging.
+All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` advances only over
+ranges that start exactly at it, so it cannot represent a gap or an overlap. Pure: no I/O, no clock,
+no logging.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """A topic and one of its Kafka partitions; ``str()`` gives ``clicks/3``."""
+    """A topic and one of its Kafka partitions, written as ``clicks/3``."""
 
     topic: str
     partition: int
@@ -46,18 +46,24 @@ class OffsetRange:
     def __str__(self) -> str:
         return f"[{self.start}, {self.end})"
 
-    def cut(self, most: int) -> tuple["OffsetRange", ...]:
-        """Split into ranges of nearly equal length, none longer than ``most`` offsets; an empty range gives none."""
-        if most < 1:
-            raise ValueError(f"cannot cut {self} into ranges of {most} offsets")
-        pieces = -(-len(self) // most)
-        bounds = [self.start + len(self) * i // pieces for i in range(pieces + 1)] if pieces else []
+    def cut(self, max_length: int) -> tuple["OffsetRange", ...]:
+        """The range as adjacent ranges of nearly equal length, each of at most ``max_length`` offsets.
+
+        An empty range gives none.
+
+        Raises:
+            ValueError: ``max_length`` is less than 1.
+        """
+        if max_length < 1:
+            raise ValueError(f"cannot cut {self} into ranges of {max_length} offsets")
+        count = -(-len(self) // max_length)  # rounded up
+        bounds = [self.start + len(self) * i // count for i in range(count + 1)] if count else []
         return tuple(OffsetRange(a, b) for a, b in pairwise(bounds))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slice:
-    """The offsets of one topic partition that one task reads in one go: the unit of work of a plan."""
+    """A range of one topic partition that one task reads: the unit of work of a plan."""
 
     topic_partition: TopicPartition
     offsets: OffsetRange
@@ -73,6 +79,7 @@ class Checkpoint:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # A copy behind a proxy: a caller that keeps and changes its dict cannot move the checkpoint.
         object.__setattr__(self, "next_offsets", MappingProxyType(dict(self.next_offsets)))
 
     def __iter__(self) -> Iterator[TopicPartition]:
@@ -85,10 +92,10 @@ class Checkpoint:
         return self.next_offsets[tp]
 
     def add(self, tp: TopicPartition, start: int) -> "Checkpoint":
-        """Let a topic partition enter at ``start``.
+        """The checkpoint with one more topic partition, at offset ``start``.
 
         Raises:
-            ValueError: it is here already, or ``start`` is negative.
+            ValueError: the topic partition is in the checkpoint already, or ``start`` is negative.
         """
         if tp in self.next_offsets or start < 0:
             raise ValueError(
@@ -97,26 +104,25 @@ class Checkpoint:
         return Checkpoint({**self.next_offsets, tp: start})
 
     def drop(self, tp: TopicPartition) -> "Checkpoint":
-        """Let a topic partition leave.
+        """The checkpoint without a topic partition.
 
         Raises:
-            ValueError: it is not here.
+            ValueError: the topic partition is not in the checkpoint.
         """
         if tp not in self.next_offsets:
-            raise ValueError(f"{tp}: cannot leave, it never entered")
+            raise ValueError(f"{tp}: cannot leave, it is not in the checkpoint")
         return Checkpoint({t: o for t, o in self.next_offsets.items() if t != tp})
 
     def advance(self, slices: Iterable[Slice]) -> "Checkpoint":
-        """Move over ``slices``, which may come in any order but must join without a gap or an overlap.
+        """The checkpoint after ``slices``, in any order, which must adjoin without gap or overlap.
 
         Raises:
-            ValueError: a slice does not start where its topic partition stands; nothing is moved
-                then.
+            ValueError: a slice does not start at its topic partition's next offset.
         """
-        moved = dict(self.next_offsets)
-        for piece in sorted(slices):
-            tp, offsets = piece.topic_partition, piece.offsets
-            if moved.get(tp) != offsets.start:
-                raise ValueError(f"{tp}: expected offset {moved.get(tp)}, got {offsets.start}")
-            moved[tp] = offsets.end
-        return Checkpoint(moved)
+        advanced = dict(self.next_offsets)
+        for slice_ in sorted(slices):
+            tp, offsets = slice_.topic_partition, slice_.offsets
+            if advanced.get(tp) != offsets.start:
+                raise ValueError(f"{tp}: expected offset {advanced.get(tp)}, got {offsets.start}")
+            advanced[tp] = offsets.end
+        return Checkpoint(advanced)

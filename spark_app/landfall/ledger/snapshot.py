@@ -1,4 +1,7 @@
-"""A lane's state as bytes, for SNAPSHOT records to point to. Pure."""
+"""A lane's state as bytes, which a SNAPSHOT record points to. Pure.
+
+The names of the fields are persisted. A field that older snapshots lack needs a default.
+"""
 
 import msgspec
 
@@ -10,13 +13,15 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class _Landing(msgspec.Struct, frozen=True):
+    """A topic partition of the lane, with its checkpoint."""
+
     topic_partition: TopicPartition
     next_offset: int
     member: Member
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A state as a snapshot keeps it: lists where JSON has no maps with such keys."""
+    """A state as it is stored: lists of pairs where the keys of a map are not text, as JSON requires."""
 
     seq: int
     tip: str
@@ -35,7 +40,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode_state(state: State) -> bytes:
-    """What a SNAPSHOT points to; ``decode_state`` is its inverse."""
+    """The bytes of a snapshot; ``decode_state`` is the inverse. Equal states give equal bytes."""
     landings = (
         _Landing(tp, state.checkpoint[tp], state.members[tp]) for tp in sorted(state.checkpoint)
     )
@@ -63,7 +68,7 @@ def decode_state(body: bytes) -> State:
     """The state in a snapshot.
 
     Raises:
-        ValueError: these bytes are no snapshot.
+        ValueError: the bytes are not a snapshot.
     """
     stored = msgspec.json.decode(body, type=_Stored)
     return State(

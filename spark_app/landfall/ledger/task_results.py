@@ -1,4 +1,8 @@
-"""What a task hands back to the driver for each slice: the only things of a task that exist. Pure values."""
+"""What a task returns to the driver for each slice. Pure.
+
+Only what a task returns can be committed: the uploads of a task that was lost, retried or run
+speculatively are named nowhere, and are aborted as orphans.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +13,7 @@ from landfall.objects import Upload
 
 
 class ObjectKind(StrEnum):
-    """What an object is for."""
+    """Whether an object holds landed records or dead letters."""
 
     DATA = "data"
     DEAD_LETTERS = "dead-letters"
@@ -17,15 +21,15 @@ class ObjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LandedObject:
-    """An object whose parts are uploaded and which nobody can see yet.
+    """An object whose parts are all uploaded, and which becomes visible when its upload is completed.
 
     Attributes:
-        upload: how to complete it.
-        kind: data, or dead letters.
-        rows: records inside.
-        first_offset: of the first record inside; the name's offset is less or equal.
-        last_offset: of the last record inside.
-        crc32: of the object's bytes.
+        upload: what is needed to complete it.
+        kind: data or dead letters.
+        rows: number of records inside.
+        first_offset: offset of the first record inside; at or after the offset in the object's name.
+        last_offset: offset of the last record inside.
+        crc32: CRC-32 of the object's bytes.
     """
 
     upload: Upload
@@ -38,25 +42,28 @@ class LandedObject:
 
 @dataclass(frozen=True, slots=True)
 class LandedSlice:
-    """A slice read to its end. Its counters add up to the length of its range, or it must not be committed.
+    """A slice that was read to its end. Its counters add up to the length of its range.
 
     Attributes:
-        piece: what was read.
-        objects: what came of it, data and dead letters, in key order.
+        piece: the slice that was read.
+        objects: its data and dead-letter objects, in key order.
         landed: records in data objects.
-        filtered: records a transform left out on purpose.
+        filtered: records that a transform dropped on purpose.
         dead_lettered: records in dead-letter objects.
-        invisible: offsets that hold no record: control records, aborted transactions, compacted
-            away.
+        invisible: offsets without a record a consumer can see: control records, records of aborted
+            transactions, and records removed by compaction.
         input_bytes: payload bytes read.
-        errors: a few messages of dead-lettered records, for status.
-        cpu_seconds: of the worker, user and system, for planning; 0 when nobody measured. No two
-            attempts take the same.
-        seconds: how long it kept the worker from the next slice, by the clock on the wall, for
-            scaling; as above.
+        errors: a few error messages of dead-lettered records, for the status.
+        cpu_seconds: CPU time of the worker, user and system, for planning; 0 if not measured.
+            Ignored in comparisons, since it differs between attempts.
+        seconds: wall-clock time until the worker could start the next slice, for autoscaling; 0 if
+            not measured. Ignored in comparisons.
+
+    Raises:
+        ValueError: the counters do not add up, so that the slice must not be committed.
     """
 
-    piece: Slice
+    piece: Slice  # the name of the field in the ledger
     objects: tuple[LandedObject, ...]
     landed: int
     filtered: int
@@ -72,16 +79,18 @@ class LandedSlice:
         in_objects = sum(o.rows for o in self.objects if o.kind is ObjectKind.DATA)
         if counted != len(self.piece.offsets) or in_objects != self.landed:
             raise ValueError(
-                f"{self.piece}: {len(self.piece.offsets)} offsets, but landed {self.landed} ({in_objects} in objects) + "
-                f"filtered {self.filtered} + dead-lettered {self.dead_lettered} + invisible {self.invisible}"
+                f"{self.piece}: {len(self.piece.offsets)} offsets, "
+                f"but landed {self.landed} ({in_objects} in objects) + "
+                f"filtered {self.filtered} + dead-lettered {self.dead_lettered} + "
+                f"invisible {self.invisible}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSlice:
-    """A slice that could not be read or written; everything it uploaded was given up."""
+    """A slice that could not be read or written. Its uploads are aborted."""
 
-    piece: Slice
+    piece: Slice  # named as in LandedSlice
     error: LandfallError
 
 

@@ -1,3 +1,5 @@
+"""Records fold into the state they describe; a record that violates a rule is refused and named."""
+
 import pytest
 
 from landfall.errors import Reason, Stalled
@@ -57,8 +59,8 @@ def landed_object(key: str, rows: int, first: int, upload_id: str = "u") -> Land
 
 
 def landed(start: int, end: int, key: str = "k") -> LandedSlice:
-    piece = Slice(CLICKS, OffsetRange(start, end))
-    return LandedSlice(piece, (landed_object(key, end - start, start),), end - start, 0, 0, 0, 100)
+    slice_ = Slice(CLICKS, OffsetRange(start, end))
+    return LandedSlice(slice_, (landed_object(key, end - start, start),), end - start, 0, 0, 0, 100)
 
 
 def committed(state: State, *slices: LandedSlice, applied_through: int = -1) -> State:
@@ -129,7 +131,7 @@ def test_a_fenced_writer_is_refused() -> None:
         ),
     )
 
-    assert "held: 2 by w2" in message
+    assert "but the lane is held in epoch 2 by w2" in message
     assert "says it is slot 2" in refused(taken, stale)
 
 
@@ -147,11 +149,11 @@ def test_an_open_of_a_wrong_epoch_is_refused() -> None:
     assert "opens epoch 2 after 0" in refused(State(), wrong)
 
 
-def test_nothing_but_open_starts_a_lane() -> None:
+def test_only_open_starts_a_lane() -> None:
     assert "cannot follow" in refused(State(), Add(header=Header(0, "", 0, "", ""), entries=()))
 
 
-def test_nothing_but_open_follows_a_yield() -> None:
+def test_only_open_follows_a_yield() -> None:
     state = entered()
     yielded = fold(state, encode(Yield(header=header(state), reason="stop")))
 
@@ -178,7 +180,7 @@ def test_a_slot_out_of_place_is_refused() -> None:
     )
 
 
-def test_applied_commits_are_forgotten() -> None:
+def test_applied_commits_are_no_longer_unapplied() -> None:
     state = committed(entered(), landed(0, 5, "a"))
     state = committed(state, landed(5, 8, "b"), applied_through=2)
 
@@ -188,7 +190,7 @@ def test_applied_commits_are_forgotten() -> None:
 def test_applied_through_is_never_ahead_of_the_slot() -> None:
     state = entered()
 
-    assert "not before it" in refused(
+    assert "not before this slot" in refused(
         state, Yield(header=header(state, applied_through=2), reason="")
     )
 
@@ -213,16 +215,16 @@ def test_a_repair_with_other_rows_is_refused() -> None:
 def test_a_repair_of_an_unknown_object_is_refused() -> None:
     state = committed(entered(), landed(0, 5, "a"))
 
-    assert "has not open" in refused(
+    assert "no unapplied object of COMMIT 2" in refused(
         state, Repair(header=header(state), commit=2, objects=(landed_object("b", 5, 0),))
     )
 
 
 def test_a_hole_skips_exactly_its_range() -> None:
     state = entered()
-    piece = Slice(CLICKS, OffsetRange(0, 9))
+    skipped = Slice(CLICKS, OffsetRange(0, 9))
 
-    state = fold(state, encode(Hole(header=header(state), piece=piece, reason="expired")))
+    state = fold(state, encode(Hole(header=header(state), piece=skipped, reason="expired")))
 
     assert (state.checkpoint[CLICKS], state.totals.skipped) == (9, 9)
 
@@ -233,20 +235,20 @@ def dropped(state: State) -> State:
     )
 
 
-def test_a_former_life_keeps_its_names() -> None:
+def test_a_dropped_topic_partition_cannot_enter_again_under_the_same_generation() -> None:
     state = dropped(committed(opened(entered(), generation=2), landed(0, 5)))
     again = Add(header=header(state), entries=(Entry(CLICKS, "id2", 0),))
 
     assert state.retired == {CLICKS: 2}
-    assert "generation 2 named objects of its former life" in refused(state, again)
+    assert "generation 2 already named objects of this topic partition" in refused(state, again)
 
 
-def test_a_rollback_cannot_land_over_a_former_life() -> None:
+def test_a_rollback_cannot_land_over_objects_of_a_dropped_topic_partition() -> None:
     state = opened(dropped(committed(entered(), landed(0, 5))), generation=2)
     state = fold(state, encode(Add(header=header(state), entries=(Entry(CLICKS, "id2", 0),))))
     rolled_back = opened(state, generation=1)
 
-    assert "former life" in refused(
+    assert "already named objects of this topic partition" in refused(
         rolled_back, Commit(header=header(rolled_back), token="token", slices=(landed(0, 5),))
     )
 
@@ -270,7 +272,7 @@ def test_counters_that_do_not_add_up_are_refused_when_read() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b'{"type":"FOO"}', b"\xff", b'{"type":"YIELD","reason":"x"}']
 )
-def test_bytes_that_are_no_record_are_refused(body: bytes) -> None:
+def test_bytes_of_no_record_are_refused(body: bytes) -> None:
     with pytest.raises(Stalled, match="ledger slot 3: not a ledger record"):
         decode(3, body)
 
@@ -281,17 +283,17 @@ def test_a_record_of_a_later_version_is_refused() -> None:
         b'"version":1', b'"version":2'
     )
 
-    with pytest.raises(Stalled, match="version 2, this software knows 1"):
+    with pytest.raises(Stalled, match="version 2 is not supported, this software reads version 1"):
         fold(state, body)
 
 
-def test_a_stored_state_is_the_state() -> None:
+def test_a_stored_state_reads_back_the_same() -> None:
     state = committed(entered(3), landed(3, 9))
 
     assert decode_state(encode_state(state)) == state
 
 
-def test_a_revision_is_written_only_where_there_is_one() -> None:
+def test_an_empty_revision_is_not_written() -> None:
     plain = Open(header=Header(0, "", 1, "w", "t"), group="g", lane="0", generation=1, software="s")
     named = Open(
         header=Header(0, "", 1, "w", "t"),
@@ -309,7 +311,7 @@ def test_a_revision_is_written_only_where_there_is_one() -> None:
     assert decode_state(encode_state(fold(State(), encode(named)))).revision == "g1-a"
 
 
-def test_a_lane_is_free_for_whom_nobody_is_in_the_way() -> None:
+def test_a_lane_can_be_opened_unasked_if_nobody_or_the_same_revision_owns_it() -> None:
     named = Open(
         header=Header(0, "", 1, "w", "t"),
         group="g",
@@ -321,7 +323,7 @@ def test_a_lane_is_free_for_whom_nobody_is_in_the_way() -> None:
     held = fold(State(), encode(named))
     yielded = fold(held, encode(Yield(header=header(held), reason="test")))
 
-    free = [
+    can_open = [
         [state.can_open(revision) for revision in ("a", "b")] for state in (State(), held, yielded)
     ]
-    assert free == [[True, True], [True, False], [True, True]]
+    assert can_open == [[True, True], [True, False], [True, True]]

@@ -1,4 +1,4 @@
-"""Ranges and checkpoints refuse what cannot be."""
+"""Offset ranges and checkpoints reject gaps, overlaps and impossible values."""
 
 import pickle
 
@@ -15,7 +15,7 @@ def test_a_topic_partition_reads_as_a_path() -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("", 0), ("clicks", -1)])
-def test_no_topic_partition_without_a_name_or_a_number(topic: str, partition: int) -> None:
+def test_a_topic_partition_needs_a_name_and_a_number(topic: str, partition: int) -> None:
     with pytest.raises(ValueError, match="not a topic partition"):
         TopicPartition(topic, partition)
 
@@ -36,7 +36,7 @@ def test_a_range_never_runs_backwards(start: int, end: int) -> None:
         OffsetRange(start, end)
 
 
-def test_a_cut_gives_nearly_equal_pieces() -> None:
+def test_a_cut_gives_ranges_of_nearly_equal_length() -> None:
     assert OffsetRange(10, 20).cut(4) == (
         OffsetRange(10, 13),
         OffsetRange(13, 16),
@@ -48,7 +48,7 @@ def test_an_empty_range_cuts_into_nothing() -> None:
     assert OffsetRange(7, 7).cut(1) == ()
 
 
-def test_a_cut_into_pieces_of_nothing_is_refused() -> None:
+def test_a_cut_into_empty_ranges_is_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot cut \[0, 3\) into ranges of 0 offsets"):
         OffsetRange(0, 3).cut(0)
 
@@ -67,7 +67,7 @@ def test_an_overlap_is_refused() -> None:
         checkpoint.advance([Slice(CLICKS, OffsetRange(40, 50)), Slice(CLICKS, OffsetRange(45, 60))])
 
 
-def test_a_stranger_cannot_advance() -> None:
+def test_an_unknown_topic_partition_cannot_advance() -> None:
     with pytest.raises(ValueError, match="views/0: expected offset None, got 0"):
         Checkpoint({CLICKS: 0}).advance([Slice(VIEWS, OffsetRange(0, 1))])
 
@@ -75,7 +75,7 @@ def test_a_stranger_cannot_advance() -> None:
 def test_slices_advance_in_any_order() -> None:
     checkpoint = Checkpoint({CLICKS: 40, VIEWS: 0})
 
-    moved = checkpoint.advance(
+    advanced = checkpoint.advance(
         [
             Slice(CLICKS, OffsetRange(50, 60)),
             Slice(VIEWS, OffsetRange(0, 5)),
@@ -83,7 +83,7 @@ def test_slices_advance_in_any_order() -> None:
         ]
     )
 
-    assert moved == Checkpoint({CLICKS: 60, VIEWS: 5})
+    assert advanced == Checkpoint({CLICKS: 60, VIEWS: 5})
     assert checkpoint == Checkpoint({CLICKS: 40, VIEWS: 0})
 
 
@@ -101,19 +101,19 @@ def test_a_topic_partition_leaves_once() -> None:
     checkpoint = Checkpoint({CLICKS: 7, VIEWS: 1}).drop(CLICKS)
 
     assert checkpoint == Checkpoint({VIEWS: 1})
-    with pytest.raises(ValueError, match="clicks/3: cannot leave, it never entered"):
+    with pytest.raises(ValueError, match="clicks/3: cannot leave, it is not in the checkpoint"):
         checkpoint.drop(CLICKS)
 
 
-def test_a_checkpoint_does_not_change_with_what_it_was_made_of() -> None:
-    origin = {CLICKS: 7}
-    checkpoint = Checkpoint(origin)
+def test_a_checkpoint_keeps_its_own_copy_of_the_offsets() -> None:
+    offsets = {CLICKS: 7}
+    checkpoint = Checkpoint(offsets)
 
-    origin[CLICKS] = 8
+    offsets[CLICKS] = 8
 
     assert checkpoint[CLICKS] == 7
 
 
 @pytest.mark.parametrize("value", [CLICKS, OffsetRange(1, 2), Slice(CLICKS, OffsetRange(1, 2))])
-def test_values_travel_to_tasks_and_back(value: object) -> None:
+def test_values_survive_pickling_between_driver_and_task(value: object) -> None:
     assert pickle.loads(pickle.dumps(value)) == value

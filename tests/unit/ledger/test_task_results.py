@@ -1,4 +1,4 @@
-"""What a task returns must add up."""
+"""The counters of a landed slice must add up to its offsets."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
 
-PIECE = Slice(TopicPartition("clicks", 3), OffsetRange(40, 50))
+SLICE = Slice(TopicPartition("clicks", 3), OffsetRange(40, 50))
 
 
 def an_object(kind: ObjectKind, rows: int) -> LandedObject:
@@ -18,7 +18,7 @@ def an_object(kind: ObjectKind, rows: int) -> LandedObject:
 
 def landed(**counts: Any) -> LandedSlice:
     zero = {"landed": 0, "filtered": 0, "dead_lettered": 0, "invisible": 0}
-    return LandedSlice(PIECE, **{"objects": (), "input_bytes": 0, **zero, **counts})
+    return LandedSlice(SLICE, **{"objects": (), "input_bytes": 0, **zero, **counts})
 
 
 def test_every_offset_is_accounted_for() -> None:

@@ -1,0 +1,168 @@
+"""The ledger's record types, and their bytes. Pure.
+
+``Open`` takes the lane and fences its previous owner. ``Add`` and ``Drop`` let topic partitions
+enter and leave. ``Commit`` lands ranges. ``Repair`` names a new upload for a decided object whose
+upload was lost. ``Hole`` skips a range of lost data. ``Snapshot`` points to a stored state, so that
+opening a lane reads only the records after it. ``Yield`` hands the lane over.
+
+The names of the types' tags and fields are the persisted format: renaming one is a new version.
+"""
+
+import hashlib
+
+import msgspec
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice
+
+VERSION = 1
+"""Version of the record format. Records of any other version are rejected."""
+GENESIS_HASH = ""
+"""What the first record of a lane names as the hash of the slot before."""
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields that every record has.
+
+    Attributes:
+        seq: number of the slot, counted from 0.
+        prev: SHA-256 (hex) of the previous slot's bytes, so that changing or swapping a slot breaks
+            the chain.
+        epoch: epoch of the OPEN under which the record was written.
+        writer: random name of the driver process that wrote it.
+        time: when it was written, ISO 8601 in UTC. For people; no decision reads it.
+        applied_through: every COMMIT up to this slot has all its objects visible and verified; -1
+            for none.
+        version: version of the record format.
+    """
+
+    seq: int
+    prev: str
+    epoch: int
+    writer: str
+    time: str
+    applied_through: int = -1
+    version: int = VERSION
+
+
+class _Base(
+    msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True
+):
+    header: Header
+
+
+class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
+    """A driver takes the lane. Its epoch is one higher, which fences every driver before it.
+
+    ``revision`` names the version of software and spec, where the operator lets drivers of several
+    revisions follow each other. It is not written if empty.
+    """
+
+    group: str
+    lane: str
+    generation: int
+    software: str
+    revision: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic partition that enters the lane at offset ``start``.
+
+    The topic id distinguishes a topic from another one created later under the same name.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: str
+    start: int
+
+
+class Add(_Base, frozen=True, tag="ADD"):
+    """Topic partitions enter the lane."""
+
+    entries: tuple[Entry, ...]
+
+
+class Drop(_Base, frozen=True, tag="DROP"):
+    """Topic partitions leave the lane: their topic is deleted, or another lane takes them."""
+
+    topic_partitions: tuple[TopicPartition, ...]
+    reason: str
+
+
+class Commit(_Base, frozen=True, tag="COMMIT"):
+    """Ranges are landed and their objects are decided.
+
+    ``token`` identifies the batch and is in the metadata of each of its objects.
+    """
+
+    token: str
+    slices: tuple[LandedSlice, ...]
+
+
+class Repair(_Base, frozen=True, tag="REPAIR"):
+    """New uploads for objects of COMMIT ``commit`` whose uploads were lost, made from the same ranges."""
+
+    commit: int
+    objects: tuple[LandedObject, ...]
+
+
+class Hole(_Base, frozen=True, tag="HOLE"):
+    """A range of data lost in Kafka that the spec allows to skip."""
+
+    piece: Slice  # the name of the field in the ledger
+    reason: str
+
+
+class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
+    """The state after the previous slot is stored under ``key``."""
+
+    key: str
+    sha256: str
+
+
+class Yield(_Base, frozen=True, tag="YIELD"):
+    """The driver gives the lane up. Only an OPEN may follow."""
+
+    reason: str
+
+
+Record = Open | Add | Drop | Commit | Repair | Hole | Snapshot | Yield
+
+# Deterministic: a retried append must send the same bytes, since they are compared with the slot's.
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """The bytes of the slot that holds the record."""
+    return _encoder.encode(record)
+
+
+def decode(seq: int, body: bytes) -> Record:
+    """The record in the bytes of slot ``seq``.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, the bytes are not a record, or not of a supported version.
+    """
+    try:
+        record: Record = _decoder.decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ledger_error(seq, f"not a ledger record: {error}") from error
+    if record.header.version != VERSION:
+        raise ledger_error(
+            seq,
+            f"record version {record.header.version} is not supported, "
+            f"this software reads version {VERSION}",
+        )
+    return record
+
+
+def digest(body: bytes) -> str:
+    """SHA-256 (hex) of a slot's bytes, by which the next slot refers to it."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def ledger_error(seq: int, problem: str) -> Stalled:
+    """The error to raise for a slot that violates the ledger's rules."""
+    return Stalled(Reason.LEDGER_BROKEN, f"ledger slot {seq}: {problem}")
