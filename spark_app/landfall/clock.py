@@ -1,9 +1,9 @@
-"""The time, for those that wait by it: dated like the wall clock, but passing as the monotonic clock does.
+"""A clock for measuring waits: dated by the wall clock, advancing like the monotonic clock.
 
-Somebody sets a wall clock right, by an hour perhaps. What measures waiting by it then lands nothing
-for an hour, or believes that a driver did nothing for one. Here an hour's jump is followed slowly,
-as `adjtime(3)` does it, so that every interval is right to a tenth and times of different machines
-agree again after a while.
+A wall clock can be set, perhaps by an hour. Code that measures waits with it would then land
+nothing for an hour, or would believe that a driver did nothing for one. This clock approaches a
+changed wall clock slowly, as `adjtime(3)` does. Every interval is right to a tenth, and the clocks
+of different machines agree again after a while.
 """
 
 import time
@@ -11,36 +11,39 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-LEAN = 0.1
-"""By how much of the time that passes the clock may lean towards the wall clock; below 1, so that
-it never goes back.
+MAX_SLEW = 0.1
+"""Largest correction towards the wall clock, as a share of the time that passes. Below 1, so that
+the clock never goes back.
 """
 
 
 def wall_clock() -> datetime:
-    """What the machine believes the time to be."""
+    """The machine's current time, in UTC."""
     return datetime.now(UTC)
 
 
 class SteadyClock:
-    """Tells the time; from any thread."""
+    """Returns the time when called; thread-safe."""
 
     def __init__(
         self,
         wall: Callable[[], datetime] = wall_clock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with the time on the wall; ``monotonic`` counts seconds."""
+        """Start at the wall clock's time; ``monotonic`` counts seconds from any start."""
         self._wall, self._monotonic = wall, monotonic
-        self._told, self._at = wall(), monotonic()
-        self._one_at_a_time = Lock()
+        self._last_time, self._last_tick = wall(), monotonic()
+        self._lock = Lock()
 
     def __call__(self) -> datetime:
-        """The time, never before what was told earlier."""
-        with self._one_at_a_time:
-            at, wall = self._monotonic(), self._wall()
-            passed = timedelta(seconds=at - self._at)
-            lean = passed * LEAN
-            ahead = self._told + passed
-            self._told, self._at = min(max(wall, ahead - lean), ahead + lean), at
-            return self._told
+        """The current time, never before a time returned earlier."""
+        # Both clocks are read under the lock: otherwise two threads could return times out of
+        # order.
+        with self._lock:
+            tick, wall = self._monotonic(), self._wall()
+            passed = timedelta(seconds=tick - self._last_tick)
+            slew = passed * MAX_SLEW
+            expected = self._last_time + passed
+            self._last_time = min(max(wall, expected - slew), expected + slew)
+            self._last_tick = tick
+            return self._last_time

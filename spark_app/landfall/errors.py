@@ -1,8 +1,8 @@
-"""One tree of errors, of three kinds, so that whoever catches one knows what to do with it.
+"""Errors that Landfall raises on purpose: three kinds, each with one right reaction. Pure.
 
-``Retry``    it comes right by itself: wait, with backoff, and try the same thing again.
-``Fenced``   somebody else writes this ledger now: stop, touch nothing more.
-``Stalled``  a person is needed; ``reason`` says for what, and is what a status or an alert shows.
+``Retry``    a temporary failure: wait with backoff, then try the same thing again.
+``Fenced``   another driver owns the ledger now: stop, and change nothing more.
+``Stalled``  someone must intervene; ``reason`` says why and is shown in status and alerts.
 
 A record that cannot be decoded, routed or encoded is not an error but data: see
 ``landfall.pipeline.records.BadRows``.
@@ -12,7 +12,10 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a group, or one of its topic partitions, stands still until a person acts."""
+    """Why a group, or one of its topic partitions, is stopped until someone intervenes.
+
+    The values are shown in conditions, status and metrics: they are public.
+    """
 
     SPEC_INVALID = "SpecInvalid"
     STORE_UNSAFE = "StoreUnsafe"
@@ -28,27 +31,27 @@ class Reason(StrEnum):
 
 
 class LandfallError(Exception):
-    """The root: every error Landfall raises on purpose."""
+    """Base of every error that Landfall raises on purpose."""
 
 
 class Retry(LandfallError):  # noqa: N818  # the name is the advice
-    """The store, the broker or a worker could not answer now; the same call may succeed later."""
+    """The store, the broker or a worker failed temporarily; the same call may succeed later."""
 
 
 class StoreAway(Retry):
-    """The store does not answer, throttles, or says it is not well."""
+    """The store does not respond, throttles, or reports an internal error."""
 
 
 class SourceAway(Retry):
-    """The source does not answer."""
+    """The source does not respond."""
 
 
 class Fenced(LandfallError):  # noqa: N818  # the name is the state
-    """Another driver opened the ledger: this one has lost the right to commit."""
+    """Another driver opened the lane: this one has lost the right to commit."""
 
 
 class Stalled(LandfallError):  # noqa: N818  # the name is the state
-    """Nothing will get better until a person acts."""
+    """Trying again cannot help until someone intervenes."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         """Keep ``reason`` apart from the text, for status, conditions and alerts."""
@@ -56,15 +59,16 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
         self.reason = reason
 
     def __reduce__(self) -> tuple[type["Stalled"], tuple[Reason, str]]:
-        """Survive the pickling between a Spark task and the driver."""
+        """Support pickling between Spark task and driver, which by default drops ``reason``."""
         return (type(self), (self.reason, str(self)))
 
 
 def cause(error: LandfallError, otherwise: str) -> str:
-    """One word for what failed: a person's ``Reason``, an outage of the store or the source, or what was being done.
+    """One word for what failed: a ``Reason``, an outage of store or source, or ``otherwise``.
 
-    Whoever takes a bad generation back must know an outage, which the one before would meet as
-    well: those begin with ``Store`` and ``Source``.
+    The operator rolls a new generation back if its commits fail, but not because of an outage,
+    which the previous generation would meet as well. It recognizes outages by the prefixes
+    ``Store`` and ``Source``.
     """
     match error:
         case Stalled():

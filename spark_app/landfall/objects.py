@@ -1,14 +1,22 @@
-"""Uploads and objects as values, and what proves that an object is the one that an upload makes. Pure.
+"""Uploads and objects as values, and how to prove that an object is the one an upload makes. Pure.
 
-The ledger names objects by these values and every store speaks in them, so they belong to neither:
-what decides by them (``landfall.ledger``, ``landfall.checks``) imports no store.
+The ledger names objects by these values, and every store takes and returns them, so they belong to
+neither: what decides by them (``landfall.ledger``, ``landfall.checks``) imports no store.
 
-A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call
-is a success on AWS and "no such upload" on MinIO; a success status may carry an error in its body;
-and versitygw answers success, with the ETag one expects, for an upload that was aborted, if only
-*some* object stands at the key. Only the object itself proves that it is
-ours: the token ``begin`` wrote into it, its size, and its ETag where that is the MD5 of the parts'
-    MD5s.
+The response to "complete upload" proves nothing. A request that timed out may have had its effect;
+a repeated one succeeds on AWS and gets "no such upload" from MinIO; a success status may carry an
+error in its body; and versitygw reports success, with the expected ETag, for an upload that was
+aborted, if *any* object is at the key. Only the object itself is proof: the token that ``begin``
+wrote into its metadata, its size, and its ETag where that is the MD5 of the parts' MD5s.
+
+==================  ===============  ============================================================
+object at the key   upload           ``check_completed``
+==================  ===============  ============================================================
+made by the upload  any              returns
+any other           any              ``Stalled``: LEDGER_BROKEN if it has a token, else OBJECT_LOST
+none                open             ``Retry``: the completion had no effect
+none                gone             ``UploadLost``: only the source can make the object again
+==================  ===============  ============================================================
 """
 
 import hashlib
@@ -23,13 +31,13 @@ _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _MULTIPART_MD5 = re.compile(r'"?[0-9a-f]{32}-\d+"?')
 
 
-class UploadLost(LandfallError):  # noqa: N818  # says what happened, like FileNotFoundError's kin
-    """A decided upload and its object are both gone: only the source can make the object again."""
+class UploadLost(LandfallError):  # noqa: N818  # the name is the state
+    """A decided upload and its object are both gone: the object must be made again from Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One uploaded part: its ETag as the store gave it, its size in bytes."""
+    """An uploaded part: the ETag that the store returned, and its size in bytes."""
 
     etag: str
     size: int
@@ -37,14 +45,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Everything it takes to make a decided object visible, or to prove that it is.
+    """Everything needed to make an object visible, or to prove that it is.
 
     Attributes:
-        key: of the object, relative to the store's root.
-        upload_id: the store's name of the upload.
-        parts: in order; part numbers count from 1.
-        token: written into the object's metadata at ``begin``; proves which upload an object came
-            from.
+        key: key of the object, relative to the store's root.
+        upload_id: the store's id of the upload.
+        parts: the parts in order; part numbers start at 1.
+        token: text that ``begin`` writes into the object's metadata, which proves where an object
+            comes from.
     """
 
     key: str
@@ -54,13 +62,13 @@ class Upload:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole object."""
+        """Size of the whole object in bytes."""
         return sum(part.size for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenUpload:
-    """An upload that was begun and neither completed nor aborted."""
+    """An upload that is neither completed nor aborted; ``begun`` is when it was started."""
 
     key: str
     upload_id: str
@@ -69,7 +77,11 @@ class OpenUpload:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStat:
-    """A visible object; ``token`` is what ``begin`` was given (empty in listings, and for objects not made by us)."""
+    """A visible object.
+
+    ``token`` is the one given to ``begin``; it is empty in listings, and for objects that Landfall
+    did not write.
+    """
 
     key: str
     size: int
@@ -78,21 +90,29 @@ class ObjectStat:
 
 
 def multipart_etag(parts: Sequence[Part]) -> str:
-    """The ETag an object of these parts has: MD5 of the parts' MD5s, ``-``, their number. Empty if a part's is no MD5."""
+    """The ETag of an object made of these parts; empty if it cannot be computed.
+
+    S3 computes it as the MD5 of the parts' MD5s, ``-``, and the number of parts. It cannot be
+    computed if the ETag of a part is not an MD5, as under SSE-KMS.
+    """
     digests = [match[1] for part in parts if (match := _MD5.fullmatch(part.etag))]
     if len(digests) < len(parts):
         return ""
-    return f"{hashlib.md5(bytes.fromhex(''.join(digests)), usedforsecurity=False).hexdigest()}-{len(parts)}"
+    combined = hashlib.md5(bytes.fromhex("".join(digests)), usedforsecurity=False)
+    return f"{combined.hexdigest()}-{len(parts)}"
 
 
 def etag_contradicts(upload: Upload, etag: str) -> bool:
-    """Whether this ETag proves an object is not this upload's. One of another make (SSE-KMS, some clones) proves nothing."""
+    """Whether the ETag proves that an object was not made by the upload.
+
+    An ETag in another form, as some stores and SSE-KMS give it, proves nothing either way.
+    """
     expected = multipart_etag(upload.parts)
     return bool(expected and _MULTIPART_MD5.fullmatch(etag)) and etag.strip('"') != expected
 
 
-def is_ours(upload: Upload, found: ObjectStat | None) -> bool:
-    """Whether the object found at the upload's key is what the upload makes."""
+def is_made_by(upload: Upload, found: ObjectStat | None) -> bool:
+    """Whether the object found at the upload's key was made by the upload."""
     return (
         found is not None
         and (found.token, found.size) == (upload.token, upload.size)
@@ -100,26 +120,27 @@ def is_ours(upload: Upload, found: ObjectStat | None) -> bool:
     )
 
 
-def settle(upload: Upload, found: ObjectStat | None, *, is_open: bool) -> None:
-    """Return if the object is there and ours, else raise by the table above.
+def check_completed(upload: Upload, found: ObjectStat | None, *, is_open: bool) -> None:
+    """Return if the object at the key was made by the upload, else raise as in the table above.
 
     Args:
         upload: the decided upload.
-        found: what stands at its key, looked up *after* ``is_open``: so an object completed in
-            between is seen.
-        is_open: the upload is still open and has every recorded part.
+        found: the object at its key. Look it up *after* ``is_open``: otherwise an object that is
+            completed between the two lookups seems lost.
+        is_open: whether the upload is open and has every recorded part.
 
     Raises:
-        Stalled, Retry, UploadLost: see the module.
+        Stalled, Retry, UploadLost: see the table of the module.
     """
-    if is_ours(upload, found):
+    if is_made_by(upload, found):
         return
     if found is not None:
         reason = Reason.LEDGER_BROKEN if found.token else Reason.OBJECT_LOST
         raise Stalled(
             reason,
-            f"{upload.key}: another object is there: token {found.token or 'none'}, {found.size} bytes, "
-            f"etag {found.etag or 'none'}; decided were token {upload.token}, {upload.size} bytes, "
+            f"{upload.key}: another object is there: token {found.token or 'none'}, "
+            f"{found.size} bytes, etag {found.etag or 'none'}; the ledger names "
+            f"token {upload.token}, {upload.size} bytes, "
             f"etag {multipart_etag(upload.parts) or 'unknown'}",
         )
     if is_open:

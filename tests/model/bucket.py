@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from landfall.errors import Retry, Stalled
-from landfall.objects import ObjectStat, UploadLost, multipart_etag, settle
+from landfall.objects import ObjectStat, UploadLost, check_completed, multipart_etag
 from tests.model.chain import TP, Chains, Slot, bits
 from tests.model.rules import Harm, Rules
 from tests.model.world import CREATE, WORLD, Left, Step, Told, World
@@ -51,7 +51,7 @@ class Bucket:
             it = self.chains.objects[occupant].upload
             found = ObjectStat(it.key, it.size, multipart_etag(it.parts), it.token)
         try:
-            settle(self.chains.objects[u].upload, found, is_open=is_open)
+            check_completed(self.chains.objects[u].upload, found, is_open=is_open)
         except Retry:
             return "cannot complete yet"
         except UploadLost:

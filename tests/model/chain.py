@@ -147,9 +147,9 @@ class Chains:
         number = self._numbers.get(made)
         if number is None:
             number = self._numbers[made] = len(self.uploads)
-            key = object_names.object_key(
+            key = object_names.ObjectName(
                 TP.topic, "all", made.generation, TP.partition, made.start, ".txt"
-            )
+            ).key
             rows = made.end - made.start
             upload = Upload(
                 key, str(number), (Part(f"part of {number}", rows),), f"batch of {number}"

@@ -1,3 +1,5 @@
+"""Laws of the plan: contiguous, complete, fair, balanced, and the same for the same input."""
+
 from datetime import timedelta
 from itertools import pairwise
 
@@ -10,15 +12,15 @@ from landfall.objects import Part, Upload
 from landfall.plan import (
     SLICE_SECONDS,
     Backlog,
+    BatchPlan,
     Capacity,
     Estimate,
     Limits,
     Policy,
-    Round,
     Sizes,
     is_due,
-    phase,
     plan,
+    stagger_fraction,
 )
 
 POLICY = Policy(Limits(max_bytes=10**6, max_age=timedelta(minutes=5)))
@@ -32,7 +34,7 @@ estimates = st.builds(
     Estimate, st.floats(0, 100), st.floats(0, 10**4), st.floats(0, 10**-3), st.integers(0, 10**7)
 )
 backlogs = st.dictionaries(st.sampled_from(TPS), st.tuples(ranges, ages)).map(
-    lambda found: [Backlog(tp, offsets, age) for tp, (offsets, age) in found.items()]
+    lambda unlanded: [Backlog(tp, offsets, age) for tp, (offsets, age) in unlanded.items()]
 )
 sizes = st.dictionaries(st.sampled_from(TPS), estimates).map(Sizes)
 capacities = st.builds(
@@ -44,88 +46,90 @@ capacities = st.builds(
 )
 
 
-def seconds(piece: Slice, known: Sizes) -> float:
-    return SLICE_SECONDS + len(piece.offsets) * known.of(piece.topic_partition).seconds
+def seconds(slice_: Slice, known: Sizes) -> float:
+    return SLICE_SECONDS + len(slice_.offsets) * known.of(slice_.topic_partition).seconds
 
 
 @given(backlogs, sizes, capacities, st.booleans())
-def test_a_round_moves_each_checkpoint_without_a_gap_and_not_past_the_end(
-    found: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+def test_a_batch_advances_each_checkpoint_without_a_gap_and_not_past_the_end(
+    unlanded: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
 ) -> None:
-    round_ = plan(found, POLICY, known, capacity, flush=flush) or Round(())
+    batch = plan(unlanded, POLICY, known, capacity, flush=flush) or BatchPlan(())
 
-    after = Checkpoint({b.topic_partition: b.offsets.start for b in found}).advance(round_.slices)
+    after = Checkpoint({b.topic_partition: b.offsets.start for b in unlanded}).advance(batch.slices)
 
-    assert all(after[b.topic_partition] <= b.offsets.end for b in found)
-    assert all(len(piece.offsets) > 0 for piece in round_.slices)
+    assert all(after[b.topic_partition] <= b.offsets.end for b in unlanded)
+    assert all(len(slice_.offsets) > 0 for slice_ in batch.slices)
 
 
 @given(backlogs, sizes, capacities, st.booleans())
-def test_a_round_holds_only_what_is_due_and_free_and_there_is_none_only_when_nothing_is(
-    found: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+def test_a_batch_holds_only_what_is_due_and_not_busy_and_is_none_only_if_nothing_is(
+    unlanded: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
 ) -> None:
-    may = {
+    plannable = {
         b.topic_partition
-        for b in found
+        for b in unlanded
         if b.topic_partition not in capacity.busy
         and len(b.offsets)
         and (flush or is_due(b, POLICY, known))
     }
 
-    round_ = plan(found, POLICY, known, capacity, flush=flush)
+    batch = plan(unlanded, POLICY, known, capacity, flush=flush)
 
-    assert (round_ is None) == (not may)
-    assert round_ is None or (round_.topic_partitions and round_.topic_partitions <= may)
+    assert (batch is None) == (not plannable)
+    assert batch is None or (batch.topic_partitions and batch.topic_partitions <= plannable)
 
 
 @given(backlogs, sizes, capacities)
-def test_the_most_pressed_is_in_the_round_and_failed_ones_are_alone(
-    found: list[Backlog], known: Sizes, capacity: Capacity
+def test_the_most_overdue_is_in_the_batch_and_isolated_ones_are_alone(
+    unlanded: list[Backlog], known: Sizes, capacity: Capacity
 ) -> None:
-    round_ = plan(found, POLICY, known, capacity)
-    if round_ is None:
+    batch = plan(unlanded, POLICY, known, capacity)
+    if batch is None:
         return
 
-    free = [b for b in found if b.topic_partition not in capacity.busy and is_due(b, POLICY, known)]
+    free = [
+        b for b in unlanded if b.topic_partition not in capacity.busy and is_due(b, POLICY, known)
+    ]
     oldest = max(b.age for b in free)
 
-    assert any(b.age == oldest and b.topic_partition in round_.topic_partitions for b in free)
-    assert len(round_.topic_partitions) == 1 or not round_.topic_partitions & set(capacity.isolated)
+    assert any(b.age == oldest and b.topic_partition in batch.topic_partitions for b in free)
+    assert len(batch.topic_partitions) == 1 or not batch.topic_partitions & set(capacity.isolated)
 
 
 @given(backlogs, sizes, capacities)
-def test_the_order_of_the_question_does_not_matter(
-    found: list[Backlog], known: Sizes, capacity: Capacity
+def test_the_order_of_the_backlogs_does_not_matter(
+    unlanded: list[Backlog], known: Sizes, capacity: Capacity
 ) -> None:
-    assert plan(found, POLICY, known, capacity) == plan(found[::-1], POLICY, known, capacity)
+    assert plan(unlanded, POLICY, known, capacity) == plan(unlanded[::-1], POLICY, known, capacity)
 
 
 @given(backlogs, sizes, st.integers(1, 16))
 def test_bins_differ_by_no_more_than_the_heaviest_slice(
-    found: list[Backlog], known: Sizes, slots: int
+    unlanded: list[Backlog], known: Sizes, slots: int
 ) -> None:
-    round_ = plan(found, POLICY, known, Capacity(slots, 10**15), flush=True)
-    if round_ is None:
+    batch = plan(unlanded, POLICY, known, Capacity(slots, 10**15), flush=True)
+    if batch is None:
         return
 
-    loads = [sum(seconds(piece, known) for piece in b) for b in round_.bins]
+    loads = [sum(seconds(slice_, known) for slice_ in b) for b in batch.bins]
 
     assert len(loads) <= 3 * slots
     assert all(heavier >= lighter - 1e-6 for heavier, lighter in pairwise(loads))
-    assert max(loads) - min(loads) <= max(seconds(piece, known) for piece in round_.slices) + 1e-6
+    assert max(loads) - min(loads) <= max(seconds(slice_, known) for slice_ in batch.slices) + 1e-6
 
 
 @given(backlogs, sizes, st.integers(1, 8), st.integers(10**7, 10**9))
 def test_everything_is_landed_in_the_end(
-    found: list[Backlog], known: Sizes, slots: int, most_bytes: int
+    unlanded: list[Backlog], known: Sizes, slots: int, max_bytes: int
 ) -> None:
-    checkpoint = Checkpoint({b.topic_partition: b.offsets.start for b in found})
-    left = found
+    checkpoint = Checkpoint({b.topic_partition: b.offsets.start for b in unlanded})
+    left = unlanded
     for _ in range(1_000):
-        round_ = plan(left, POLICY, known, Capacity(slots, most_bytes), flush=True)
-        if round_ is None:
+        batch = plan(left, POLICY, known, Capacity(slots, max_bytes), flush=True)
+        if batch is None:
             break
-        checkpoint = checkpoint.advance(round_.slices)
+        checkpoint = checkpoint.advance(batch.slices)
         left = [
             Backlog(
                 b.topic_partition, OffsetRange(checkpoint[b.topic_partition], b.offsets.end), b.age
@@ -134,12 +138,14 @@ def test_everything_is_landed_in_the_end(
         ]
 
     assert {tp: checkpoint[tp] for tp in checkpoint} == {
-        b.topic_partition: b.offsets.end for b in found
+        b.topic_partition: b.offsets.end for b in unlanded
     }
 
 
 @given(st.integers(1, 10**5), st.integers(0, 10**4), estimates)
-def test_learning_comes_to_what_is_seen(offsets: int, bytes_each: int, guess: Estimate) -> None:
+def test_learning_converges_to_what_is_measured(
+    offsets: int, bytes_each: int, guess: Estimate
+) -> None:
     tp = TPS[0]
     upload = Upload("k", "u", (Part("e", offsets * bytes_each),), "t")
     data = LandedObject(upload, ObjectKind.DATA, offsets, 0, offsets - 1, crc32=0)
@@ -157,5 +163,5 @@ def test_learning_comes_to_what_is_seen(offsets: int, bytes_each: int, guess: Es
 
 
 @given(st.text(min_size=1), st.integers(0, 10**5))
-def test_a_phase_is_a_share(topic: str, partition: int) -> None:
-    assert 0 <= phase(TopicPartition(topic, partition)) < 1
+def test_a_stagger_fraction_is_at_least_0_and_below_1(topic: str, partition: int) -> None:
+    assert 0 <= stagger_fraction(TopicPartition(topic, partition)) < 1

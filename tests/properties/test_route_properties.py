@@ -94,7 +94,7 @@ def test_no_value_leaves_its_directory(values: list[tuple[object, object]]) -> N
         first, second, third = partition.split("/")
         assert first.strip(".")
         assert (second[0], second[-1], third) == ("x", "y", "z")
-        key = object_names.object_key("t", partition, 1, 0, 0, ".json.gz")
+        key = object_names.ObjectName("t", partition, 1, 0, 0, ".json.gz").key
         assert object_names.parse_key(key).output_partition == partition
     assert sorted(np.flatnonzero(routed.codes < 0)) == routed.bad.rows.tolist()
     assert set(routed.codes[routed.codes >= 0].tolist()) == set(range(len(routed.partitions)))

@@ -152,9 +152,9 @@ class FakeRunner:
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
         tp, kept = piece.topic_partition, range(piece.offsets.start + bad, piece.offsets.end)
         generation = batch.group.spec.generation
-        key = object_names.object_key(
+        key = object_names.ObjectName(
             tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt"
-        )
+        ).key
         upload_id = self.store.begin(key, batch.token)
         body = "".join(f"{offset}\n" for offset in kept).encode()
         part = self.store.put_part(key, upload_id, 1, body)

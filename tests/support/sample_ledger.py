@@ -64,14 +64,14 @@ class SampleLedger:
 
     def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
         """Upload one object with all offsets of the range, and say so."""
-        key = object_names.object_key(
+        key = object_names.ObjectName(
             tp.topic,
             "dt=2026-11-21",
             self.state.generation or 1,
             tp.partition,
             start,
             self.extension,
-        )
+        ).key
         data = self.upload(key, range(start, end))
         landed = LandedSlice(
             Slice(tp, OffsetRange(start, end)), (data,), end - start, 0, 0, 0, 9 * (end - start)

@@ -1,4 +1,4 @@
-"""A clock that does not jump when the one on the wall does."""
+"""A clock that approaches a changed wall clock slowly."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass
 class Machine:
-    """Two clocks, of which somebody may set one."""
+    """A wall clock that tests can set, and a monotonic clock."""
 
     wall: datetime = NOON
     monotonic: float = 5000.0
@@ -27,7 +27,7 @@ class Machine:
         self.monotonic += seconds
 
 
-def test_it_tells_the_time_on_the_wall() -> None:
+def test_it_shows_the_time_of_the_wall_clock() -> None:
     machine = Machine()
     clock = machine.clock()
     machine.let_pass(90)
@@ -35,7 +35,7 @@ def test_it_tells_the_time_on_the_wall() -> None:
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_a_jump_changes_what_passed_by_at_most_a_tenth(jump: timedelta) -> None:
+def test_a_jump_changes_an_interval_by_at_most_a_tenth(jump: timedelta) -> None:
     machine = Machine()
     clock = machine.clock()
     machine.wall += jump
@@ -48,17 +48,17 @@ def test_a_jump_changes_what_passed_by_at_most_a_tenth(jump: timedelta) -> None:
 def test_it_never_goes_back_though_the_wall_clock_does() -> None:
     machine = Machine()
     clock = machine.clock()
-    told = []
+    times = []
     for jump in (-HOUR, HOUR, -HOUR, timedelta(0), -24 * HOUR):
         machine.wall += jump
-        told.append(clock())
+        times.append(clock())
         machine.let_pass(1)
-        told.append(clock())
-    assert all(before <= after for before, after in pairwise(told))
+        times.append(clock())
+    assert all(before <= after for before, after in pairwise(times))
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_after_a_while_it_agrees_with_the_wall_again(jump: timedelta) -> None:
+def test_after_a_while_it_agrees_with_the_wall_clock_again(jump: timedelta) -> None:
     machine = Machine()
     clock = machine.clock()
     machine.wall += jump

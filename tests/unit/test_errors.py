@@ -1,4 +1,4 @@
-"""Errors survive the way between a task and the driver."""
+"""Errors survive pickling between a task and the driver, and name their cause."""
 
 import pickle
 
@@ -26,18 +26,18 @@ from landfall.errors import (
         Stalled(Reason.DATA_LOSS, "clicks/3: [4, 9) is gone"),
     ],
 )
-def test_errors_travel_from_tasks_whole(error: LandfallError) -> None:
-    travelled = pickle.loads(pickle.dumps(error))
+def test_errors_survive_pickling(error: LandfallError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
 
-    assert (type(travelled), str(travelled)) == (type(error), str(error))
-    assert getattr(travelled, "reason", None) == getattr(error, "reason", None)
+    assert (type(copy), str(copy)) == (type(error), str(error))
+    assert getattr(copy, "reason", None) == getattr(error, "reason", None)
 
 
 def test_reasons_read_as_condition_reasons() -> None:
     assert all(reason.value.isalpha() and reason.value[0].isupper() for reason in Reason)
 
 
-def test_outages_are_told_from_everything_else() -> None:
+def test_outages_have_causes_of_their_own() -> None:
     errors = [
         StoreAway("503"),
         SourceAway("timed out"),
@@ -45,5 +45,5 @@ def test_outages_are_told_from_everything_else() -> None:
         Retry("busy"),
     ]
 
-    told = [cause(error, "RoundFailed") for error in errors]
-    assert told == ["StoreUnavailable", "SourceUnavailable", "DataLoss", "RoundFailed"]
+    causes = [cause(error, "RoundFailed") for error in errors]
+    assert causes == ["StoreUnavailable", "SourceUnavailable", "DataLoss", "RoundFailed"]

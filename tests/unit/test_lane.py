@@ -1,3 +1,5 @@
+"""Exactly one record wins each slot, and a writer learns whether it was its own."""
+
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,8 +22,7 @@ ADD = partial(ledger.Add, entries=(ledger.Entry(TopicPartition("a", 0), "id", 0)
 
 
 @pytest.fixture(autouse=True)
-def _impatient() -> Iterator[None]:
-    """Retries without waiting."""
+def _retries_without_waiting() -> Iterator[None]:
     with stamina.set_testing(True, attempts=20):
         yield
 
@@ -41,7 +42,7 @@ def test_the_lane_reads_back_what_was_appended() -> None:
     assert Lane(store, "g", "0").read() == state
 
 
-def test_a_writer_that_was_opened_over_is_fenced() -> None:
+def test_a_writer_is_fenced_once_another_driver_opened_the_lane() -> None:
     store = MemoryStore()
     old = opened(store)
     opened(store, "w2")
@@ -50,7 +51,7 @@ def test_a_writer_that_was_opened_over_is_fenced() -> None:
         add(old)
 
 
-def test_a_look_sees_who_opened_the_lane_since() -> None:
+def test_the_newer_owner_of_a_lane_is_found() -> None:
     store = MemoryStore()
     old = opened(store)
     before = old.newer_owner(store.read)
@@ -62,7 +63,7 @@ def test_a_look_sees_who_opened_the_lane_since() -> None:
     assert new.newer_owner(store.read) == ""
 
 
-def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
+def test_our_own_record_whose_answer_was_lost_is_not_a_newer_owner() -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [None, *[Fault.ANSWER_LOST] * 20]}))
     writer = opened(store)
     with pytest.raises(Retry):
@@ -72,20 +73,20 @@ def test_a_look_takes_our_own_record_without_its_answer_for_ours() -> None:
     assert writer.newer_owner(store.read) == ""
 
 
-def test_a_look_leaves_what_is_no_record_to_the_next_append() -> None:
+def test_a_slot_of_no_record_is_left_for_the_next_append() -> None:
     store = MemoryStore()
     writer = opened(store)
     store.overwrite(object_names.slot_key("g", "0", 1), b"{}")
 
     assert writer.newer_owner(store.read) == ""
-    with pytest.raises(Fenced, match="no ledger record"):
+    with pytest.raises(Fenced, match="not a ledger record"):
         add(writer)
 
 
-def test_who_has_yielded_is_not_overtaken() -> None:
+def test_a_writer_that_yielded_has_no_newer_owner() -> None:
     store = MemoryStore()
     old = opened(store)
-    old.append(lambda header: ledger.Yield(header=header, reason="told to"))
+    old.append(lambda header: ledger.Yield(header=header, reason="asked to"))
     opened(store, "w2")
 
     assert old.newer_owner(store.read) == ""
@@ -113,18 +114,20 @@ def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
     assert Lane(store, "g", "0").read() == successor.state
 
 
-def test_whoever_waits_for_the_store_is_told() -> None:
-    store, heard = (
+def test_each_retry_is_reported() -> None:
+    store, retries = (
         MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})),
         list[Retry](),
     )
 
-    LaneWriter.open(Lane(store, "g", "0"), OpenRequest("w", 1, "test"), lambda: NOON, heard.append)
+    LaneWriter.open(
+        Lane(store, "g", "0"), OpenRequest("w", 1, "test"), lambda: NOON, retries.append
+    )
 
-    assert len(heard) == 2
+    assert len(retries) == 2
 
 
-def test_two_that_open_at_once_get_an_epoch_each() -> None:
+def test_each_open_gets_an_epoch_of_its_own() -> None:
     store = MemoryStore()
 
     assert [opened(store, "w1").state.epoch, opened(store, "w2").state.epoch] == [1, 2]
@@ -140,7 +143,7 @@ def test_a_missing_slot_breaks_the_ledger() -> None:
     assert error.value.reason is Reason.LEDGER_BROKEN
 
 
-def test_a_snapshot_is_what_folding_everything_gives() -> None:
+def test_a_snapshot_equals_the_state_folded_from_the_start() -> None:
     store = MemoryStore()
     writer = opened(store)
     add(writer)
@@ -164,7 +167,7 @@ def test_a_wrong_hint_decides_nothing(hint: bytes) -> None:
     assert Lane(store, "g", "0").read() == state
 
 
-def test_a_changed_snapshot_is_not_believed() -> None:
+def test_a_changed_snapshot_is_ignored() -> None:
     store = MemoryStore()
     writer = opened(store)
     add(writer)

@@ -1,3 +1,5 @@
+"""The plan decides by size, age and earlier failures what the next batch holds."""
+
 from datetime import timedelta
 
 from landfall.api.spec import UploadPolicy
@@ -8,22 +10,22 @@ from landfall.plan import (
     FIRST_OFFSETS,
     STAGGER,
     Backlog,
+    BatchPlan,
     Capacity,
     Estimate,
     Limits,
     Policy,
-    Round,
     Sizes,
     is_due,
     overdue,
-    phase,
     plan,
+    stagger_fraction,
 )
 
 MINUTE = timedelta(minutes=1)
 MIB = 2**20
 POLICY = Policy(Limits(max_bytes=64 * MIB, max_age=5 * MINUTE))
-ROOMY = Capacity(slots=4, most_bytes=10**15)
+ROOMY = Capacity(slots=4, max_bytes=10**15)
 HOT = TopicPartition("hot", 0)
 
 
@@ -32,7 +34,7 @@ def backlog(tp: TopicPartition, start: int, end: int, age: timedelta = timedelta
 
 
 def known(*tps: TopicPartition, landed_bytes: float = 100, seconds: float = 4e-6) -> Sizes:
-    """Long known: nothing is bounded because it was never seen."""
+    """Estimates learned from so many offsets that they are trusted for any backlog."""
     return Sizes({tp: Estimate(landed_bytes, 250, seconds, offsets=10**9) for tp in tps})
 
 
@@ -54,11 +56,11 @@ def landed(
     )
 
 
-def lone(topic: str, count: int) -> list[TopicPartition]:
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
     return [TopicPartition(topic, n) for n in range(count)]
 
 
-def test_the_first_override_that_matches_the_whole_topic_name_counts() -> None:
+def test_the_first_override_that_matches_the_whole_topic_name_applies() -> None:
     spec = UploadPolicy.model_validate(
         {
             "maxBytes": "64Mi",
@@ -77,7 +79,7 @@ def test_the_first_override_that_matches_the_whole_topic_name_counts() -> None:
     assert policy.for_topic("clicks") == Limits(64 * MIB, 5 * MINUTE)
 
 
-def test_nothing_unlanded_is_never_due() -> None:
+def test_an_empty_backlog_is_never_due() -> None:
     empty = backlog(HOT, 7, 7, timedelta(days=1))
 
     assert not is_due(empty, POLICY, Sizes())
@@ -92,18 +94,18 @@ def test_a_backlog_is_due_by_its_estimated_bytes() -> None:
     assert not is_due(backlog(HOT, 0, MIB - 1), POLICY, sizes)
 
 
-def test_a_backlog_is_due_by_its_age_at_a_time_of_its_own_and_never_late() -> None:
-    due_at = [5 * MINUTE * (1 - STAGGER * phase(tp)) for tp in lone("idle", 50)]
+def test_a_backlog_is_due_by_its_age_at_a_staggered_time_and_never_late() -> None:
+    due_at = [5 * MINUTE * (1 - STAGGER * stagger_fraction(tp)) for tp in partitions_of("idle", 50)]
 
-    for tp, age in zip(lone("idle", 50), due_at, strict=True):
+    for tp, age in zip(partitions_of("idle", 50), due_at, strict=True):
         assert is_due(backlog(tp, 0, 1, age), POLICY, Sizes())
         assert not is_due(backlog(tp, 0, 1, age - timedelta(milliseconds=1)), POLICY, Sizes())
     assert max(due_at) <= 5 * MINUTE
     assert max(due_at) - min(due_at) > MINUTE * 0.8
 
 
-def test_phases_are_the_same_for_ever() -> None:
-    assert [round(phase(TopicPartition("clicks", n)), 4) for n in range(4)] == [
+def test_stagger_fractions_never_change() -> None:
+    assert [round(stagger_fraction(TopicPartition("clicks", n)), 4) for n in range(4)] == [
         0.0329,
         0.4977,
         0.8999,
@@ -120,103 +122,103 @@ def test_with_flush_everything_unlanded_is_due() -> None:
     young = backlog(HOT, 3, 5)
 
     assert plan([young], POLICY, Sizes(), ROOMY) is None
-    assert plan([young], POLICY, Sizes(), ROOMY, flush=True) == Round(
+    assert plan([young], POLICY, Sizes(), ROOMY, flush=True) == BatchPlan(
         ((Slice(HOT, OffsetRange(3, 5)),),)
     )
 
 
-def test_a_topic_partition_in_a_round_is_not_planned_again() -> None:
+def test_a_busy_topic_partition_is_not_planned_again() -> None:
     late = backlog(HOT, 0, 10, 9 * MINUTE)
 
     assert plan([late], POLICY, Sizes(), Capacity(4, 10**15, busy={HOT})) is None
 
 
-def test_of_an_unknown_topic_partition_only_a_bounded_start_is_taken() -> None:
-    round_ = plan([backlog(HOT, 5, 10**9)], POLICY, Sizes(), ROOMY)
+def test_of_an_unknown_topic_partition_a_bounded_range_is_planned() -> None:
+    batch = plan([backlog(HOT, 5, 10**9)], POLICY, Sizes(), ROOMY)
 
-    assert round_ is not None
-    assert (round_.slices[0].offsets.start, round_.slices[-1].offsets.end) == (5, 5 + FIRST_OFFSETS)
+    assert batch is not None
+    assert (batch.slices[0].offsets.start, batch.slices[-1].offsets.end) == (5, 5 + FIRST_OFFSETS)
 
 
 def test_one_hot_topic_partition_spreads_over_all_slots_in_slices_of_about_max_bytes() -> None:
-    round_ = plan([backlog(HOT, 0, 8 * MIB)], POLICY, known(HOT), ROOMY)
+    batch = plan([backlog(HOT, 0, 8 * MIB)], POLICY, known(HOT), ROOMY)
 
-    assert round_ is not None
-    lengths = [len(piece.offsets) for piece in round_.slices]
-    assert len(round_.bins) >= ROOMY.slots
+    assert batch is not None
+    lengths = [len(slice_.offsets) for slice_ in batch.slices]
+    assert len(batch.bins) >= ROOMY.slots
     assert all(abs(length * 100 - 64 * MIB) < 8 * MIB for length in lengths)
 
 
-def test_what_lands_hardly_anything_is_still_cut_into_bounded_work() -> None:
-    round_ = plan(
+def test_a_backlog_of_few_bytes_but_much_cpu_is_cut_into_bounded_slices() -> None:
+    batch = plan(
         [backlog(HOT, 0, 10**9, 9 * MINUTE)],
         POLICY,
         known(HOT, landed_bytes=0, seconds=1e-5),
         ROOMY,
     )
 
-    assert round_ is not None
-    assert max(len(piece.offsets) for piece in round_.slices) * 1e-5 < 310
+    assert batch is not None
+    assert max(len(slice_.offsets) for slice_ in batch.slices) * 1e-5 < 310
 
 
 def test_ten_thousand_idle_topic_partitions_share_few_tasks() -> None:
-    idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in lone("idle", 10_000)]
+    idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in partitions_of("idle", 10_000)]
 
-    round_ = plan(idle, POLICY, Sizes(), ROOMY)
+    batch = plan(idle, POLICY, Sizes(), ROOMY)
 
-    assert round_ is not None
-    assert (len(round_.bins), len(round_.slices)) == (12, 10_000)
+    assert batch is not None
+    assert (len(batch.bins), len(batch.slices)) == (12, 10_000)
 
 
 def test_a_little_work_is_one_task() -> None:
-    idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in lone("idle", 50)]
+    idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in partitions_of("idle", 50)]
 
-    round_ = plan(idle, POLICY, Sizes(), ROOMY)
+    batch = plan(idle, POLICY, Sizes(), ROOMY)
 
-    assert round_ is not None
-    assert len(round_.bins) == 1
+    assert batch is not None
+    assert len(batch.bins) == 1
 
 
 def test_the_heaviest_slices_are_packed_first() -> None:
-    light, heavy = lone("light", 6), TopicPartition("zz-heavy", 0)
+    light, heavy = partitions_of("light", 6), TopicPartition("zz-heavy", 0)
     weights = {**dict.fromkeys(light, 2.0), heavy: 6.0}
     sizes = Sizes(
         {tp: Estimate(1, 1, seconds / 1000, offsets=10**6) for tp, seconds in weights.items()}
     )
     backlogs = [backlog(tp, 0, 1000, 9 * MINUTE) for tp in weights]
 
-    round_ = plan(backlogs, POLICY, sizes, Capacity(slots=1, most_bytes=10**15))
+    batch = plan(backlogs, POLICY, sizes, Capacity(slots=1, max_bytes=10**15))
 
-    assert round_ is not None
-    assert sorted(sum(weights[piece.topic_partition] for piece in b) for b in round_.bins) == [
+    assert batch is not None
+    assert sorted(sum(weights[slice_.topic_partition] for slice_ in b) for b in batch.bins) == [
         6,
         6,
         6,
     ]
 
 
-def test_over_the_limit_the_most_pressed_go_first_and_the_smallest_are_not_held_up() -> None:
-    big, small = lone("big", 8), lone("small", 8)
+def test_over_the_limit_the_most_overdue_go_first_and_the_smallest_are_not_delayed() -> None:
+    big, small = partitions_of("big", 8), partitions_of("small", 8)
     backlogs = [backlog(tp, 0, 10 * MIB, (20 - i) * MINUTE) for i, tp in enumerate(big)]
     backlogs += [backlog(tp, 0, 100_000, 6 * MINUTE) for tp in small]
 
-    round_ = plan(backlogs, POLICY, known(*big, *small), Capacity(slots=4, most_bytes=4 * 64 * MIB))
+    batch = plan(backlogs, POLICY, known(*big, *small), Capacity(slots=4, max_bytes=4 * 64 * MIB))
 
-    assert round_ is not None
-    assert big[0] in round_.topic_partitions
-    assert set(small) <= round_.topic_partitions
-    assert big[7] not in round_.topic_partitions
-
-
-def test_a_slice_over_the_limit_is_landed_all_the_same() -> None:
-    round_ = plan([backlog(HOT, 0, 8 * MIB)], POLICY, known(HOT), Capacity(slots=4, most_bytes=1))
-
-    assert round_ is not None
-    assert len(round_.slices) == 1
+    assert batch is not None
+    assert big[0] in batch.topic_partitions
+    assert set(small) <= batch.topic_partitions
+    assert big[7] not in batch.topic_partitions
 
 
-def test_what_failed_before_gets_a_round_of_its_own() -> None:
-    failed, fine = lone("t", 2)
+def test_a_slice_over_the_limit_is_landed_alone() -> None:
+    batch = plan([backlog(HOT, 0, 8 * MIB)], POLICY, known(HOT), Capacity(slots=4, max_bytes=1))
+
+    assert batch is not None
+    assert len(batch.slices) == 1
+
+
+def test_an_isolated_topic_partition_gets_a_batch_of_its_own() -> None:
+    failed, fine = partitions_of("t", 2)
     backlogs = [backlog(failed, 0, 9, 9 * MINUTE), backlog(fine, 0, 9, 8 * MINUTE)]
     first = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, isolated={failed}))
     assert first is not None
@@ -232,14 +234,14 @@ def test_what_failed_before_gets_a_round_of_its_own() -> None:
     assert (first.topic_partitions, second.topic_partitions) == ({failed}, {fine})
 
 
-def test_an_unknown_topic_partition_is_taken_for_its_topic() -> None:
+def test_an_unknown_topic_partition_has_the_estimate_of_its_topic() -> None:
     sizes = Sizes().learn([landed(TopicPartition("hot", 1), 10**6, 40 * 10**6)])
 
     assert round(sizes.of(HOT).landed_bytes) == 41
     assert sizes.of(HOT).offsets == 0
 
 
-def test_a_handful_of_records_does_not_turn_an_estimate_over() -> None:
+def test_a_few_records_hardly_change_an_estimate() -> None:
     sizes = known(HOT).learn([landed(HOT, 5, 20_000)])
 
     assert 100 < sizes.of(HOT).landed_bytes < 102
@@ -253,9 +255,9 @@ def test_invisible_offsets_are_cheap() -> None:
     assert sizes.of(HOT).input_bytes < 30
 
 
-def test_measured_seconds_count_less_what_any_slice_costs() -> None:
+def test_measured_seconds_are_reduced_by_the_fixed_cost_of_a_slice() -> None:
     slow = Sizes().learn([landed(HOT, 10**6, 10**6, cpu_seconds=50.02)])
-    usual = Sizes().learn([landed(HOT, 10**6, 10**6)])
+    typical = Sizes().learn([landed(HOT, 10**6, 10**6)])
 
     assert round(slow.of(HOT).seconds * 1e6) == 50
-    assert round(usual.of(HOT).seconds * 1e6, 1) == 3.5
+    assert round(typical.of(HOT).seconds * 1e6, 1) == 3.5

@@ -73,8 +73,8 @@ class Pod(Model):
     annotations: Labels = Field(default_factory=dict)
     """Pod annotations, added to Landfall's."""
     service_account_name: DnsName | None = None
-    """An existing ServiceAccount, for example one with a cloud identity. The driver's is granted the
-    permissions that Spark needs. If not set, the one that Landfall creates for the group.
+    """An existing ServiceAccount, for example one with a cloud identity. The driver's is granted
+    the permissions that Spark needs. If not set, the one that Landfall creates for the group.
     """
     node_selector: Labels = Field(default_factory=dict)
     """Labels of the nodes the pod can run on."""

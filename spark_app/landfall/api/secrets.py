@@ -34,7 +34,8 @@ def read_secret(name: str) -> Mapping[str, str]:
         ]
         return {path.name: path.read_text("utf-8").removesuffix("\n") for path in files}
     except (OSError, UnicodeDecodeError) as error:
-        # Only the error's type is reported: the text of a decoding error quotes bytes of the secret.
+        # Only the error's type is reported: the text of a decoding error quotes bytes of the
+        # secret.
         raise Stalled(
             Reason.SPEC_INVALID,
             f"secret {name!r} cannot be read from {folder}: {type(error).__name__}",

@@ -1,4 +1,4 @@
-"""Error messages for an invalid document: one line per error, with the field's path and what is wrong.
+"""Error messages for an invalid document, each with the field's path and what is wrong.
 
 pydantic's own messages speak of Python types and of its union tags; these speak of YAML.
 """
@@ -16,7 +16,7 @@ no such field must not see it.
 
 
 def spec_errors(error: ValidationError, known_fields: Collection[str]) -> list[str]:
-    """One line per error. An unknown field is compared with ``known_fields`` to suggest a similar one."""
+    """One line per error. For an unknown field, a similar one of ``known_fields`` is suggested."""
     return [f"{_path(found['loc'])}: {_describe(found, known_fields)}" for found in error.errors()]
 
 

@@ -29,7 +29,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def quantity(text: object) -> int:
-    """Whole bytes from a Kubernetes quantity: ``256Mi``, ``1.5G``, ``1e9`` or a number; rounded down.
+    """Bytes from a Kubernetes quantity: ``256Mi``, ``1.5G``, ``1e9`` or a number; rounded down.
 
     Raises:
         ValueError: the text is not a quantity.
@@ -167,7 +167,7 @@ class Matching:
 
 
 def matching(pattern: str, described: str) -> Matching:
-    """Annotation for text that must match the pattern; messages say "must be " and ``described``."""
+    """Annotation for text that must match; error messages say "must be ``described``"."""
     return Matching(pattern, described)
 
 

@@ -2,9 +2,9 @@
 
 A lane's ledger is a chain of small JSON records, one per slot. A slot is created once and never
 changed. ``fold`` takes a lane's state over the next slot or raises; the state folded from the start
-says everything: which offsets are landed, which objects are decided but perhaps not visible yet, and
-who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after it
-everything it names is.
+says everything: which offsets are landed, which objects are decided but perhaps not visible yet,
+and who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after
+it everything it names is.
 
 ``records`` has the record types and their bytes, ``state`` the fold, ``snapshot`` a state as bytes,
 ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return, ``object_names`` the keys.

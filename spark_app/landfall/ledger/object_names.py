@@ -1,8 +1,8 @@
 """Keys of everything Landfall writes, and how to parse them. Pure: no I/O, no clock, no logging.
 
 All keys are relative to the output root. Data objects are named as Secor names files: from a record
-one can find its object, and from an object its range. Everything else is under ``_landfall/``, which
-no topic may be called::
+one can find its object, and from an object its range. Everything else is under ``_landfall/``,
+which no topic may be called::
 
     <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
         data objects
@@ -52,6 +52,9 @@ class ObjectName:
         partition: the Kafka partition number.
         start: the planned start of the range; less than or equal to every offset inside.
         extension: file extension with its dot, such as ``.json.gz``; may be empty.
+
+    Raises:
+        ValueError: a part is not legal, or the key is longer than 1024 bytes.
     """
 
     topic: str
@@ -75,19 +78,8 @@ class ObjectName:
         return f"{self.topic}/{self.output_partition}/{_basename(self)}{self.extension}"
 
 
-def object_key(  # the name's six parts; ObjectName is the value that holds them
-    topic: str, output_partition: str, generation: int, partition: int, start: int, extension: str
-) -> str:
-    """The key of a data object; ``parse_key`` is its inverse.
-
-    Raises:
-        ValueError: a part is not legal, or the key is longer than 1024 bytes.
-    """
-    return ObjectName(topic, output_partition, generation, partition, start, extension).key
-
-
 def parse_key(key: str) -> ObjectName:
-    """The parts of a data object's key; the inverse of ``object_key``.
+    """The parts of a data object's key; the inverse of ``ObjectName.key``.
 
     Raises:
         ValueError: the key is not that of a data object.
@@ -119,7 +111,7 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an object's records come from: topic, Kafka partition, planned start; and its generation."""
+    """Where the records of an object come from, and the generation that wrote it."""
 
     topic: str
     generation: int
@@ -160,7 +152,7 @@ def ledger_prefix(group: str, lane: str) -> str:
 
 
 def slot_key(group: str, lane: str, seq: int) -> str:
-    """The key of a ledger slot. Keys sort as their sequence numbers; ``parse_slot_key`` is the inverse.
+    """The key of a ledger slot; ``parse_slot_key`` is the inverse. Keys sort by their numbers.
 
     Raises:
         ValueError: a name is not legal or ``seq`` is negative.
@@ -191,7 +183,7 @@ def head_key(group: str, lane: str) -> str:
 
 
 def snapshot_key(group: str, lane: str, seq: int) -> str:
-    """The key of the stored state that SNAPSHOT ``seq`` names. It is not under the prefix of the slots.
+    """The key of the state that SNAPSHOT ``seq`` names; not under the prefix of the slots.
 
     Raises:
         ValueError: a name is not legal or ``seq`` is negative.

@@ -1,8 +1,8 @@
 """Arithmetic of Kafka offsets: which are landed, and which come next.
 
-All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` advances only over
-ranges that start exactly at it, so it cannot represent a gap or an overlap. Pure: no I/O, no clock,
-no logging.
+All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` advances only
+over ranges that start exactly at it, so it cannot represent a gap or an overlap. Pure: no I/O, no
+clock, no logging.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ class OffsetRange:
         return f"[{self.start}, {self.end})"
 
     def cut(self, max_length: int) -> tuple["OffsetRange", ...]:
-        """The range as adjacent ranges of nearly equal length, each of at most ``max_length`` offsets.
+        """Adjacent ranges of nearly equal length, each of at most ``max_length`` offsets.
 
         An empty range gives none.
 
@@ -79,7 +79,8 @@ class Checkpoint:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A copy behind a proxy: a caller that keeps and changes its dict cannot move the checkpoint.
+        # A copy behind a proxy: a caller that keeps and changes its dict cannot move the
+        # checkpoint.
         object.__setattr__(self, "next_offsets", MappingProxyType(dict(self.next_offsets)))
 
     def __iter__(self) -> Iterator[TopicPartition]:

@@ -101,7 +101,7 @@ class Commit(_Base, frozen=True, tag="COMMIT"):
 
 
 class Repair(_Base, frozen=True, tag="REPAIR"):
-    """New uploads for objects of COMMIT ``commit`` whose uploads were lost, made from the same ranges."""
+    """New uploads, from the same ranges, for objects of COMMIT ``commit`` that were lost."""
 
     commit: int
     objects: tuple[LandedObject, ...]

@@ -21,7 +21,7 @@ class _Landing(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A state as it is stored: lists of pairs where the keys of a map are not text, as JSON requires."""
+    """A state as it is stored, with lists of pairs for maps whose keys are not text."""
 
     seq: int
     tip: str

@@ -1,7 +1,7 @@
 """The state of a lane, folded from its records slot by slot. Pure.
 
-``fold`` is the only way to a new state, for writers and readers alike: a driver folds its own record
-before it appends it, so that a record which breaks a rule is never written.
+``fold`` is the only way to a new state, for writers and readers alike: a driver folds its own
+record before it appends it, so that a record which breaks a rule is never written.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -85,7 +85,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A topic partition of the lane: its topic's id, and the highest generation that added or landed it."""
+    """A topic partition of the lane.
+
+    ``generation`` is the highest one that added or landed it.
+    """
 
     topic_id: str
     generation: int
@@ -133,7 +136,7 @@ class State:
     revision: str = ""
 
     def can_open(self, revision: str) -> bool:
-        """Whether a driver of this revision may take the lane without asking its owner to hand over.
+        """Whether a driver of this revision may take the lane without asking for a handover.
 
         It may if no driver owns the lane, or if the owner has the same revision: that is a driver
         that restarts after a crash.
@@ -265,12 +268,12 @@ def _drop(state: State, record: Drop) -> State:
 
 
 def _check_generation(state: State, tps: Iterable[TopicPartition]) -> None:
-    """Raise ValueError if objects of the current generation could have the keys of older objects."""
+    """Raise ValueError if objects of the current generation could overwrite older ones."""
     for tp in tps:
         if state.generation <= state.retired.get(tp, -1):
             raise ValueError(
-                f"{tp}: generation {state.generation} already named objects of this topic partition "
-                "before it was dropped"
+                f"{tp}: generation {state.generation} already named objects of this "
+                "topic partition before it was dropped"
             )
 
 
@@ -306,7 +309,8 @@ def _repair(state: State, record: Repair) -> State:
         before = decided.get(repaired.upload.key)
         if before is None:
             raise ValueError(
-                f"repairs {repaired.upload.key}, which is no unapplied object of COMMIT {record.commit}"
+                f"repairs {repaired.upload.key}, "
+                f"which is no unapplied object of COMMIT {record.commit}"
             )
         # Made again from the same range, the object must hold the same records.
         if (before.rows, before.first_offset, before.last_offset) != (

@@ -21,13 +21,14 @@ class ObjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LandedObject:
-    """An object whose parts are all uploaded, and which becomes visible when its upload is completed.
+    """An object whose parts are all uploaded; completing the upload makes it visible.
 
     Attributes:
         upload: what is needed to complete it.
         kind: data or dead letters.
         rows: number of records inside.
-        first_offset: offset of the first record inside; at or after the offset in the object's name.
+        first_offset: offset of the first record inside; at or after the offset in the object's
+            name.
         last_offset: offset of the last record inside.
         crc32: CRC-32 of the object's bytes.
     """

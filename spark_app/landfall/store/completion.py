@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from landfall.errors import Retry
-from landfall.objects import ObjectStat, Upload, is_ours, settle
+from landfall.objects import ObjectStat, Upload, check_completed, is_made_by
 
 
 def ensure(
@@ -53,7 +53,7 @@ def ensure(
         finish(upload)
     except Retry as error:
         doubt = error
-    if is_ours(upload, stat(upload.key)):
+    if is_made_by(upload, stat(upload.key)):
         return
     for pause in (0.0, *pauses):
         time.sleep(pause)
@@ -62,6 +62,6 @@ def ensure(
         if still_open or found:
             break
     try:
-        settle(upload, found, is_open=still_open)
+        check_completed(upload, found, is_open=still_open)
     except Retry as error:
         raise Retry(f"{error}: {doubt or 'though the store said so'}") from doubt

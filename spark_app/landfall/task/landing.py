@@ -188,9 +188,9 @@ class _SliceLanding:
     def _open_data(self, partition: str, start: int) -> ObjectWriter:
         tp, partitioner = self._slice.topic_partition, self._context.partitioner
         format_ = partitioner.stages.format
-        key = object_names.object_key(
+        key = object_names.ObjectName(
             tp.topic, partition, self._group.spec.generation, tp.partition, start, format_.extension
-        )
+        ).key
         return ObjectWriter(
             tp,
             ObjectKind.DATA,

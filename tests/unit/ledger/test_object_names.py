@@ -6,7 +6,7 @@ from landfall.ledger import object_names
 
 
 def test_a_data_object_is_named_as_secor_names_it() -> None:
-    key = object_names.object_key("app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz")
+    key = object_names.ObjectName("app.web", "dt=2026-11-21/hr=04", 3, 7, 1234, ".json.gz").key
 
     assert key == "app.web/dt=2026-11-21/hr=04/3_7_00000000000000001234.json.gz"
     assert object_names.parse_key(key) == object_names.ObjectName(
@@ -15,7 +15,7 @@ def test_a_data_object_is_named_as_secor_names_it() -> None:
 
 
 def test_an_extension_may_be_empty() -> None:
-    key = object_names.object_key("clicks", "all", 0, 0, 0, "")
+    key = object_names.ObjectName("clicks", "all", 0, 0, 0, "").key
 
     assert object_names.parse_key(key).extension == ""
 
@@ -23,7 +23,7 @@ def test_an_extension_may_be_empty() -> None:
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\n", "_landfall", "ä", "x" * 250])
 def test_an_illegal_topic_is_refused(topic: str) -> None:
     with pytest.raises(ValueError, match="not a topic"):
-        object_names.object_key(topic, "dt=1", 1, 0, 0, "")
+        object_names.ObjectName(topic, "dt=1", 1, 0, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_an_illegal_topic_is_refused(topic: str) -> None:
 )
 def test_directories_that_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"directories below the output root|control characters"):
-        object_names.object_key("t", path, 1, 0, 0, "")
+        object_names.ObjectName("t", path, 1, 0, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ def test_directories_that_leave_the_root_are_refused(path: str) -> None:
 )
 def test_numbers_out_of_range_are_refused(generation: int, partition: int, start: int) -> None:
     with pytest.raises(ValueError, match=r"not a generation, Kafka partition and offset"):
-        object_names.object_key("t", "dt=1", generation, partition, start, "")
+        object_names.ObjectName("t", "dt=1", generation, partition, start, "")
 
 
 @pytest.mark.parametrize("extension", ["gz", ".", "..", ".gz/", ".g z", ".gz\n"])
 def test_an_illegal_extension_is_refused(extension: str) -> None:
     with pytest.raises(ValueError, match="not a file extension"):
-        object_names.object_key("t", "dt=1", 1, 0, 0, extension)
+        object_names.ObjectName("t", "dt=1", 1, 0, 0, extension)
 
 
 def test_a_key_over_1024_bytes_is_refused() -> None:
     longest = "é" * 497 + "x"
 
-    assert len(object_names.object_key("t", longest, 1, 0, 0, ".g").encode()) == 1024
+    assert len(object_names.ObjectName("t", longest, 1, 0, 0, ".g").key.encode()) == 1024
     with pytest.raises(ValueError, match="a key of 1025 bytes"):
-        object_names.object_key("t", longest, 1, 0, 0, ".gz")
+        object_names.ObjectName("t", longest, 1, 0, 0, ".gz")
 
 
 @pytest.mark.parametrize(

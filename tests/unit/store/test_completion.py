@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.objects import ObjectStat, Part, Upload, UploadLost, is_ours, multipart_etag, settle
+from landfall.objects import (
+    ObjectStat,
+    Part,
+    Upload,
+    UploadLost,
+    check_completed,
+    is_made_by,
+    multipart_etag,
+)
 from landfall.store.completion import ensure
 
 PARTS = tuple(Part(f'"{hashlib.md5(body).hexdigest()}"', len(body)) for body in (b"one", b"three"))
@@ -27,7 +35,7 @@ def test_parts_whose_etags_are_no_md5_have_none_together(etag: str) -> None:
 
 @pytest.mark.parametrize("etag", [OURS.etag, "", "0" * 32, "opaque"])
 def test_token_and_size_prove_an_object_unless_its_etag_contradicts(etag: str) -> None:
-    assert is_ours(UPLOAD, replace(OURS, etag=etag))
+    assert is_made_by(UPLOAD, replace(OURS, etag=etag))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +49,7 @@ def test_token_and_size_prove_an_object_unless_its_etag_contradicts(etag: str) -
     ],
 )
 def test_anything_else_is_not_ours(found: ObjectStat | None) -> None:
-    assert not is_ours(UPLOAD, found)
+    assert not is_made_by(UPLOAD, found)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +65,10 @@ def test_anything_else_is_not_ours(found: ObjectStat | None) -> None:
 def test_what_is_there_decides(
     found: ObjectStat | None, is_open: bool, error: LandfallError
 ) -> None:
-    settle(UPLOAD, OURS, is_open=is_open)
+    check_completed(UPLOAD, OURS, is_open=is_open)
 
     with pytest.raises(type(error)) as raised:
-        settle(UPLOAD, found, is_open=is_open)
+        check_completed(UPLOAD, found, is_open=is_open)
     assert getattr(raised.value, "reason", None) == getattr(error, "reason", None)
 
 

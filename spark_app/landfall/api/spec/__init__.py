@@ -1,9 +1,9 @@
-"""The ``ConsumerGroup`` resource as a validated model: everything a user can write, one module per section.
+"""The ``ConsumerGroup`` resource as a validated model, one module per section.
 
-Both halves of Landfall read this model and nothing else: the operator generates the CRD from it, the
-driver runs by it, and ``landfall run group.yaml`` takes the same file. Field names are camelCase in
-YAML. An unknown field or a value out of range is rejected with the path of the field. Secrets appear
-by reference only.
+Both halves of Landfall read this model and nothing else: the operator generates the CRD from it,
+the driver runs by it, and ``landfall run group.yaml`` takes the same file. Field names are
+camelCase in YAML. An unknown field or a value out of range is rejected with the path of the field.
+Secrets appear by reference only.
 
 Sizes are written as Kubernetes quantities (``256Mi``, ``1G``) and durations as ``90s``, ``5m`` or
 ``1h30m``. The docstrings of the fields are what ``kubectl explain`` prints and what

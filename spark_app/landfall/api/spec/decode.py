@@ -1,4 +1,4 @@
-"""The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns, and what dates a record."""
+"""The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -119,8 +119,8 @@ class Decode(Model):
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes ``pattern``
-    with named groups, and a custom decoder takes its own.
+    """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes
+    ``pattern`` with named groups, and a custom decoder takes its own.
     """
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns of the output. Types are never inferred from data."""

@@ -108,8 +108,8 @@ def _models(model: type[Model]) -> Iterator[type[Model]]:
         yield from _models(kind)
 
 
-# Every field of every section, to suggest one for a misspelt field. All sections are imported above,
-# so all models exist by now.
+# Every field of every section, to suggest one for a misspelt field. All sections are imported
+# above, so all models exist by now.
 _FIELDS = sorted(
     set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model)))
 )

@@ -1,4 +1,4 @@
-"""The sections ``spec.route`` and ``spec.output``: where objects are written, under which names, in which format."""
+"""The sections ``spec.route`` and ``spec.output``: where objects are written, and how."""
 
 import re
 from datetime import timedelta
@@ -16,8 +16,8 @@ class Route(Model):
     """Which output partition a record is written to."""
 
     pattern: Name = "dt={date}"
-    """Template of the folders between topic and object name, from event time and payload fields, such
-    as ``dt={date}/hr={hour}``.
+    """Template of the folders between topic and object name, from event time and payload fields,
+    such as ``dt={date}/hr={hour}``.
     """
     timezone: TimeZone = "UTC"
     """IANA time zone of the dates and hours in the template."""

@@ -112,8 +112,8 @@ class Tuning(Model):
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Number of ledger records between two snapshots."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    """Port on which a driver outside Kubernetes serves status and metrics. In Kubernetes it is always
-    8080.
+    """Port on which a driver outside Kubernetes serves status and metrics. In Kubernetes it is
+    always 8080.
     """
     spark_conf: dict[str, str] = Field(default_factory=dict)
     """Spark properties. They override those that Landfall sets."""

@@ -1,4 +1,4 @@
-"""The section ``spec.source``: which topics of which Kafka cluster are landed, and from where on."""
+"""The section ``spec.source``: which topics of which Kafka cluster to land, and from where on."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -43,7 +43,7 @@ class StartAtTime(Model):
 
 
 def _variant(value: object) -> str | None:
-    """Tag of the starting-offsets variant that ``value`` has the shape of; None for any other shape."""
+    """Tag of the variant that ``value`` has the shape of; None for any other shape."""
     if isinstance(value, StartAtTime) or (isinstance(value, Mapping) and "timestamp" in value):
         return f"{VARIANT}time"
     if isinstance(value, StartAtOffsets) or (isinstance(value, Mapping) and "offsets" in value):
@@ -76,8 +76,8 @@ class Kafka(Model):
     topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
     """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""
     topic_pattern: Pattern | None = None
-    """Regular expression for the topics to land; it must match the whole name. New topics that match
-    are found within ``discoveryInterval``.
+    """Regular expression for the topics to land; it must match the whole name. New topics that
+    match are found within ``discoveryInterval``.
     """
     exclude: Pattern | None = None
     """Regular expression for topics to leave out; it must match the whole name."""
@@ -88,8 +88,8 @@ class Kafka(Model):
     """
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
     """What to do when offsets expired in Kafka before they were landed. Stall stops the topic
-    partition until someone intervenes; SkipAndRecord skips the range and records it in the ledger as a
-    HOLE.
+    partition until someone intervenes; SkipAndRecord skips the range and records it in the ledger
+    as a HOLE.
     """
     group_id: str | None = None
     """Kafka group id under which checkpoints are committed to Kafka, for lag monitoring only.
@@ -98,8 +98,8 @@ class Kafka(Model):
     properties: dict[str, Setting] = Field(default_factory=dict)
     """librdkafka properties without secrets, such as ``security.protocol``."""
     properties_secret_ref: SecretRef | None = None
-    """Secret with librdkafka properties. Its key ``properties`` holds key=value lines; any other key
-    is the name of a property, and its content the value.
+    """Secret with librdkafka properties. Its key ``properties`` holds key=value lines; any other
+    key is the name of a property, and its content the value.
     """
     discovery_interval: Duration = timedelta(seconds=30)
     """How often the driver looks for new topics and Kafka partitions."""
