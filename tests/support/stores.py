@@ -1,15 +1,55 @@
-"""What tests of every store do."""
+"""Helpers for tests of every store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+from typing import Any
 
+import pytest
+
+from landfall.api import spec
+from landfall.api.spec import SecretRef
 from landfall.objects import Upload
 from landfall.store import Store
+from landfall.store.s3 import S3Store
+from tests.support.s3 import Bucket
+
+UNUSUAL_KEYS = sorted(
+    [
+        "a",
+        "a-b/c",
+        "a/b",
+        "a/b c",
+        "a/b+c",
+        "a/ä/ö",
+        "a/日本/ﬀ",
+        "a/dt=2026-11-21/hr=04/1_0_00000000000000000007.json.gz",
+        "a/100%25",
+        "a/%2F",
+        "a/q?x=1&y=2#z",
+        "a/'\"<>&",
+        "a/*",
+        "a0/b",
+        "b/~!@$^(){}[],;:",
+    ]
+)
+"""Keys with every kind of character that a URL, a file system or XML treats specially."""
+
+
+@dataclass(frozen=True)
+class StoreUnderTest:
+    """A store, and how someone other than Landfall deletes one of its objects."""
+
+    store: Store
+    delete: Callable[[str], None]
 
 
 def uploaded(
     store: Store, key: str, parts: Sequence[bytes] = (b"body",), token: str = "token-1"
 ) -> Upload:
-    """An upload with all its parts, not completed."""
+    """An upload whose parts are all uploaded, and which is not completed."""
     upload_id = store.begin(key, token)
     return Upload(
         key,
@@ -23,3 +63,32 @@ def content(store: Store, key: str) -> bytes:
     """An object's bytes."""
     with store.open(key) as stream:
         return stream.read()
+
+
+def s3_store(
+    bucket: Bucket, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any
+) -> S3Store:
+    secret = tmp_path / "secrets" / "s3"
+    secret.mkdir(parents=True, exist_ok=True)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        (secret / name).write_text(bucket.server.env[name] + "\n")
+    monkeypatch.setenv("LANDFALL_SECRETS", str(secret.parent))
+    settings = spec.S3(
+        endpoint=bucket.server.endpoint,
+        path_style=True,
+        credentials_secret_ref=SecretRef(name="s3"),
+        **changes,
+    )
+    return S3Store(bucket.name, prefix, settings, pauses=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
+
+
+def concurrently(*calls: Callable[[], Any]) -> list[Any]:
+    """The results of the calls, all started at the same moment."""
+    barrier = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        barrier.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(run, calls))

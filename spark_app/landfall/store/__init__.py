@@ -1,14 +1,18 @@
-"""What Landfall asks of a place that keeps objects, in three small protocols; a ``Store`` is all three.
+"""What Landfall requires of an object store, as three small protocols; a ``Store`` is all three.
 
-``Slots``    small values created once, never changed: the ledger stands on ``create`` having exactly one winner.
-``Uploads``  objects in two phases: parts become an object only by ``complete``, and a decided upload can be completed by
-             anybody, any number of times, with the same outcome.
-``Objects``  reading back.
+``Slots``
+    Small values that are created once and never changed. The ledger relies on ``create`` having
+    exactly one winner.
+``Uploads``
+    Objects in two phases: uploaded parts become an object only by ``complete``. Any process can
+    complete a decided upload, any number of times, with the same result.
+``Objects``
+    Reading back what is visible.
 
 Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every
-method raises ``Retry`` when the answer is unknown or the store is busy (the effect may or may not
-have happened) and ``Stalled`` when a person is needed (credentials, missing bucket). The
-implementations: ``s3``, ``file``, ``memory``; one behaviour suite runs on all.
+method raises ``Retry`` if the outcome is unknown or the store is busy (the call may or may not have
+had its effect), and ``Stalled`` if someone must intervene (credentials, missing bucket). The
+implementations are ``s3``, ``file`` and ``memory``; tests/behaviour runs the same tests on all.
 """
 
 from collections.abc import Iterator
@@ -21,12 +25,12 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 
 
 class Created(StrEnum):
-    """The answer to a create-if-absent."""
+    """The result of a create-if-absent."""
 
     WON = "won"
     TAKEN = "taken"
-    """The key exists. It may hold our own bytes: a lost answer and a retry look just like this, so
-    read before deciding.
+    """The key exists. It may hold the caller's own bytes, written by an attempt whose response was
+    lost: read the key before deciding.
     """
 
 
@@ -34,19 +38,22 @@ class Slots(Protocol):
     """Small values, each created once."""
 
     def create(self, key: str, body: bytes) -> Created:
-        """Create the key with this body if it does not exist; of racing callers exactly one wins."""
+        """Create the key with this body if it does not exist. One of racing callers wins."""
         ...
 
     def read(self, key: str) -> bytes | None:
-        """The whole value, or None if there is none."""
+        """The whole value; None if the key does not exist."""
         ...
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
-        """Every visible object whose key starts with ``prefix`` and is greater than ``after``, in key order."""
+        """The visible objects whose key starts with ``prefix`` and is greater than ``after``.
+
+        They are in key order. A key created before the call is never missing.
+        """
         ...
 
     def overwrite(self, key: str, body: bytes) -> None:
-        """Write a hint that may be stale or lost. Nothing may ever be decided by it."""
+        """Write a hint, which may be stale or lost later: no decision may depend on it."""
         ...
 
 
@@ -55,32 +62,35 @@ class Uploads(Protocol):
 
     @property
     def least_part_bytes(self) -> int:
-        """The least size of a part that is not the last (S3: 5 MiB)."""
+        """Minimum size of every part but the last (S3: 5 MiB)."""
         ...
 
     def begin(self, key: str, token: str) -> str:
-        """Begin an upload nobody can see, and return its id."""
+        """Begin an upload and return its id; its object will carry the token."""
         ...
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
-        """Upload part ``number`` (from 1). All but the last must hold at least ``least_part_bytes``."""
+        """Upload part ``number``, counted from 1.
+
+        Every part but the last must have at least ``least_part_bytes`` bytes.
+        """
         ...
 
     def complete(self, upload: Upload) -> None:
-        """Make the object visible, or find that it is: afterwards it is there with this token and size.
+        """Make the object visible; afterwards it is there, with the upload's token and size.
 
         Raises:
-            UploadLost: there is neither such an upload nor its object.
-            Retry: unknown yet; calling again is safe.
+            UploadLost: neither the upload nor its object exists.
+            Retry: the outcome is unknown; calling again is safe.
         """
         ...
 
     def abort(self, key: str, upload_id: str) -> None:
-        """Forget an upload; one that is gone already is fine. A completed object is never touched."""
+        """Discard an upload that was not completed, if it exists. Objects are never removed."""
         ...
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
-        """Every open upload whose key starts with ``prefix``."""
+        """The uploads, neither completed nor aborted, whose key starts with ``prefix``."""
         ...
 
 
@@ -88,25 +98,29 @@ class Objects(Protocol):
     """Reading back what is visible."""
 
     def stat(self, key: str) -> ObjectStat | None:
-        """Size, ETag and token of a visible object, or None."""
+        """Size, ETag and token of a visible object; None if there is none."""
         ...
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """Read an object as a stream, in pieces: a large one never sits in memory whole. FileNotFoundError if absent."""
+        """A stream of the object's bytes, which never holds a large object in memory.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
         ...
 
 
 class Store(Slots, Uploads, Objects, Protocol):
-    """A place that keeps both the ledger and the objects."""
+    """A place for both the ledger and the objects."""
 
 
 class StoreType(Protocol):
-    """What ``spec.output.store`` names: how to open a store of your own."""
+    """What ``spec.output.store`` names: a class that opens a custom store."""
 
     def of(self, output: spec.Output) -> Store:
         """Open the store at ``output.url``.
 
         Raises:
-            Stalled: SPEC_INVALID or STORE_DENIED, saying what is wrong.
+            Stalled: SPEC_INVALID or STORE_DENIED, with what is wrong.
         """
         ...

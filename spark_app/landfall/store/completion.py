@@ -1,23 +1,11 @@
-"""Completing a decided upload so that it holds, whoever calls it, how often, and whatever the store answers.
+"""Completes a decided upload, whoever calls it, however often, and whatever the store responds.
 
-A store's answer to "complete" proves nothing. A time-out may have had its effect; a repeated call
-is a success on AWS and "no such upload" on MinIO; a success status may carry an error in its body;
-and versitygw answers success, with the ETag one expects, for an upload that was aborted, if only
-*some* object stands at the key. So the rule, the same for every store: ask, then look at what is
-there. Only the object itself proves that it is ours: the token ``begin`` wrote into it, its size,
-and its ETag where that is the MD5 of the parts' MD5s.
+A store's response to "complete" proves nothing (see ``landfall.objects``). So the rule is the same
+for every store: send the request, then look at the object, and believe only that. The outcomes are
+in the table of ``landfall.objects``.
 
-==================  ==================  =======================================================
-object at the key   upload with parts   outcome
-==================  ==================  =======================================================
-ours                any                 done
-another's           any                 ``Stalled``: LEDGER_BROKEN if Landfall made it, else OBJECT_LOST
-none                open                ``Retry``: the completion had no effect
-none                gone, for long      ``UploadLost``: only the source can make the object again
-==================  ==================  =======================================================
-
-"For long", since a completion need not be atomic: while versitygw joins the parts for one caller,
-others find neither the upload nor the object. Loss is believed only after a series of pauses.
+An upload counts as lost only after several lookups with pauses, since a completion need not be
+atomic: while versitygw joins the parts for one caller, others find neither upload nor object.
 """
 
 import time
@@ -39,14 +27,14 @@ def ensure(
 
     Args:
         upload: the decided upload.
-        finish: asks the store once to complete; ``Retry`` if it does not say that it did.
+        finish: sends one "complete" to the store; raises ``Retry`` unless the store confirms it.
         is_open: whether the upload is open and has every recorded part.
-        stat: what stands at a key.
-        pauses: seconds between looks for an object whose upload is gone, for stores that complete
-            bit by bit.
+        stat: looks up the object at a key.
+        pauses: seconds to wait between lookups of an object whose upload is gone, for stores whose
+            completion is not atomic.
 
     Raises:
-        Stalled, Retry, UploadLost: see the module.
+        Stalled, Retry, UploadLost: see the table of ``landfall.objects``.
     """
     doubt: Retry | None = None
     try:
@@ -57,6 +45,8 @@ def ensure(
         return
     for pause in (0.0, *pauses):
         time.sleep(pause)
+        # In this order: an upload completed by another driver in between is then seen as its
+        # object.
         still_open = is_open(upload)
         found = stat(upload.key)
         if still_open or found:
@@ -64,4 +54,4 @@ def ensure(
     try:
         check_completed(upload, found, is_open=still_open)
     except Retry as error:
-        raise Retry(f"{error}: {doubt or 'though the store said so'}") from doubt
+        raise Retry(f"{error}: {doubt or 'though the store reported success'}") from doubt

@@ -1,7 +1,7 @@
-"""Files that are whole and stay, or are not there at all, whatever line a crash strikes: what ``file`` is made of.
+"""File operations that survive a crash: a file is there with all its bytes, or not at all.
 
-A file gets its final name only after its bytes are synced; then its folder is synced, so that the
-name stays too.
+A file gets its final name only after its bytes are synced. Then its folder is synced, so that the
+name survives too. ``landfall.store.file`` is built on these.
 """
 
 import errno
@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from landfall.errors import Reason, Stalled, StoreAway
 
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -32,26 +32,32 @@ _NO_LINKS = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @contextmanager
-def told(operation: str, path: Path) -> Iterator[None]:
-    """Tell the system's errors as ours: a full or ailing disk passes (``Retry``), missing rights need a person."""
+def translate_errors(operation: str, path: Path) -> Iterator[None]:
+    """Translate the operating system's errors to Landfall's.
+
+    Raises:
+        StoreAway: the error is temporary, such as a full disk.
+        Stalled: STORE_UNSAFE, the file system has no hard links; STORE_DENIED, any other error,
+            such as missing permissions.
+    """
     try:
         yield
     except OSError as error:
-        said = f"{operation} {path}: {error.strerror or type(error).__name__}"
-        if error.errno in _PASSING:
-            raise StoreAway(said) from error
+        message = f"{operation} {path}: {error.strerror or type(error).__name__}"
+        if error.errno in _TEMPORARY:
+            raise StoreAway(message) from error
         reason = Reason.STORE_UNSAFE if error.errno in _NO_LINKS else Reason.STORE_DENIED
-        raise Stalled(reason, said) from error
+        raise Stalled(reason, message) from error
 
 
 def sync(stream: BinaryIO) -> None:
-    """Bring a file's bytes to the disk."""
+    """Write a file's bytes through to the disk."""
     stream.flush()
     os.fsync(stream.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Write the names in a folder through to the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -60,22 +66,22 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder and those above it, each synced into its parent."""
+    """Create the folder and its missing parents, each synced into its own parent."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
     try:
         folder.mkdir(exist_ok=True)
     except FileExistsError:
-        # Not FileExistsError, which to our callers means that somebody else was faster.
+        # Not FileExistsError, which means to callers that another process created the file first.
         raise NotADirectoryError(
-            errno.ENOTDIR, "an object stands where a folder is needed", str(folder)
+            errno.ENOTDIR, "an object is where a folder is needed", str(folder)
         ) from None
     sync_folder(folder.parent)
 
 
-def written(folder: Path, body: bytes) -> Path:
-    """A synced new file in the folder, under a name of no meaning."""
+def write_new(folder: Path, body: bytes) -> Path:
+    """Write a new file with a random name into the folder, sync it, and return its path."""
     make_folder(folder)
     path = folder / uuid4().hex
     try:
@@ -89,26 +95,34 @@ def written(folder: Path, body: bytes) -> Path:
 
 
 def move(new: Path, path: Path) -> None:
-    """Give a file its final name, replacing what has it."""
+    """Rename a file, replacing any file that has the new name."""
     new.replace(path)
     sync_folder(path.parent)
 
 
 def link(new: Path, path: Path) -> None:
-    """Give a file a second name, of which it is the only bearer from then on; FileExistsError if it is taken."""
+    """Give a file a second name.
+
+    Raises:
+        FileExistsError: the name is taken.
+    """
     make_folder(path.parent)
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder stands where an object is to be", str(path))
+        raise IsADirectoryError(errno.EISDIR, "a folder is where an object is needed", str(path))
     try:
         path.hardlink_to(new)
     finally:
-        # Also when it is taken: what the caller reads next must not vanish in a power failure.
+        # Also if it is taken: the caller reads that file next, and a power failure must not undo
+        # it.
         sync_folder(path.parent)
 
 
-def created(new_files: Path, path: Path, body: bytes) -> bool:
-    """Create the file with this body; False if it exists. ``new_files`` is a folder on the same file system."""
-    new = written(new_files, body)
+def create_file(new_files: Path, path: Path, body: bytes) -> bool:
+    """Create the file with this body; False if it exists.
+
+    The body is first written to ``new_files``, a folder on the same file system.
+    """
+    new = write_new(new_files, body)
     try:
         link(new, path)
     except FileExistsError:
@@ -119,29 +133,38 @@ def created(new_files: Path, path: Path, body: bytes) -> bool:
 
 
 def size_of(path: Path) -> int | None:
-    """A file's size in bytes; None if there is none."""
+    """A file's size in bytes; None if there is no such file."""
     try:
         return path.stat().st_size if path.is_file() else None
     except FileNotFoundError:
         return None
 
 
-def sweep(folder: Path, now: datetime, older_than: timedelta) -> None:
-    """Delete what nobody has written to for so long, as far as that can be done."""
-    for left in folder.iterdir() if folder.is_dir() else ():
+def delete_abandoned(folder: Path, now: datetime, older_than: timedelta) -> None:
+    """Delete the entries of a folder that were last written longer ago than ``older_than``.
+
+    What cannot be deleted is skipped.
+    """
+    for entry in folder.iterdir() if folder.is_dir() else ():
         with suppress(OSError):
-            if now - datetime.fromtimestamp(left.stat().st_mtime, UTC) > older_than:
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            if now - datetime.fromtimestamp(entry.stat().st_mtime, UTC) > older_than:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") -> Iterator[str]:
-    """Paths of files under ``root``, in the order of their UTF-8 bytes, that start with ``prefix`` and come after ``after``.
+    """Relative paths of the files under ``root``, in the order of their UTF-8 bytes.
 
-    A folder sorts by its name with the slash, which is what its files' paths begin with. Folders
-    that cannot hold any such file are not looked into, nor is the one at the top named ``hidden``.
-    ``folder`` is where to begin: empty, or a path that ends with a slash.
+    A folder sorts by its name with the slash, as the paths of its files do. Folders that cannot
+    contain a match are not read.
+
+    Args:
+        root: the folder the paths are relative to.
+        prefix: only paths that start with it.
+        after: only paths greater than it.
+        hidden: name of a folder directly under ``root`` to leave out.
+        folder: where to begin: empty, or a path that ends with a slash.
     """
-    with told("list", root / folder):
+    with translate_errors("list", root / folder):
         try:
             names = sorted(entry.name + "/" * entry.is_dir() for entry in os.scandir(root / folder))
         except FileNotFoundError:
@@ -155,7 +178,7 @@ def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") 
 
 
 def _may_hold(folder: str, prefix: str, after: str) -> bool:
-    """Whether a folder can hold keys that start with ``prefix`` and come after ``after``."""
+    """Whether a folder can contain keys with this prefix that are greater than ``after``."""
     return (folder.startswith(prefix) or prefix.startswith(folder)) and (
         folder > after or after.startswith(folder)
     )

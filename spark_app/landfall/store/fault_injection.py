@@ -1,7 +1,7 @@
-"""What can go wrong between us and a store, for ``MemoryStore``: the faults, and plans of when they strike.
+"""Faults that ``MemoryStore`` can inject into its calls, and plans that choose when.
 
-A plan sees every call before it happens and after it has returned, so it can also stop a driver at
-any call by raising an exception of its own.
+A plan sees every call before it runs and after it has returned, so it can also stop a driver at any
+call by raising an exception of its own.
 """
 
 import random
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Operation(StrEnum):
-    """The calls a store takes; a page of a listing is a call."""
+    """The calls of a store; each page of a listing is one."""
 
     CREATE = "create"
     READ = "read"
@@ -28,35 +28,39 @@ class Operation(StrEnum):
 
 
 class Fault(StrEnum):
-    """How a call goes wrong."""
+    """How a call fails."""
 
     REQUEST_LOST = "request-lost"
-    """Time-out; the store never saw it."""
+    """The call times out without effect."""
     ANSWER_LOST = "answer-lost"
-    """Time-out; it had its effect."""
+    """The call times out after its effect."""
     LATE = "late"
-    """Time-out; it has its effect when ``MemoryStore.deliver`` is called, perhaps after the caller
-    died.
+    """The call times out, and has its effect when ``MemoryStore.deliver`` is called, perhaps after
+    the caller has died.
     """
     REPEATED = "repeated"
-    """The answer was lost and the client library asked again: create answers TAKEN to its own
-    success,
-    complete answers as the store does to a repetition.
+    """The response is lost and the client library sends the request again: ``create`` gets TAKEN
+    after its own success, ``complete`` gets what the store responds to a repetition.
     """
     THROTTLED = "throttled"
-    """503 SlowDown to every attempt."""
+    """Every attempt gets 503 SlowDown."""
     CONFLICT = "conflict"
-    """409 to every attempt: another write of the key is under way."""
+    """Every attempt gets 409: another write of the key is in progress."""
     ERROR_BODY = "error-body"
-    """200 whose body says InternalError; no effect."""
+    """The response is a 200 whose body says InternalError; the call has no effect."""
     EXPIRED = "expired"
-    """A lifecycle rule aborts the key's open uploads just before the call, which then goes through.
-    """
+    """A lifecycle rule aborts the key's open uploads just before the call, which then succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: what, of which key (a prefix for listings), and its number counted from 0 over the store's life."""
+    """A call to the store.
+
+    Attributes:
+        operation: which call.
+        key: its key; the prefix for listings.
+        number: how many calls the store had before.
+    """
 
     operation: Operation
     key: str
@@ -64,19 +68,19 @@ class Call:
 
 
 class Plan(Protocol):
-    """Decides which calls go wrong."""
+    """Decides which calls fail."""
 
     def before(self, call: Call) -> Fault | None:
-        """Called before anything happens; may raise, then nothing does."""
+        """The fault to inject; called before the call runs. If this raises, the call does not run."""
         ...
 
     def after(self, call: Call) -> None:
-        """Called when the call has had its answer, good or bad; may raise, then the answer is lost."""
+        """Called after the call has run or failed. If this raises, the caller gets no response."""
         ...
 
 
 class NoFaults:
-    """Nothing goes wrong."""
+    """A plan under which no call fails."""
 
     def before(self, call: Call) -> Fault | None:
         """No fault."""
@@ -87,11 +91,13 @@ class NoFaults:
 
 @dataclass
 class Scripted(NoFaults):
-    """Each operation's faults in turn: ``Scripted({Operation.CREATE: [None, Fault.CONFLICT]})`` strikes the second create.
+    """A plan that lists the faults of each operation's calls in order.
+
+    With ``Scripted({Operation.CREATE: [None, Fault.CONFLICT]})`` the second ``create`` fails.
 
     Attributes:
-        script: per operation; once it is used up, nothing goes wrong.
-        calls: every call so far, for asserting.
+        script: the faults per operation; calls beyond the list do not fail.
+        calls: every call so far, for assertions.
     """
 
     script: Mapping[Operation, list[Fault | None]] = field(default_factory=dict)
@@ -106,15 +112,15 @@ class Scripted(NoFaults):
 
 @dataclass
 class Random(NoFaults):
-    """Any of the faults, each call with this probability, as the seed has it."""
+    """A plan that injects a random fault into each call with probability ``rate``, reproducibly."""
 
     seed: int
     rate: float
     faults: tuple[Fault, ...] = tuple(Fault)
 
     def __post_init__(self) -> None:
-        self._dice = random.Random(self.seed)  # noqa: S311  # reproducible faults, no secret
+        self._random = random.Random(self.seed)  # noqa: S311  # reproducible faults, no secret
 
     def before(self, call: Call) -> Fault | None:  # noqa: ARG002  # the plan's shape
-        """Throw the dice."""
-        return self._dice.choice(self.faults) if self._dice.random() < self.rate else None
+        """A random fault, or None."""
+        return self._random.choice(self.faults) if self._random.random() < self.rate else None

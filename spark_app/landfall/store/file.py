@@ -1,21 +1,24 @@
-"""The store in a folder of a local or network file system, safe against a crash at any line.
+"""A store in a folder of a local or network file system, safe against a crash at any point.
 
 ::
 
-    <root>/<key>                                        what is visible
-    <root>/.landfall-staging/uploads/<id>/about.json    an open upload: key, token, begun
+    <root>/<key>                                          visible objects and slots
+    <root>/.landfall-staging/uploads/<id>/about.json      an open upload: key, token, begun
                                          /<number>-<md5>  its parts
-                            /owners/<hash of key>.json  which upload an object came from: token, size, ETag
-                            /new/                       files being written
+                            /owners/<hash of key>.json    the upload an object came from:
+                                                          id, token, size, ETag
+                            /new/                         files being written
 
-A slot is written aside, synced and given its name by ``link(2)``, which fails if the name exists:
-one winner, and never half a value. An object is joined aside the same way, and linked too: unlike
-``rename`` that cannot replace another's object. Before the link, the object's owner file is created
-by the same means, so that there is no moment at which an object is visible and its token is not; an
-owner whose upload is gone and whose object never came may be succeeded.
+A slot is written under another name, synced, and given its key's name by ``link(2)``, which fails
+if the name exists: there is one winner, and never a partial value. The parts of an object are
+joined and linked in the same way; unlike ``rename``, that cannot replace an object of another
+upload. The object's owner file is created before the link, so that no object is ever visible
+without its token. An owner file may be replaced if its upload is gone and its object was never
+linked.
 
-Whatever is reported done has been synced, files and folders both. Needs hard links; keys are paths,
-so a key cannot be both an object and a folder of others, and its pieces are at most 255 bytes.
+Files and folders are synced before a call returns. The file system must support hard links. Keys
+are paths: a key cannot be an object and a folder of other keys at once, and each of its steps is at
+most 255 bytes long.
 """
 
 import hashlib
@@ -35,28 +38,28 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_eta
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.disk import (
-    created,
+    create_file,
+    delete_abandoned,
     keys,
     link,
     make_folder,
     move,
     size_of,
-    sweep,
     sync,
     sync_folder,
-    told,
-    written,
+    translate_errors,
+    write_new,
 )
 
 STAGING = ".landfall-staging"
-"""The folder under the root that holds what is not visible; no key may start with it."""
+"""The folder under the root for everything that is not visible; no key may start with it."""
 ABANDONED_AFTER = timedelta(days=1)
-"""Age at which a file half written is taken for a crashed writer's."""
+"""Age at which a partly written file is deleted, since its writer must have crashed."""
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What ``begin`` writes beside the parts."""
+    """What ``begin`` writes beside an upload's parts."""
 
     key: str
     token: str
@@ -64,7 +67,7 @@ class _About(msgspec.Struct, frozen=True):
 
 
 class _Owner(msgspec.Struct, frozen=True):
-    """The upload an object came from, or is about to."""
+    """The upload that an object came from, or is about to come from."""
 
     upload_id: str
     token: str
@@ -73,11 +76,13 @@ class _Owner(msgspec.Struct, frozen=True):
 
 
 class FileStore:
-    """A ``Store`` in a folder, made when first written to. Safe for threads and for processes that share the file system.
+    """A ``Store`` in a folder, which is created by the first write.
+
+    Safe for threads, and for processes that share the file system.
 
     Args:
         root: the folder.
-        clock: dates uploads.
+        clock: source of the uploads' times.
     """
 
     least_part_bytes = 1
@@ -90,8 +95,8 @@ class FileStore:
         self._uploads = self._root / STAGING / "uploads"
         self._owners = self._root / STAGING / "owners"
         self._new = self._root / STAGING / "new"
-        with told("connect", self._root):
-            sweep(self._new, clock(), ABANDONED_AFTER)
+        with translate_errors("connect", self._root):
+            delete_abandoned(self._new, clock(), ABANDONED_AFTER)
 
     def __repr__(self) -> str:
         return f"FileStore({self._root})"
@@ -101,51 +106,50 @@ class FileStore:
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
         path = self._path(key)
-        with told("create", path):
-            return Created.WON if created(self._new, path, body) else Created.TAKEN
+        with translate_errors("create", path):
+            return Created.WON if create_file(self._new, path, body) else Created.TAKEN
 
     def read(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """The whole value; None if the key does not exist."""
         path = self._path(key)
-        with told("read", path):
+        with translate_errors("read", path):
             return path.read_bytes() if path.is_file() else None
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order."""
         for key in keys(self._root, prefix, after, hidden=STAGING):
-            # One may have been removed since by a person.
+            # A user may have removed the file since it was listed.
             if found := self.stat(key):
                 yield ObjectStat(found.key, found.size, found.etag)
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         path = self._path(key)
-        with told("overwrite", path):
+        with translate_errors("overwrite", path):
             make_folder(path.parent)
-            move(written(self._new, body), path)
+            move(write_new(self._new, body), path)
 
     # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
-        """Begin an upload: a folder of its own."""
+        """Begin an upload, in a folder of its own."""
         upload_id = uuid4().hex
-        with told("begin", self._path(key)):
+        with translate_errors("begin", self._path(key)):
             make_folder(self._uploads)
             folder = self._new / upload_id
             make_folder(folder)
-            move(
-                written(self._new, msgspec.json.encode(_About(key, token, self._clock()))),
-                folder / "about.json",
-            )
+            about = msgspec.json.encode(_About(key, token, self._clock()))
+            move(write_new(self._new, about), folder / "about.json")
+            # Last: an upload's folder is never seen without its about.json.
             move(folder, self._folder(upload_id))
         return upload_id
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
-        """Upload a part; its name tells its bytes, so a part put again differently is another file."""
+        """Upload a part. The MD5 in its name keeps a repeated part with other bytes apart."""
         part = Part(hashlib.md5(body, usedforsecurity=False).hexdigest(), len(body))
         folder = self._folder(upload_id)
-        with told("put part", self._path(key)):
-            new = written(self._new, body)
+        with translate_errors("put part", self._path(key)):
+            new = write_new(self._new, body)
             try:
                 move(new, folder / _part_name(number, part))
             except FileNotFoundError as error:
@@ -156,16 +160,19 @@ class FileStore:
         return part
 
     def complete(self, upload: Upload) -> None:
-        """Make the upload's object visible, by the rule of ``ensure``; another's object is never replaced."""
+        """Make the upload's object visible, by the rule of ``completion.ensure``.
+
+        An object of another upload is never replaced.
+        """
         ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
-        with told("complete", self._path(upload.key)):
-            # Whoever linked it may have died before this.
+        with translate_errors("complete", self._path(upload.key)):
+            # Another driver may have linked the object and died before it synced the folder.
             sync_folder(self._path(upload.key).parent)
-            self._forget(upload.upload_id)
+            self._discard(upload.upload_id)
 
     def _finish(self, upload: Upload) -> None:
         path = self._path(upload.key)
-        with told("complete", path):
+        with translate_errors("complete", path):
             if path.is_file():
                 raise Retry("an object is there already")
             whole = self._joined(upload)
@@ -173,14 +180,17 @@ class FileStore:
                 self._claim(upload, path)
                 link(whole, path)
             except FileExistsError:
-                raise Retry("somebody else was faster") from None
+                raise Retry("another driver created the object first") from None
             except FileNotFoundError:
-                raise Retry("the upload went away meanwhile") from None
+                raise Retry("the upload was aborted or completed meanwhile") from None
             finally:
                 whole.unlink(missing_ok=True)
 
     def _joined(self, upload: Upload) -> Path:
-        """A synced file of all the parts, in the upload's folder, so that it goes when the upload is aborted."""
+        """A synced file of all the parts.
+
+        It is in the upload's folder, so that it is deleted when the upload is aborted.
+        """
         folder = self._folder(upload.upload_id)
         whole = folder / f"whole-{uuid4().hex}"
         try:
@@ -198,10 +208,15 @@ class FileStore:
         return whole
 
     def _claim(self, upload: Upload, path: Path) -> None:
-        """Write down that the object to come is this upload's."""
+        """Record that the object about to be linked comes from this upload.
+
+        Raises:
+            FileExistsError: the object exists, and comes from another upload.
+            Stalled: LEDGER_BROKEN, another open upload has claimed the key.
+        """
         owner = _Owner(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
         owned = self._owner_path(upload.key)
-        if created(self._new, owned, msgspec.json.encode(owner)):
+        if create_file(self._new, owned, msgspec.json.encode(owner)):
             return
         found = self._owner(upload.key)
         if found == owner:
@@ -211,9 +226,11 @@ class FileStore:
         if found is not None and self._folder(found.upload_id).exists():
             raise Stalled(
                 Reason.LEDGER_BROKEN,
-                f"{upload.key}: claimed by upload {found.upload_id} with token {found.token}, which is still open",
+                f"{upload.key}: claimed by upload {found.upload_id} with token {found.token}, "
+                "which is still open",
             )
-        move(written(self._new, msgspec.json.encode(owner)), owned)
+        # The claiming upload is gone and its object was never linked: its claim is void.
+        move(write_new(self._new, msgspec.json.encode(owner)), owned)
 
     def _is_open(self, upload: Upload) -> bool:
         folder = self._folder(upload.upload_id)
@@ -223,12 +240,13 @@ class FileStore:
         )
 
     def abort(self, key: str, upload_id: str) -> None:
-        """Forget an upload."""
-        with told("abort", self._path(key)):
-            self._forget(upload_id)
+        """Discard an upload."""
+        with translate_errors("abort", self._path(key)):
+            self._discard(upload_id)
 
-    def _forget(self, upload_id: str) -> None:
-        """Take the upload's folder away at one stroke, then delete it."""
+    def _discard(self, upload_id: str) -> None:
+        # Renamed first: the upload disappears at once, and never seems open with some parts
+        # missing.
         gone = self._new / f"gone-{uuid4().hex}"
         try:
             self._folder(upload_id).rename(gone)
@@ -238,7 +256,7 @@ class FileStore:
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
-        with told("list uploads", self._uploads):
+        with translate_errors("list uploads", self._uploads):
             folders = list(self._uploads.iterdir()) if self._uploads.is_dir() else []
             opened = [upload for folder in folders if (upload := _opened(folder))]
         yield from sorted(
@@ -249,9 +267,12 @@ class FileStore:
     # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
-        """Size, ETag and token, or None; ETag and token are empty for what did not come from an upload."""
+        """Size, ETag and token of an object; None if there is none.
+
+        ETag and token are empty if the object does not come from an upload.
+        """
         path = self._path(key)
-        with told("stat", path):
+        with translate_errors("stat", path):
             size = size_of(path)
             if size is None:
                 return None
@@ -263,7 +284,7 @@ class FileStore:
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Read an object as a stream."""
         path = self._path(key)
-        with told("open", path):
+        with translate_errors("open", path):
             found = path.open("rb") if path.is_file() else None
         if found is None:
             raise FileNotFoundError(path)
@@ -272,8 +293,8 @@ class FileStore:
     # -------------------------------------------------------------------------------------- private
 
     def _path(self, key: str) -> Path:
-        pieces = key.split("/")
-        if not {"", ".", ".."}.isdisjoint(pieces) or pieces[0] == STAGING or "\0" in key:
+        steps = key.split("/")
+        if not {"", ".", ".."}.isdisjoint(steps) or steps[0] == STAGING or "\0" in key:
             raise ValueError(f"not a key of a file store: {key!r}")
         return self._root / key
 

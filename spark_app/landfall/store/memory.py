@@ -1,9 +1,8 @@
-"""The store in memory: what tests of everything above a store run on, faults included.
+"""A store in memory with fault injection, for tests of everything above a store.
 
-Faults strike below the same ``ensure`` rule the real stores use, so what a driver sees under them
-is what it would see on S3. ``repeat_completes`` chooses whose answer a repeated completion gets:
-AWS says yes again, MinIO "no such upload". Like S3, a completion replaces whatever stands at the
-key.
+Faults are injected below ``ensure``, which the real stores use too, so a driver meets them as it
+would on S3. ``repeat_completes`` chooses the response to a repeated completion: AWS reports success
+again, MinIO "no such upload". As on S3, a completion replaces any object at the key.
 """
 
 import contextlib
@@ -42,15 +41,17 @@ class _OpenUpload:
 
 
 class MemoryStore:
-    """A ``Store`` in memory, thread-safe.
+    """A ``Store`` in memory. Thread-safe.
 
     Args:
-        plan: what goes wrong, and when.
-        repeat_completes: a second completion of an upload succeeds (AWS), or finds no such upload
-            (MinIO).
-        least_part_bytes: the least size of a part that is not the last; smaller ones are refused at
-            completion.
-        clock: dates uploads.
+        plan: which calls fail, and how.
+        repeat_completes: whether a second completion of an upload succeeds, as on AWS, or finds no
+            such upload, as on MinIO.
+        least_part_bytes: minimum size of every part but the last; a completion with a smaller part
+            fails.
+        clock: source of the uploads' times.
+
+    ``requests`` counts the calls by operation.
     """
 
     def __init__(
@@ -78,11 +79,11 @@ class MemoryStore:
 
     def create(self, key: str, body: bytes) -> Created:
         """Create the key if it is absent."""
-        return self._ask(Operation.CREATE, key, lambda: self._create(key, body))
+        return self._call(Operation.CREATE, key, lambda: self._create(key, body))
 
     def read(self, key: str) -> bytes | None:
-        """The whole value, or None."""
-        found = self._ask(Operation.READ, key, lambda: self._objects.get(key))
+        """The whole value; None if the key does not exist."""
+        found = self._call(Operation.READ, key, lambda: self._objects.get(key))
         return None if found is None else found.body
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
@@ -95,11 +96,11 @@ class MemoryStore:
                 for key in keys
             ]
 
-        yield from self._ask(Operation.LIST, prefix, listed)
+        yield from self._call(Operation.LIST, prefix, listed)
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
-        self._ask(
+        self._call(
             Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))})
         )
 
@@ -107,21 +108,21 @@ class MemoryStore:
 
     def begin(self, key: str, token: str) -> str:
         """Begin an upload."""
-        return self._ask(Operation.BEGIN, key, lambda: self._begin(key, token))
+        return self._call(Operation.BEGIN, key, lambda: self._begin(key, token))
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         """Upload a part."""
-        return self._ask(
+        return self._call(
             Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body)
         )
 
     def complete(self, upload: Upload) -> None:
-        """Make the upload's object visible, by the rule of ``ensure``."""
+        """Make the upload's object visible, by the rule of ``completion.ensure``."""
         ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
 
     def abort(self, key: str, upload_id: str) -> None:
-        """Forget an upload."""
-        self._ask(Operation.ABORT, key, lambda: self._uploads.pop(upload_id, None))
+        """Discard an upload."""
+        self._call(Operation.ABORT, key, lambda: self._uploads.pop(upload_id, None))
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
@@ -134,32 +135,31 @@ class MemoryStore:
             )
             return sorted(opened, key=lambda upload: (upload.key, upload.begun, upload.upload_id))
 
-        yield from self._ask(Operation.OPEN_UPLOADS, prefix, listed)
+        yield from self._call(Operation.OPEN_UPLOADS, prefix, listed)
 
     # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
-        """Size, ETag and token, or None."""
-        found = self._ask(Operation.STAT, key, lambda: self._objects.get(key))
+        """Size, ETag and token of an object; None if there is none."""
+        found = self._call(Operation.STAT, key, lambda: self._objects.get(key))
         return None if found is None else ObjectStat(key, len(found.body), found.etag, found.token)
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Read an object as a stream."""
-        found = self._ask(Operation.OPEN, key, lambda: self._objects.get(key))
+        found = self._call(Operation.OPEN, key, lambda: self._objects.get(key))
         if found is None:
             raise FileNotFoundError(key)
         return io.BytesIO(found.body)
 
-    # ------------------------------------------------------------------ what others do to the store
+    # ------------------------------------------------------ what others than Landfall do to a store
 
     def deliver(self) -> int:
-        """Let the late calls have their effect, in the order they were made; their number."""
+        """Run the effects of the late calls, in the order of the calls; return their number."""
         with self._lock:
             late, self._late = self._late, []
             for effect in late:
-                with contextlib.suppress(
-                    LandfallError
-                ):  # its caller gave up on the answer, good or bad
+                # The caller has stopped waiting: neither a result nor an error can reach it.
+                with contextlib.suppress(LandfallError):
                     effect()
             return len(late)
 
@@ -171,26 +171,26 @@ class MemoryStore:
             }
 
     def delete(self, key: str) -> None:
-        """Remove an object, as an impatient person does; Landfall itself never deletes."""
+        """Remove an object, as a user might; Landfall itself never deletes."""
         with self._lock:
             self._objects.pop(key, None)
 
     # -------------------------------------------------------------------------------------- effects
 
-    def _ask(self, operation: Operation, key: str, effect: Callable[[], T]) -> T:
+    def _call(self, operation: Operation, key: str, effect: Callable[[], T]) -> T:
         with self._lock:
             call = Call(operation, key, self._calls)
             self._calls += 1
             self.requests[operation] += 1
-        # Outside the lock: a plan may hold a caller here while others go on.
+        # Outside the lock: a plan may block one caller here while others continue.
         fault = self._plan.before(call)
         try:
             with self._lock:
-                return self._under(fault, call, effect)
+                return self._run(fault, call, effect)
         finally:
             self._plan.after(call)
 
-    def _under(self, fault: Fault | None, call: Call, effect: Callable[[], T]) -> T:
+    def _run(self, fault: Fault | None, call: Call, effect: Callable[[], T]) -> T:
         match fault:
             case None:
                 return effect()
@@ -227,7 +227,7 @@ class MemoryStore:
         return Part(_md5(body), len(body))
 
     def _finish(self, upload: Upload) -> None:
-        self._ask(Operation.COMPLETE, upload.key, lambda: self._finish_once(upload))
+        self._call(Operation.COMPLETE, upload.key, lambda: self._finish_once(upload))
 
     def _finish_once(self, upload: Upload) -> None:
         if (
@@ -248,7 +248,7 @@ class MemoryStore:
         self._completed.add(upload.upload_id)
 
     def _is_open(self, upload: Upload) -> bool:
-        return self._ask(Operation.OPEN_UPLOADS, upload.key, lambda: self._holds(upload))
+        return self._call(Operation.OPEN_UPLOADS, upload.key, lambda: self._holds(upload))
 
     def _holds(self, upload: Upload) -> bool:
         opened = self._uploads.get(upload.upload_id)

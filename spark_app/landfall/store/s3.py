@@ -1,17 +1,19 @@
-"""The store in an S3 bucket: slots by ``If-None-Match: *``, two-phase objects by multipart uploads.
+"""A store in an S3 bucket: slots by ``If-None-Match: *``, two-phase objects by multipart uploads.
 
-What it relies on: strong read-after-write and listing, one winner of racing conditional PUTs
-(``probe`` checks that), and that only CompleteMultipartUpload makes parts visible. It never deletes
-an object.
+It relies on strongly consistent reads and listings, on exactly one winner among racing conditional
+PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMultipartUpload. It never
+deletes an object.
 
-- ``create`` says WON only to a 200 of its own conditional PUT. If an answer was lost, boto3's repetition meets our own
-  object and gets 412: that is TAKEN, and the caller compares what is there. 409 (a racing write under way) is asked
-  again, then whatever is there decides.
-- ``complete`` is unconditional: after a 409 to a conditional one AWS wants every part again, and a decided upload could
-  no longer be rolled forward. An open upload hence replaces what stands at its key, which by the ledger's rules is
-  nothing. Whatever is answered, a HEAD proves the object: see ``ensure``.
-- MinIO lists open uploads only for a whole key as prefix: there ``open_uploads`` sees nothing, and orphans are left to a
-  lifecycle rule.
+- ``create`` returns WON only for a 200 to its own conditional PUT. If a response was lost, boto3's
+  retry finds the object of the first attempt and gets 412: that is TAKEN, and the caller compares
+  the content. A 409 (a concurrent write is in progress) is retried; after that, the object at the
+  key decides.
+- ``complete`` is unconditional. After a 409 to a conditional one, AWS requires that every part is
+  uploaded again, and a decided upload could no longer be rolled forward. An upload therefore
+  replaces an object at its key, but by the ledger's rules there is none. Whatever the response, a
+  HEAD proves the object: see ``completion.ensure``.
+- MinIO lists open uploads only if the prefix is a whole key. ``open_uploads`` finds none there, and
+  orphans are left to a lifecycle rule.
 """
 
 import io
@@ -29,22 +31,22 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.s3client import s3_client
-from landfall.store.s3errors import code_of, status_of, told
+from landfall.store.s3errors import code_of, status_of, translate_errors
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3.literals import ServerSideEncryptionType
 
 TOKEN = "landfall-token"  # noqa: S105  # the name of a metadata field
-"""Metadata field that holds an upload's token."""
+"""Metadata field with an upload's token."""
 PAUSES_BEFORE_LOST = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 20)
-"""A minute in all: a completion that is under way for somebody else takes no longer than they wait
-for its answer.
+"""Seconds, a minute in all, which is the default timeout of a response: another driver's completion
+that is in progress has ended by then.
 """
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-_MUTE = frozenset({"400", "403"})
-"""What stands for a code where an answer has no body: anything from missing rights to a clock that
-is wrong or a token that expired.
+_STATUS_ONLY = frozenset({"400", "403"})
+"""Codes of responses to a HEAD, which have no body. The cause may be anything from missing
+permissions to a wrong clock or an expired token.
 """
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
@@ -65,18 +67,18 @@ class _Encryption(TypedDict, total=False):
 
 
 class _Conflict(Exception):  # noqa: N818  # stays in this module
-    """409 to a conditional PUT: another one of the key is under way."""
+    """The response to a conditional PUT was 409: another write of the key is in progress."""
 
 
 class S3Store:
-    """A ``Store`` under a prefix of a bucket. Safe for threads, of which all should share one.
+    """A ``Store`` under a prefix of a bucket. Thread-safe; a process should use only one.
 
     Args:
-        bucket: its name.
-        prefix: what every key starts with, without slashes at its ends; may be empty.
-        settings: endpoint, credentials, patience, encryption.
-        pauses: seconds between looks for the object of an upload that is gone, before it is given
-            up for lost.
+        bucket: name of the bucket.
+        prefix: prefix of every key; slashes at its ends are removed. May be empty.
+        settings: endpoint, credentials, timeouts, encryption.
+        pauses: seconds between lookups of the object of an upload that is gone, before it counts as
+            lost.
     """
 
     least_part_bytes = 5 * 2**20
@@ -89,12 +91,10 @@ class S3Store:
         pauses: Sequence[float] = PAUSES_BEFORE_LOST,
     ) -> None:
         self.requests: Counter[str] = Counter()
-        """HTTP requests sent so far by operation, repetitions included: ``PutObject``,
-        ``UploadPart``, ...
-        """
+        """Number of HTTP requests sent, retries included, by operation such as ``PutObject``."""
         self._bucket = bucket
         self._root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        with told("connect", f"s3://{bucket}"):
+        with translate_errors("connect", f"s3://{bucket}"):
             self._client = s3_client(settings, self.requests)
         self._encryption = _encryption(settings.sse)
         self._pauses = pauses
@@ -115,12 +115,12 @@ class S3Store:
         except _Conflict as error:
             if self.stat(key) is None:
                 raise StoreAway(
-                    f"create {self._place(key)}: 409 to every attempt, and nothing is there"
+                    f"create {self._url(key)}: 409 to every attempt, but no object is there"
                 ) from error
         return Created.TAKEN
 
     def _create_once(self, key: str, body: bytes) -> Created:
-        with told("create", self._place(key)):
+        with translate_errors("create", self._url(key)):
             try:
                 self._client.put_object(
                     **self._at(key), Body=body, IfNoneMatch="*", **self._encryption
@@ -134,7 +134,7 @@ class S3Store:
         return Created.WON
 
     def read(self, key: str) -> bytes | None:
-        """The whole value, or None."""
+        """The whole value; None if the key does not exist."""
         try:
             with self.open(key) as stream:
                 return stream.read()
@@ -142,7 +142,7 @@ class S3Store:
             return None
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
-        """Visible objects in key order, 1,000 to a request."""
+        """Visible objects in key order, 1,000 per request."""
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._root + prefix}
         if after:
             request["StartAfter"] = self._root + after
@@ -154,22 +154,22 @@ class S3Store:
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
-        with told("overwrite", self._place(key)):
+        with translate_errors("overwrite", self._url(key)):
             self._client.put_object(**self._at(key), Body=body, **self._encryption)
 
     # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
         """Begin a multipart upload."""
-        with told("begin", self._place(key)):
+        with translate_errors("begin", self._url(key)):
             answer = self._client.create_multipart_upload(
                 **self._at(key), Metadata={TOKEN: token}, **self._encryption
             )
             return answer["UploadId"]
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
-        """Upload a part; the signed SHA-256 lets the store refuse damaged bytes."""
-        with told("put part", self._place(key)):
+        """Upload a part. The signature covers its SHA-256, so the store rejects damaged bytes."""
+        with translate_errors("put part", self._url(key)):
             try:
                 answer = self._client.upload_part(
                     **self._at(key), UploadId=upload_id, PartNumber=number, Body=body
@@ -177,19 +177,19 @@ class S3Store:
             except ClientError as error:
                 if code_of(error) == "NoSuchUpload":
                     raise Retry(
-                        f"put part {self._place(key)}: upload {upload_id} is gone: it was aborted"
+                        f"put part {self._url(key)}: upload {upload_id} is gone: it was aborted"
                     ) from error
                 raise
         return Part(answer["ETag"], len(body))
 
     def complete(self, upload: Upload) -> None:
-        """Make the upload's object visible, by the rule of ``ensure``."""
+        """Make the upload's object visible, by the rule of ``completion.ensure``."""
         ensure(
             upload, finish=self._finish, is_open=self._is_open, stat=self.stat, pauses=self._pauses
         )
 
     def _finish(self, upload: Upload) -> None:
-        with told("complete", self._place(upload.key)):
+        with translate_errors("complete", self._url(upload.key)):
             parts = [
                 {"PartNumber": number, "ETag": part.etag}
                 for number, part in enumerate(upload.parts, 1)
@@ -219,8 +219,8 @@ class S3Store:
         )
 
     def abort(self, key: str, upload_id: str) -> None:
-        """Forget an upload."""
-        with told("abort", self._place(key)):
+        """Discard an upload."""
+        with translate_errors("abort", self._url(key)):
             try:
                 self._client.abort_multipart_upload(**self._at(key), UploadId=upload_id)
             except ClientError as error:
@@ -239,43 +239,49 @@ class S3Store:
     # -------------------------------------------------------------------------------------- objects
 
     def stat(self, key: str) -> ObjectStat | None:
-        """Size, ETag and token, or None; no ETag under SSE-KMS, where it says nothing of the bytes."""
-        with told("stat", self._place(key)):
+        """Size, ETag and token of an object; None if there is none.
+
+        The ETag is empty under SSE-KMS, where it is not an MD5.
+        """
+        with translate_errors("stat", self._url(key)):
             try:
                 found = self._client.head_object(**self._at(key))
             except ClientError as error:
                 if code_of(error) in _ABSENT:
                     return None
-                if code_of(error) in _MUTE:
-                    self._ask_why(key)
+                if code_of(error) in _STATUS_ONLY:
+                    self._raise_reason(key)
                 raise
         etag = "" if _is_opaque(found) else found["ETag"].strip('"')
         return ObjectStat(key, found["ContentLength"], etag, found["Metadata"].get(TOKEN, ""))
 
-    def _ask_why(self, key: str) -> None:
-        """Raise what the store says to a GET: its answer to a HEAD has no body, so no code tells a refusal from a wrong clock.
+    def _raise_reason(self, key: str) -> None:
+        """Raise the error that the store gives to a GET of the same key.
+
+        The response to a HEAD has no body, so it does not say whether access is denied or, for
+        example, the clock is wrong.
 
         Raises:
-            ClientError: the same, with the store's code.
-            StoreAway: it refuses no longer.
+            ClientError: the same failure, with the store's error code.
+            StoreAway: the GET did not fail.
         """
         try:
             self._client.get_object(**self._at(key))["Body"].close()
         except ClientError as error:
             if code_of(error) not in _ABSENT:
                 raise
-        raise StoreAway(f"stat {self._place(key)}: refused, but not when asked again")
+        raise StoreAway(f"stat {self._url(key)}: HEAD was rejected, but GET was not")
 
     def open(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """Read an object as a stream; a connection that breaks on the way is a ``Retry``."""
-        place = self._place(key)
-        body = self._body(key, place)
+        """Read an object as a stream, which raises ``Retry`` if the connection breaks."""
+        url = self._url(key)
+        body = self._body(key, url)
         if body is None:
-            raise FileNotFoundError(place)
-        return io.BufferedReader(_Body(body, place), _READ_BYTES)
+            raise FileNotFoundError(url)
+        return io.BufferedReader(_Body(body, url), _READ_BYTES)
 
-    def _body(self, key: str, place: str) -> "StreamingBody | None":
-        with told("open", place):
+    def _body(self, key: str, url: str) -> "StreamingBody | None":
+        with translate_errors("open", url):
             try:
                 return self._client.get_object(**self._at(key))["Body"]
             except ClientError as error:
@@ -288,7 +294,7 @@ class S3Store:
     def _at(self, key: str) -> "_Address":
         return {"Bucket": self._bucket, "Key": self._root + key}
 
-    def _place(self, key: str) -> str:
+    def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._root}{key}"
 
     def _pages(
@@ -298,14 +304,15 @@ class S3Store:
         request: dict[str, Any],
         absent: frozenset[str] = frozenset(),
     ) -> Iterator[Any]:
-        """Every page of a listing; none if the answer to a request is one of the ``absent`` codes."""
+        """The pages of a listing, which ends at a response with one of the ``absent`` codes."""
         pages = iter(self._client.get_paginator(operation).paginate(**request))
-        while page := self._next_page(pages, f"{operation} {self._place(key)}", absent):
+        while page := self._next_page(pages, f"{operation} {self._url(key)}", absent):
             yield page
 
     @staticmethod
-    def _next_page(pages: Iterator[Any], asked: str, absent: frozenset[str]) -> Any:
-        with told(*asked.split(" ", 1)):
+    def _next_page(pages: Iterator[Any], request: str, absent: frozenset[str]) -> Any:
+        # Each page is a request of its own, made when the caller comes to it.
+        with translate_errors(*request.split(" ", 1)):
             try:
                 return next(pages, None)
             except ClientError as error:
@@ -315,18 +322,18 @@ class S3Store:
 
 
 class _Body(io.RawIOBase):
-    """An answer's body whose faults are told as ours; boto3 checks that it has the length it was announced with."""
+    """The body of a response, with errors translated. boto3 checks its length."""
 
-    def __init__(self, body: "StreamingBody", place: str) -> None:
+    def __init__(self, body: "StreamingBody", url: str) -> None:
         super().__init__()
         self._body = body
-        self._place = place
+        self._url = url
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with told("read", self._place):
+        with translate_errors("read", self._url):
             return int(self._body.readinto(buffer))
 
     def close(self) -> None:
@@ -342,7 +349,7 @@ def _encryption(sse: spec.Sse | None) -> _Encryption:
 
 
 def _is_opaque(answer: Mapping[str, Any]) -> bool:
-    """Whether the answer's ETag is no MD5 of the bytes, though it may look like one."""
+    """Whether the ETag in the response is not an MD5 of the bytes, though it may look like one."""
     return (
         str(answer.get("ServerSideEncryption", "")).startswith("aws:kms")
         or "SSECustomerAlgorithm" in answer

@@ -1,13 +1,13 @@
-"""A boto3 client from ``spec.output.s3``: who we are, how patient we are, and a count of what we ask.
+"""Creates a boto3 client from ``spec.output.s3``: credentials, timeouts, and a count of requests.
 
-Credentials, the first that is given: the secret (read again every few minutes, so a rotated one is
-taken up), the profile, boto3's default chain (environment, web identity, container, instance).
-``assumeRole`` takes the role with these, and botocore renews it before it ends.
+The first credentials that are given are used: the secret (read again every few minutes, so that a
+rotated one takes effect), the profile, boto3's default chain (environment, web identity, container,
+instance). ``assumeRole`` assumes the role with these, and botocore renews it before it expires.
 
-Payloads are signed by their SHA-256 on http and https alike: the store then refuses a body that
-changed on its way. That is the only hash of a part's bytes on our side: SHA-256 runs at 1.7 GB per
-CPU-second where MD5, for comparing ETags, runs at 0.7. boto3's additional CRC is off
-(``when_required``): it costs more and S3 clones reject it.
+Payloads are signed by their SHA-256, on http and https alike: the store then rejects a body that
+was changed on the way. It is the only hash of a part's bytes that Landfall computes: SHA-256 runs
+at 1.7 GB per CPU-second, MD5, for comparing ETags, at 0.7. boto3's additional CRC is off
+(``when_required``): it costs more, and some S3-compatible stores reject it.
 """
 
 import threading
@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 MAX_CONNECTIONS = 64
-"""Sockets kept per client: completions run in up to so many threads."""
+"""Connections kept per client, as many as the threads that complete uploads."""
 SECRET_LIFETIME = timedelta(minutes=30)
-"""How long a secret's credentials are trusted; botocore renews them 15 minutes before."""
+"""How long credentials from a secret are valid; botocore reads them again 15 minutes before."""
 _MODELS = create_loader()
-"""Shared, so that only a process's first client parses the model of S3 (70 ms)."""
+"""Shared between clients, so that only a process's first one parses the S3 model (70 ms)."""
 
 
-class _Given(CredentialProvider):
+class _FixedCredentials(CredentialProvider):
+    """A credential provider that always returns the same, self-refreshing credentials."""
+
     METHOD = "landfall"
 
     def __init__(self, credentials: DeferredRefreshableCredentials) -> None:
@@ -55,7 +57,11 @@ class _Given(CredentialProvider):
 
 
 def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
-    """A thread-safe client; each HTTP request it sends, repetitions too, adds one to its operation in ``requests``."""
+    """A thread-safe client that counts its HTTP requests, retries included, in ``requests``.
+
+    Raises:
+        Stalled: STORE_DENIED or SPEC_INVALID, the credentials cannot be read.
+    """
     session = _session(
         settings,
         _from_secret(settings.credentials_secret_ref.name)
@@ -68,13 +74,13 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
         or ("us-east-1" if settings.endpoint else None)
     )
     if settings.assume_role:
-        # In a session of its own: one that was asked for credentials keeps them.
-        session = _session(settings, _assumed(session, region, settings.assume_role))
+        # A new session: one that has resolved credentials keeps them.
+        session = _session(settings, _assume_role(session, region, settings.assume_role))
     client: S3Client = boto3.Session(botocore_session=session).client(
         "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
     )
     _count(client, requests)
-    client.meta.events.register("before-call.s3.UploadPart", _send_bytes_as_they_are)
+    client.meta.events.register("before-call.s3.UploadPart", _send_body_as_bytes)
     return client
 
 
@@ -95,11 +101,13 @@ def _config(settings: spec.S3) -> Config:
 
 
 def _session(settings: spec.S3, credentials: DeferredRefreshableCredentials | None) -> Session:
-    """A session that trusts these credentials, or else the profile, or the default chain."""
+    """A session with these credentials, else those of the profile or of the default chain."""
     session = Session(profile=settings.profile)
     session.register_component("data_loader", _MODELS)
     if credentials:
-        session.register_component("credential_provider", CredentialResolver([_Given(credentials)]))
+        session.register_component(
+            "credential_provider", CredentialResolver([_FixedCredentials(credentials)])
+        )
     return session
 
 
@@ -119,24 +127,27 @@ def _from_secret(name: str) -> DeferredRefreshableCredentials:
     return DeferredRefreshableCredentials(refresh_using=read, method="landfall-secret")
 
 
-def _assumed(
+def _assume_role(
     session: Session, region: str | None, role: spec.AssumeRole
 ) -> DeferredRefreshableCredentials:
-    ours = session.get_credentials()
-    if ours is None:
-        raise Stalled(Reason.STORE_DENIED, f"no credentials to take the role {role.role_arn} with")
+    own = session.get_credentials()
+    if own is None:
+        raise Stalled(Reason.STORE_DENIED, f"no credentials to assume role {role.role_arn} with")
     arguments = {"RoleSessionName": role.session_name} | (
         {"ExternalId": role.external_id} if role.external_id else {}
     )
     sts = partial(session.create_client, region_name=region)
-    fetcher = AssumeRoleCredentialFetcher(sts, ours, role.role_arn, extra_args=arguments)
+    fetcher = AssumeRoleCredentialFetcher(sts, own, role.role_arn, extra_args=arguments)
     return DeferredRefreshableCredentials(
         refresh_using=fetcher.fetch_credentials, method="assume-role"
     )
 
 
-def _send_bytes_as_they_are(params: dict[str, Any], **_: Any) -> None:
-    """Undo boto3's wrapping of a body in a file: read back in pieces, it costs a seventh of the CPU of an upload."""
+def _send_body_as_bytes(params: dict[str, Any], **_: Any) -> None:
+    """Replace the file that boto3 wraps a body in by its bytes.
+
+    Reading that file in chunks would cost a seventh of an upload's CPU time.
+    """
     if isinstance(params["body"], BytesIO):
         params["body"] = params["body"].getvalue()
         params["headers"].pop("Expect", None)

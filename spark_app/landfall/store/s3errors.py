@@ -1,16 +1,16 @@
-"""What boto3 raises, told as Landfall's errors.
+"""Translates boto3's errors to Landfall's.
 
-===============================================  =================================================================
-the store or the way to it said                  we say
-===============================================  =================================================================
-credentials missing, refused; no bucket, 403     ``Stalled`` STORE_DENIED
-not implemented                                  ``Stalled`` STORE_UNSAFE
-any other fault of the request (4xx)             ``Stalled`` STORE_DENIED: the same request will be refused again
-throttled, 5xx, time-out, connection, expired    ``Retry``: boto3's own attempts are used up, a later one may succeed
-===============================================  =================================================================
+=================================================  =============================================
+the store's response, or what happened on the way  Landfall raises
+=================================================  =============================================
+credentials missing or rejected; no bucket; 403    ``Stalled`` STORE_DENIED
+not implemented (501)                              ``Stalled`` STORE_UNSAFE
+any other error of the request (4xx)               ``Stalled`` STORE_DENIED: it would fail again
+throttling, 5xx, timeout, connection, expiry       ``StoreAway``: a later attempt may succeed
+=================================================  =============================================
 
-Messages name operation, bucket and key, and quote the store's code and sentence, neither of which
-holds a secret.
+boto3 has made its own attempts before any of these. Messages contain operation, bucket and key, and
+quote the store's error code and text, neither of which contains a secret.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from botocore import exceptions as boto
 
 from landfall.errors import LandfallError, Reason, Stalled, StoreAway
 
-_PASSING = frozenset(
+_TEMPORARY = frozenset(
     {
         "SlowDown",
         "ServiceUnavailable",
@@ -37,8 +37,8 @@ _PASSING = frozenset(
         "XAmzContentSHA256Mismatch",
     }
 )
-"""Codes of 4xx answers that a later attempt may not get: the load, the clock, the wire, a token
-about to be renewed.
+"""Codes of 4xx responses whose cause is temporary: load, clock skew, a damaged transfer, or a token
+that is about to be renewed.
 """
 
 _NO_CREDENTIALS = (
@@ -54,38 +54,42 @@ _NO_CREDENTIALS = (
 
 
 def code_of(error: boto.ClientError) -> str:
-    """The store's error code, such as ``NoSuchKey``; a HEAD has only its status, such as ``404``."""
+    """The store's error code, such as ``NoSuchKey``; after a HEAD the status, such as ``404``."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def status_of(error: boto.ClientError) -> int:
-    """The HTTP status; 0 if unknown."""
+    """The HTTP status of the response; 0 if unknown."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 @contextmanager
-def told(operation: str, place: str) -> Iterator[None]:
-    """Turn whatever boto3 raises inside into one of Landfall's errors; ``place`` is ``s3://bucket/key``."""
+def translate_errors(operation: str, url: str) -> Iterator[None]:
+    """Translate any boto3 error raised inside, as in the table of the module.
+
+    ``operation`` and ``url``, such as ``s3://bucket/key``, are for the message.
+    """
     try:
         yield
     except boto.ClientError as error:
-        raise _of_answer(error, f"{operation} {place}") from error
+        raise _translate_response(error, f"{operation} {url}") from error
     except _NO_CREDENTIALS as error:
-        raise Stalled(Reason.STORE_DENIED, f"{operation} {place}: {error}") from error
+        raise Stalled(Reason.STORE_DENIED, f"{operation} {url}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
-        # Names of errors only: a proxy's or endpoint's URL may hold a password.
-        raise StoreAway(f"{operation} {place}: {type(error).__name__}") from error
+        # Only the error's type: its text quotes the URL of proxy or endpoint, which may contain a
+        # password.
+        raise StoreAway(f"{operation} {url}: {type(error).__name__}") from error
 
 
-def _of_answer(error: boto.ClientError, asked: str) -> LandfallError:
+told = translate_errors  # the auditor's old name for it
+
+
+def _translate_response(error: boto.ClientError, request: str) -> LandfallError:
     code, status = code_of(error), status_of(error)
-    said = (
-        f"{asked}: {code} ({status}): {error.response.get('Error', {}).get('Message', '')}".rstrip(
-            ": "
-        )
-    )
+    text = error.response.get("Error", {}).get("Message", "")
+    message = f"{request}: {code} ({status}): {text}".rstrip(": ")
     if status == 501:
-        return Stalled(Reason.STORE_UNSAFE, said)
-    if status >= 500 or status in {0, 408, 429} or code in _PASSING:
-        return StoreAway(said)
-    return Stalled(Reason.STORE_DENIED, said)
+        return Stalled(Reason.STORE_UNSAFE, message)
+    if status >= 500 or status in {0, 408, 429} or code in _TEMPORARY:
+        return StoreAway(message)
+    return Stalled(Reason.STORE_DENIED, message)

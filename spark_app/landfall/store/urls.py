@@ -1,7 +1,7 @@
-"""From ``spec.output`` to the store it names: ``s3://bucket/prefix``, ``file:///folder``, or one of your own.
+"""Opens the store that ``spec.output`` names: ``s3://bucket/prefix``, ``file:///folder`` or custom.
 
-Your own is named by ``spec.output.store: package.module:Name``; the URL is then yours to read. See
-``StoreType``.
+``spec.output.store: package.module:Name`` names a custom store, which interprets the URL itself;
+see ``StoreType``.
 """
 
 import importlib
@@ -14,20 +14,20 @@ from landfall.store import Store, StoreType
 
 
 def open_store(output: spec.Output) -> Store:
-    """The store that ``output`` names; nothing is asked of it yet. One per process is enough.
+    """The store that ``output`` names, without a request to it. A process needs only one.
 
     Raises:
-        Stalled: SPEC_INVALID, no such store type; STORE_DENIED, credentials are missing.
+        Stalled: SPEC_INVALID, there is no such store type; STORE_DENIED, credentials are missing.
     """
     if output.store:
         return _store_type(output.store).of(output)
     url = urlsplit(output.url)
     if url.scheme == "s3":
-        from landfall.store.s3 import S3Store  # noqa: PLC0415  # 0.2 s of boto3 that a file store does without
+        from landfall.store.s3 import S3Store  # noqa: PLC0415  # importing boto3 takes 0.2 s
 
         return S3Store(url.netloc, url.path, output.s3)
     if url.scheme == "file":
-        from landfall.store.file import FileStore  # noqa: PLC0415  # symmetry
+        from landfall.store.file import FileStore  # noqa: PLC0415  # as above, only what is needed
 
         return FileStore(Path(unquote(url.path)))
     raise Stalled(

@@ -73,7 +73,7 @@ def test_what_is_there_decides(
 
 
 def test_a_stores_yes_is_not_believed() -> None:
-    with pytest.raises(Retry, match="not completed yet: though the store said so"):
+    with pytest.raises(Retry, match="not completed yet: though the store reported success"):
         ensure(UPLOAD, finish=lambda _: None, is_open=lambda _: True, stat=lambda _: None)
 
 

@@ -187,16 +187,16 @@ def test_an_upload_id_cannot_leave_the_staging_folder(store: FileStore, upload_i
 def test_a_key_below_an_object_stalls(store: FileStore) -> None:
     store.create("a", b"x")
 
-    with pytest.raises(Stalled, match="an object stands where a folder is needed"):
+    with pytest.raises(Stalled, match="an object is where a folder is needed"):
         store.create("a/b", b"x")
 
 
 def test_an_object_in_place_of_a_folder_stalls(store: FileStore) -> None:
     store.create("a/b", b"x")
 
-    with pytest.raises(Stalled, match="a folder stands where an object is to be"):
+    with pytest.raises(Stalled, match="a folder is where an object is needed"):
         store.create("a", b"x")
-    with pytest.raises(Stalled, match="a folder stands where an object is to be"):
+    with pytest.raises(Stalled, match="a folder is where an object is needed"):
         store.complete(uploaded(store, "a"))
 
 

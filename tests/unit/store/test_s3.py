@@ -128,8 +128,8 @@ def test_what_passes_is_to_be_retried(script: Script, answer: Answer) -> None:
         # at 400 boto3 asks the bucket first whether its region is another
         ([Answer(400), Answer(400), error(400, "ExpiredToken")], Retry, "ExpiredToken"),
         ([Answer(403), error(403, "AccessDenied")], Stalled, "AccessDenied"),
-        ([Answer(403), Answer(200, b"body")], Retry, "refused, but not when asked again"),
-        ([Answer(403), error(404, "NoSuchKey")], Retry, "refused, but not when asked again"),
+        ([Answer(403), Answer(200, b"body")], Retry, "HEAD was rejected, but GET was not"),
+        ([Answer(403), error(404, "NoSuchKey")], Retry, "HEAD was rejected, but GET was not"),
     ],
 )
 def test_what_a_refused_head_means_is_asked_by_a_get(
@@ -204,7 +204,7 @@ def test_after_many_conflicts_what_is_there_decides(script: Script) -> None:
     conflicts = [error(409, "ConditionalRequestConflict")] * 5
 
     assert script(*conflicts, head()).store.create("slots/0", b"x") is Created.TAKEN
-    with pytest.raises(Retry, match="409 to every attempt, and nothing is there"):
+    with pytest.raises(Retry, match="409 to every attempt, but no object is there"):
         script(*conflicts, Answer(404)).store.create("slots/0", b"x")
 
 

@@ -143,6 +143,6 @@ def test_a_role_without_credentials_to_take_it_with_stalls() -> None:
     role = AssumeRole(role_arn="arn:aws:iam::1:role/lander")
 
     with pytest.raises(
-        Stalled, match="no credentials to take the role arn:aws:iam::1:role/lander with"
+        Stalled, match="no credentials to assume role arn:aws:iam::1:role/lander with"
     ):
         S3Store("logs", "", S3(assume_role=role))

@@ -1,0 +1,62 @@
+"""The stores that every test of this folder runs on: in memory, files, S3, and S3 through a proxy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from landfall.store import Store
+from landfall.store.file import FileStore
+from landfall.store.memory import MemoryStore
+from tests.chaos.proxy import FaultProxy
+from tests.support.s3 import Bucket, S3Server
+from tests.support.stores import StoreUnderTest, s3_store
+
+
+@pytest.fixture(scope="session")
+def shared_bucket(s3: S3Server) -> Bucket:
+    return s3.create_bucket()
+
+
+@pytest.fixture(scope="session")
+def proxied_bucket(
+    shared_bucket: Bucket, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bucket]:
+    """The same bucket through the proxy of the chaos run, which injects no fault here."""
+    server = shared_bucket.server
+    proxy = FaultProxy(
+        server.endpoint, "127.0.0.1:0", seed=0, folder=tmp_path_factory.mktemp("proxy")
+    )
+    yield Bucket(S3Server(proxy.endpoint, server.env), shared_bucket.name)
+    assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
+
+
+@pytest.fixture(params=["memory", "file", "s3", "proxied"])
+def tested(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> StoreUnderTest:
+    match request.param:
+        case "memory":
+            memory = MemoryStore()
+            return StoreUnderTest(memory, memory.delete)
+        case "file":
+            root = tmp_path / "root"
+            return StoreUnderTest(FileStore(root), lambda key: (root / key).unlink())
+        case _:
+            bucket: Bucket = request.getfixturevalue(
+                "shared_bucket" if request.param == "s3" else "proxied_bucket"
+            )
+            prefix = f"roots/{uuid4().hex}"
+            return StoreUnderTest(
+                s3_store(bucket, prefix, tmp_path, monkeypatch),
+                lambda key: (
+                    bucket.server.client.delete_object(Bucket=bucket.name, Key=f"{prefix}/{key}")
+                    and None
+                ),
+            )
+
+
+@pytest.fixture
+def store(tested: StoreUnderTest) -> Store:
+    return tested.store

@@ -1,0 +1,120 @@
+"""Slots and listings of every store. S3 is a real server; the other stores must behave as it does."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from landfall.store import Created, Store
+from tests.support.stores import UNUSUAL_KEYS, concurrently, content, uploaded
+
+
+def test_a_slot_is_created_once_and_keeps_its_first_body(store: Store) -> None:
+    first = store.create("slots/0", b"first")
+    second = store.create("slots/0", b"second")
+
+    assert (first, second) == (Created.WON, Created.TAKEN)
+    assert store.read("slots/0") == b"first"
+
+
+def test_creating_the_same_bytes_again_is_still_taken(store: Store) -> None:
+    store.create("slots/0", b"same")
+
+    assert store.create("slots/0", b"same") is Created.TAKEN
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_of_sixteen_racing_writers_one_wins_and_its_body_stays(store: Store, attempt: int) -> None:
+    bodies = [f"writer {n}".encode() for n in range(16)]
+
+    answers = concurrently(
+        *(lambda body=body: store.create("slots/raced", body) for body in bodies)
+    )
+
+    winners = [body for body, answer in zip(bodies, answers, strict=True) if answer is Created.WON]
+    assert winners == [store.read("slots/raced")]
+
+
+def test_an_absent_slot_reads_as_none(store: Store) -> None:
+    store.create("slots/0", b"")
+
+    assert (store.read("slots/1"), store.read("slots"), store.read("slots/0/x")) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_an_empty_slot_reads_as_empty(store: Store) -> None:
+    store.create("slots/0", b"")
+
+    assert store.read("slots/0") == b""
+
+
+def test_a_hint_is_overwritten(store: Store) -> None:
+    store.overwrite("hints/HEAD", b"1")
+    store.overwrite("hints/HEAD", b"2")
+
+    assert store.read("hints/HEAD") == b"2"
+
+
+def test_unusual_keys_are_listed_unchanged_and_in_order(store: Store) -> None:
+    keys = [
+        key
+        for key in UNUSUAL_KEYS
+        if not any(other.startswith(f"{key}/") for other in UNUSUAL_KEYS)
+    ]
+    for key in reversed(keys):
+        assert store.create(key, key.encode()) is Created.WON
+
+    assert [found.key for found in store.list_after("")] == keys
+    assert [store.read(key) for key in keys] == [key.encode() for key in keys]
+
+
+def test_unusual_keys_can_be_uploaded(store: Store) -> None:
+    keys = [key for key in UNUSUAL_KEYS if key != "a"]
+    for key in keys:
+        store.complete(uploaded(store, key, [key.encode()]))
+
+    assert [content(store, key) for key in keys] == [key.encode() for key in keys]
+    assert list(store.open_uploads("")) == []
+
+
+def test_a_listing_has_only_keys_with_its_prefix_after_a_key(store: Store) -> None:
+    keys = [key for key in UNUSUAL_KEYS if key != "a"]
+    for key in keys:
+        store.create(key, b"x")
+
+    for prefix in ("", "a", "a/", "a/b", "a/ä/", "nothing"):
+        for after in ("", "0", "a/", "a/b", "a/b!", "a/dt=2026-11-21", "a/zzz", *keys):
+            expected = [key for key in keys if key.startswith(prefix) and key > after]
+            assert [found.key for found in store.list_after(prefix, after)] == expected, (
+                prefix,
+                after,
+            )
+
+
+def test_a_listing_has_the_sizes_of_slots_and_no_tokens(store: Store) -> None:
+    store.create("slots/0", b"")
+    store.create("slots/1", b"four")
+
+    assert [(found.key, found.size, found.token) for found in store.list_after("slots/")] == [
+        ("slots/0", 0, ""),
+        ("slots/1", 4, ""),
+    ]
+
+
+def test_a_listing_of_more_than_a_thousand_keys_has_them_all(store: Store) -> None:
+    keys = [f"slots/{n:020d}.json" for n in range(1050)]
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda key: store.create(key, b"x"), keys))
+
+    assert [found.key for found in store.list_after("slots/")] == keys
+    assert [found.key for found in store.list_after("slots/", keys[10])] == keys[11:]
+
+
+def test_a_folder_is_not_an_object(store: Store) -> None:
+    store.create("folder/key", b"x")
+
+    assert (store.stat("folder"), store.read("folder")) == (None, None)
+    with pytest.raises(FileNotFoundError):
+        store.open("folder")
