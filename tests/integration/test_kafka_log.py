@@ -1,4 +1,4 @@
-"""What the driver sees of a real Kafka."""
+"""``KafkaLog`` on a real Kafka: topics, watermarks, offsets by time, and the offset mirror."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,16 +35,16 @@ def group(bootstrap: str, **kafka: object) -> ConsumerGroup:
 
 
 @contextmanager
-def log_of(found: ConsumerGroup) -> Iterator[KafkaLog]:
-    log = KafkaLog(found, timedelta(seconds=SECONDS))
+def log_of(landing: ConsumerGroup) -> Iterator[KafkaLog]:
+    log = KafkaLog(landing, timedelta(seconds=SECONDS))
     yield log
     log.close()
 
 
 @pytest.fixture
 def log(kafka: Broker) -> Iterator[KafkaLog]:
-    with log_of(group(kafka.bootstrap, topicPattern=".*")) as made:
-        yield made
+    with log_of(group(kafka.bootstrap, topicPattern=".*")) as opened:
+        yield opened
 
 
 def test_a_pattern_matches_whole_names(kafka: Broker) -> None:
@@ -58,16 +58,16 @@ def test_a_pattern_matches_whole_names(kafka: Broker) -> None:
     assert found == [(f"{tag}.app", 2), (f"{tag}.web", 2)]
 
 
-def test_topics_by_name_leave_out_those_that_do_not_exist(kafka: Broker) -> None:
+def test_listed_topics_that_do_not_exist_are_left_out(kafka: Broker) -> None:
     topic = kafka.create_topic()
 
     with log_of(group(kafka.bootstrap, topics=[topic, "never-made"])) as log:
         assert [found.name for found in log.topics()] == [topic]
 
 
-def test_kafkas_own_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
+def test_internal_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
     topic = kafka.create_topic()
-    kafka.produce_transaction(topic, [b"x"])  # which makes __transaction_state
+    kafka.produce_transaction(topic, [b"x"])  # which creates __transaction_state
 
     names = {found.name for found in log.topics()}
 
@@ -75,7 +75,7 @@ def test_kafkas_own_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> Non
     assert not [name for name in names if name.startswith("__")]
 
 
-def test_a_topic_made_anew_has_another_id(kafka: Broker) -> None:
+def test_a_recreated_topic_has_another_id(kafka: Broker) -> None:
     topic = kafka.create_topic()
     with log_of(group(kafka.bootstrap, topics=[topic])) as log:
         (before,) = log.topics()
@@ -102,10 +102,12 @@ def test_watermarks_end_at_the_last_stable_offset(kafka: Broker, log: KafkaLog) 
     producer.abort_transaction(SECONDS)
     eventually(
         lambda: log.watermarks([here]), {here: Watermarks(4, 14)}.__eq__
-    )  # the marker comes after the answer
+    )  # the marker is written after the response
 
 
-def test_offsets_by_time_end_where_the_log_ends(kafka: Broker, log: KafkaLog) -> None:
+def test_an_offset_by_time_is_the_end_if_no_record_is_late_enough(
+    kafka: Broker, log: KafkaLog
+) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, [Message(b"x", timestamp=START + 1000 * n) for n in range(10)])
     tp = TopicPartition(topic, 0)
@@ -125,20 +127,22 @@ def test_record_times_are_those_of_the_first_visible_record(kafka: Broker, log: 
         first: datetime.fromtimestamp(START / 1000 + 1, UTC),
         second: datetime.fromtimestamp(START / 1000, UTC),
     }
-    for _ in range(3):  # and again, as long as a broker that is busy answers too late
+    for _ in range(3):  # repeated, as a busy broker may respond too late
         eventually(lambda: log.record_times({first: 0, second: 999, empty: 0}), times.__eq__)
 
 
-def test_the_mirror_is_what_kafkas_own_tools_see(kafka: Broker) -> None:
+def test_mirrored_offsets_are_the_committed_offsets_of_the_kafka_group(kafka: Broker) -> None:
     topic = kafka.create_topic(partitions=2)
     landing = group(kafka.bootstrap, topics=[topic])
     with log_of(landing) as log:
         log.mirror({TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 7})
         log.mirror({})
 
-    anybody = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": landing.kafka_group_id})
-    committed = anybody.committed([Position(topic, 0), Position(topic, 1)], SECONDS)
-    anybody.close()
+    other_tool = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": landing.kafka_group_id}
+    )
+    committed = other_tool.committed([Position(topic, 0), Position(topic, 1)], SECONDS)
+    other_tool.close()
 
     assert landing.kafka_group_id == f"tests.{landing.metadata.name}"
     assert [position.offset for position in committed] == [5, 7]

@@ -1,6 +1,4 @@
-"""Exact ranges of a real Kafka: whatever the log holds, every visible record of the range, once,
-and an end to it.
-"""
+"""``KafkaReader`` on a real Kafka: every visible record of a range once, and a certain end."""
 
 import time
 from collections.abc import Iterator
@@ -17,35 +15,33 @@ from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
 LARGE = 10_000_000
-PATIENCE, RETRY_INTERVAL = timedelta(seconds=120), timedelta(seconds=8)
-"""How long a reader waits for what is there, and for what never comes: a busy broker takes seconds,
-too.
-"""
+LONG_TIMEOUT, SHORT_TIMEOUT = timedelta(seconds=120), timedelta(seconds=8)
+"""Read timeouts for records that exist and for records that do not; a busy broker takes seconds."""
 
 
 @pytest.fixture
 def reader(kafka: Broker) -> Iterator[KafkaReader]:
-    made = reader_of(kafka)
-    yield made
-    made.close()
+    opened = reader_of(kafka)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
-def hasty(kafka: Broker) -> Iterator[KafkaReader]:
-    """Gives a range up before a test does."""
-    made = reader_of(kafka, patience=RETRY_INTERVAL)
-    yield made
-    made.close()
+def impatient_reader(kafka: Broker) -> Iterator[KafkaReader]:
+    """A reader that times out before the test does."""
+    opened = reader_of(kafka, timeout=SHORT_TIMEOUT)
+    yield opened
+    opened.close()
 
 
-def reader_of(kafka: Broker, patience: timedelta = PATIENCE, **properties: str) -> KafkaReader:
+def reader_of(kafka: Broker, timeout: timedelta = LONG_TIMEOUT, **properties: str) -> KafkaReader:
     named = {name.replace("_", "."): value for name, value in properties.items()}
     return KafkaReader(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, patience
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, timeout
     )
 
 
-def piece(topic: str, start: int, end: int, partition: int = 0) -> Slice:
+def slice_of(topic: str, start: int, end: int, partition: int = 0) -> Slice:
     return Slice(TopicPartition(topic, partition), OffsetRange(start, end))
 
 
@@ -64,7 +60,7 @@ def test_a_range_inside_the_log_is_read_exactly(kafka: Broker, reader: KafkaRead
     topic = kafka.create_topic()
     kafka.produce(topic, [b"%d" % n for n in range(1000)])
 
-    chunks = list(reader.read(piece(topic, 400, 777)))
+    chunks = list(reader.read(slice_of(topic, 400, 777)))
 
     assert [value for r in chunks for value in r.values.to_pylist()] == [
         b"%d" % n for n in range(400, 777)
@@ -73,7 +69,7 @@ def test_a_range_inside_the_log_is_read_exactly(kafka: Broker, reader: KafkaRead
 
 
 def test_an_empty_range_yields_nothing(reader: KafkaReader) -> None:
-    assert list(reader.read(piece("never-asked-for", 5, 5))) == []
+    assert list(reader.read(slice_of("never-read", 5, 5))) == []
 
 
 def test_keys_timestamps_headers_and_tombstones_arrive(kafka: Broker, reader: KafkaReader) -> None:
@@ -88,7 +84,7 @@ def test_keys_timestamps_headers_and_tombstones_arrive(kafka: Broker, reader: Ka
         ],
     )
 
-    (records,) = reader.read(piece(topic, 0, 3))
+    (records,) = reader.read(slice_of(topic, 0, 3))
 
     assert records.values.to_pylist() == [None, b"", b"v"]
     assert records.keys.to_pylist() == [b"k", b"", None]
@@ -105,7 +101,9 @@ def test_a_message_of_10_mb_is_read_among_small_ones(kafka: Broker, reader: Kafk
     large = bytes(np.random.default_rng(7).integers(0, 256, LARGE, np.uint8))
     kafka.produce(topic, [b"before", large, b"after", large], message_max_bytes=LARGE + 1000)
 
-    assert [value for r in reader.read(piece(topic, 0, 4)) for value in r.values.to_pylist()] == [
+    assert [
+        value for r in reader.read(slice_of(topic, 0, 4)) for value in r.values.to_pylist()
+    ] == [
         b"before",
         large,
         b"after",
@@ -141,11 +139,11 @@ def transactions(kafka: Broker) -> str:
 def test_aborted_records_and_markers_are_invisible(
     kafka: Broker, reader: KafkaReader, start: int, end: int, visible: list[int]
 ) -> None:
-    assert offsets(reader.read(piece(transactions(kafka), start, end))) == visible
+    assert offsets(reader.read(slice_of(transactions(kafka), start, end))) == visible
 
 
-def test_what_an_open_transaction_holds_back_never_ends_a_range(
-    kafka: Broker, hasty: KafkaReader
+def test_records_of_an_open_transaction_are_not_skipped(
+    kafka: Broker, impatient_reader: KafkaReader
 ) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, [b"a"] * 5)
@@ -153,29 +151,31 @@ def test_what_an_open_transaction_holds_back_never_ends_a_range(
     kafka.send(producer, topic, [b"open"] * 5)
     kafka.flush(producer)
 
-    assert offsets(hasty.read(piece(topic, 0, 5))) == [0, 1, 2, 3, 4]
-    with pytest.raises(Retry, match=r"no progress for 8 s at offset 5, where its log ends at 5"):
-        list(hasty.read(piece(topic, 0, 10)))
+    assert offsets(impatient_reader.read(slice_of(topic, 0, 5))) == [0, 1, 2, 3, 4]
+    with pytest.raises(Retry, match=r"no progress for 8 s at offset 5, its log ends at 5"):
+        list(impatient_reader.read(slice_of(topic, 0, 10)))
 
     producer.abort_transaction(SECONDS)
-    eventually(lambda: kafka.end_offset(topic), (11).__eq__)  # the marker comes after the answer
-    assert offsets(hasty.read(piece(topic, 0, 10))) == [0, 1, 2, 3, 4]
+    eventually(
+        lambda: kafka.end_offset(topic), (11).__eq__
+    )  # the marker is written after the response
+    assert offsets(impatient_reader.read(slice_of(topic, 0, 10))) == [0, 1, 2, 3, 4]
 
 
 def test_a_compacted_topic_is_read_to_its_end(kafka: Broker, reader: KafkaReader) -> None:
-    """Ranges that begin, end or lie wholly in what was compacted away end too."""
+    """Also ranges that start, end, or lie entirely within offsets removed by compaction."""
     topic = compacted(kafka)
     end = kafka.end_offset(topic)
 
     left = eventually(
-        lambda: offsets(reader.read(piece(topic, 0, end))), lambda found: len(found) == 52
+        lambda: offsets(reader.read(slice_of(topic, 0, end))), lambda found: len(found) == 52
     )
 
     assert (left[0], left[-1]) == (0, end - 1)
     assert left[1] > 10_000
-    assert offsets(reader.read(piece(topic, 0, 500))) == [0]
-    assert offsets(reader.read(piece(topic, 500, 1000))) == []
-    assert offsets(reader.read(piece(topic, left[1] - 500, left[1] + 1))) == [left[1]]
+    assert offsets(reader.read(slice_of(topic, 0, 500))) == [0]
+    assert offsets(reader.read(slice_of(topic, 500, 1000))) == []
+    assert offsets(reader.read(slice_of(topic, left[1] - 500, left[1] + 1))) == [left[1]]
 
 
 def compacted(kafka: Broker) -> str:
@@ -188,9 +188,8 @@ def compacted(kafka: Broker) -> str:
     kafka.produce(
         topic, (Message(b"x" * 200, b"%d" % (n % 50 if n else 99)) for n in range(20_000))
     )
-    time.sleep(
-        1.1
-    )  # the active segment is never cleaned: it must be a second old when the next record rolls it
+    # The active segment is never compacted: it must be a second old when the next record rolls it.
+    time.sleep(1.1)
     kafka.produce(topic, [Message(b"y", b"last")])
     return topic
 
@@ -204,55 +203,55 @@ def test_expired_offsets_are_data_loss(kafka: Broker, reader: KafkaReader) -> No
     kafka.expire_before(topic, 0, 60)
 
     with pytest.raises(Stalled, match=rf"{topic}/0: offsets \[10, 100\)") as stalled:
-        list(reader.read(piece(topic, 10, 100)))
+        list(reader.read(slice_of(topic, 10, 100)))
 
     assert stalled.value.reason is Reason.DATA_LOSS
-    assert offsets(reader.read(piece(topic, 60, 100))) == list(range(60, 100))
+    assert offsets(reader.read(slice_of(topic, 60, 100))) == list(range(60, 100))
 
 
-def test_a_missing_topic_is_told_from_a_slow_one(hasty: KafkaReader) -> None:
+def test_a_missing_topic_stalls(impatient_reader: KafkaReader) -> None:
     with pytest.raises(Stalled, match="nowhere/0") as stalled:
-        list(hasty.read(piece("nowhere", 0, 10)))
+        list(impatient_reader.read(slice_of("nowhere", 0, 10)))
 
     assert stalled.value.reason is Reason.TOPIC_MISSING
 
 
-def test_a_missing_kafka_partition_is_told_too(kafka: Broker, hasty: KafkaReader) -> None:
+def test_a_missing_kafka_partition_stalls(kafka: Broker, impatient_reader: KafkaReader) -> None:
     topic = kafka.create_topic(partitions=2)
 
     with pytest.raises(Stalled, match=rf"{topic}/7: the topic has 2 Kafka partitions") as stalled:
-        list(hasty.read(piece(topic, 0, 10, partition=7)))
+        list(impatient_reader.read(slice_of(topic, 0, 10, partition=7)))
 
     assert stalled.value.reason is Reason.TOPIC_MISSING
 
 
-def test_a_range_beyond_the_log_is_retried(kafka: Broker, hasty: KafkaReader) -> None:
+def test_a_range_beyond_the_log_is_retried(kafka: Broker, impatient_reader: KafkaReader) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, [b"x"] * 10)
 
-    with pytest.raises(Retry, match=r"at offset 10, where its log ends at 10"):
-        list(hasty.read(piece(topic, 5, 20)))
+    with pytest.raises(Retry, match=r"at offset 10, its log ends at 10"):
+        list(impatient_reader.read(slice_of(topic, 5, 20)))
 
 
 def test_no_broker_is_a_retry() -> None:
-    nobody = KafkaReader(
+    reader = KafkaReader(
         {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1)
     )
 
     with pytest.raises(Retry, match=r"clicks/0\[0, 1\)"):
-        list(nobody.read(piece("clicks", 0, 1)))
+        list(reader.read(slice_of("clicks", 0, 1)))
 
 
 # ------------------------------------------------------------------------------- the same each time
 
 
 def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
-    """By rows, by bytes, and by a single message larger than both; however the fetches came."""
+    """By rows, by bytes, and by a single message larger than a chunk, however they are fetched."""
     topic = kafka.create_topic()
     sizes = [10] * (CHUNK_ROWS + 5) + [3_000_000] * 7 + [CHUNK_BYTES + 1] + [10] * 20
     kafka.produce(topic, [b"x" * size for size in sizes], message_max_bytes=LARGE)
     read_in = [
-        shape(reader_of(kafka, **fetching).read(piece(topic, 3, len(sizes))))
+        shape(reader_of(kafka, **fetching).read(slice_of(topic, 3, len(sizes))))
         for fetching in (
             {},
             {"fetch_message_max_bytes": "1000"},
@@ -273,14 +272,12 @@ def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
     ]
 
 
-def test_one_reader_serves_slice_after_slice(kafka: Broker, reader: KafkaReader) -> None:
-    """Back and forth over one topic partition and others: nothing fetched for one slice shows up in
-    another.
-    """
+def test_one_reader_reads_slice_after_slice(kafka: Broker, reader: KafkaReader) -> None:
+    """Back and forth over topic partitions: nothing fetched for one slice appears in another."""
     topic = kafka.create_topic(partitions=3)
     for partition in range(3):
         kafka.produce(topic, [Message(b"%d" % partition, partition=partition)] * 1000)
-    wanted = [
+    ranges = [
         (900, 1000, 0),
         (0, 900, 0),
         (990, 1000, 1),
@@ -290,19 +287,21 @@ def test_one_reader_serves_slice_after_slice(kafka: Broker, reader: KafkaReader)
         (0, 1000, 0),
     ]
 
-    for start, end, partition in wanted * 5:
-        chunks = list(reader.read(piece(topic, start, end, partition)))
+    for start, end, partition in ranges * 5:
+        chunks = list(reader.read(slice_of(topic, start, end, partition)))
         assert offsets(iter(chunks)) == list(range(start, end))
         assert {value for r in chunks for value in r.values.to_pylist()} == {b"%d" % partition}
 
 
-def test_a_slice_given_up_half_way_leaves_no_trace(kafka: Broker, reader: KafkaReader) -> None:
+def test_a_slice_abandoned_half_way_does_not_affect_the_next(
+    kafka: Broker, reader: KafkaReader
+) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, [b"x"] * (3 * CHUNK_ROWS))
-    abandoned = reader.read(piece(topic, 0, 3 * CHUNK_ROWS))
+    abandoned = reader.read(slice_of(topic, 0, 3 * CHUNK_ROWS))
     next(abandoned)
 
-    begun = reader.read(piece(topic, 100, 2 * CHUNK_ROWS))
+    begun = reader.read(slice_of(topic, 100, 2 * CHUNK_ROWS))
     first = next(begun)
     del abandoned
 

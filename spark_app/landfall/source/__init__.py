@@ -1,7 +1,7 @@
-"""What the loop asks of an ordered log: Kafka today, files in a bucket later.
+"""The protocols of an ordered log, the source of records: Kafka today, possibly others later.
 
-The driver's side is a ``Log`` (which topic partitions are there, where do they end), a task's side
-is a ``Reader`` (read exactly this range). Kafka's are ``source.kafka.KafkaLog`` and
+A ``Log`` is the driver's side: which topic partitions exist, and where they end. A ``Reader`` is a
+task's side: it reads exactly one range. Kafka's are ``source.kafka.KafkaLog`` and
 ``source.reader.KafkaReader``.
 """
 
@@ -16,7 +16,10 @@ from landfall.pipeline.records import Records
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """What the log holds of a topic partition: offsets ``log_start <= o < end``, ``end`` being the last stable offset."""
+    """The offsets ``log_start <= o < end`` that the log holds of a topic partition.
+
+    ``end`` is the last stable offset, so records of open transactions are at or after it.
+    """
 
     log_start: int
     end: int
@@ -24,7 +27,11 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the log knows it: the id tells a deleted-and-recreated topic from its namesake."""
+    """A topic in the log.
+
+    ``topic_id`` distinguishes it from a topic that was deleted and recreated under the same name.
+    ``partitions`` is the number of its Kafka partitions.
+    """
 
     name: str
     topic_id: str
@@ -32,48 +39,54 @@ class Topic:
 
 
 class Log(Protocol):
-    """The driver's view. Every method raises ``Retry`` when the log cannot answer now, ``Stalled`` on bad credentials."""
+    """The driver's side of a log.
+
+    Every method raises ``Retry`` if the log does not respond, and ``Stalled`` if access is denied.
+    """
 
     def topics(self) -> tuple[Topic, ...]:
-        """The topics this group lands, by list or pattern less the excluded ones, sorted by name."""
+        """The topics this group lands: listed or matched, not excluded, sorted by name."""
         ...
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        """The id that each of these topics has now; a topic that is gone is left out."""
+        """The current id of each of these topics; a topic that does not exist is left out."""
         ...
 
     def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        """Log start and end of each; a topic partition that is gone is left out."""
+        """The watermarks of each topic partition; one that does not exist is left out."""
         ...
 
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
-        """The first offset whose record timestamp is at or after ``time``; the end if there is none."""
+        """The first offset whose record's timestamp is at or after ``time``, else the end."""
         ...
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, datetime]:
-        """The timestamp of the first record at or after each offset; left out where unknown within a short while."""
+        """The timestamp of the first record at or after each offset.
+
+        A topic partition whose record is not found within a few seconds is left out.
+        """
         ...
 
     def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell the outside how far the ledger is, as committed offsets of the Kafka group. Never read back."""
+        """Commit the checkpoint to the Kafka group, for other tools. Landfall never reads it."""
         ...
 
 
 class Reader(Protocol):
-    """A task's view: one per worker, reused."""
+    """A task's side of a log. A worker process has one and reuses it."""
 
-    def read(self, piece: Slice) -> Iterator[Records]:
-        """Every visible record of the slice, in order, cut at places that depend on the data alone.
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        """Every visible record of the slice, in order, in chunks that depend only on the data.
 
-        Returning normally is the proof that the range was read to its end.
+        If the iterator ends without an error, the range was read to its end.
 
         Raises:
-            Stalled: an offset is not there any more (DATA_LOSS) or the topic is gone
-                (TOPIC_MISSING).
-            Retry: no progress for the reader's time limit, or the broker is away.
+            Stalled: DATA_LOSS, an offset does not exist any more; TOPIC_MISSING, the topic or the
+                Kafka partition does not exist.
+            Retry: no progress within the reader's timeout, or the broker does not respond.
         """
         ...

@@ -1,8 +1,8 @@
-"""The driver's side of Kafka: topics, watermarks, offsets by time, the offset mirror.
+"""The driver's side of Kafka: topics, watermarks, offsets by time, and the offset mirror.
 
-Ends are last stable offsets: an offset below one will never change its visibility, so a planned
-range always has the same records. Committed offsets of the Kafka group are written for others to
-look at; nothing here reads them.
+End offsets are last stable offsets. Whether an offset below one is visible never changes, so a
+planned range always has the same records. Offsets are committed to the Kafka group for other tools;
+nothing here reads them.
 """
 
 import re
@@ -29,74 +29,82 @@ from landfall.api.spec import ConsumerGroup, Kafka
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Topic, Watermarks
-from landfall.source.kafka_errors import Trouble, meaning, metadata
-from landfall.source.properties import PACE, READING, connected, kafka_properties
+from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
+from landfall.source.properties import (
+    EXACTNESS_PROPERTIES,
+    FETCH_PROPERTIES,
+    create_client,
+    kafka_properties,
+)
 
 T = TypeVar("T")
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()
 _LATEST: OffsetSpec = OffsetSpec.latest()
 _RECORD_TIME_SECONDS = 2.0
-_LAST_MILLISECOND = 253_402_300_799_000
-"""Of the year 9999, but for a second."""
+_MAX_TIMESTAMP_MS = 253_402_300_799_000
+"""The last second of the year 9999, where ``datetime`` ends."""
 
 
 class KafkaLog:
-    """A group's topics, as a ``source.Log``. Connects at the first call; safe to use from several threads."""
+    """The topics of a group, as a ``source.Log``. Connects at the first call. Thread-safe."""
 
     def __init__(
         self, group: ConsumerGroup, answer_timeout: timedelta = timedelta(seconds=10)
     ) -> None:
-        """Give the broker ``answer_timeout`` for an answer.
+        """Create the clients; ``answer_timeout`` is the timeout of a request.
 
         Raises:
-            Stalled: SPEC_INVALID, the properties cannot be used.
+            Stalled: SPEC_INVALID, librdkafka does not accept the properties.
         """
-        self._seconds = answer_timeout.total_seconds()
+        self._timeout_seconds = answer_timeout.total_seconds()
         self._kafka = group.spec.source.kafka
-        self._trouble = Trouble()
+        self._errors = ErrorTracker()
         properties: dict[str, Any] = {
-            **PACE,
+            **FETCH_PROPERTIES,
             **kafka_properties(group),
-            "error_cb": self._trouble.note,
+            "error_cb": self._errors.record,
         }
-        self._admin = connected(AdminClient, properties)
-        self._mirror = connected(Consumer, {**properties, **READING})
-        self._looking = Lock()
-        self._known: set[str] = set()
-        # a record long gone is stood in for by the first that is left
-        self._looker = connected(
-            Consumer, {**properties, **READING, "auto.offset.reset": "earliest"}
+        self._admin = create_client(AdminClient, properties)
+        self._mirror = create_client(Consumer, {**properties, **EXACTNESS_PROPERTIES})
+        self._time_reader_lock = Lock()
+        self._known_topics: set[str] = set()
+        # "earliest": if a record has expired, the first that is left is as good for its age.
+        self._time_reader = create_client(
+            Consumer, {**properties, **EXACTNESS_PROPERTIES, "auto.offset.reset": "earliest"}
         )
 
     def topics(self) -> tuple[Topic, ...]:
-        """The topics the group lands; those named in the spec that do not exist are left out."""
+        """The topics the group lands; a topic in the spec that does not exist is left out."""
         try:
-            known = metadata(self._admin, self._trouble, self._seconds).topics
+            known = fetch_metadata(self._admin, self._errors, self._timeout_seconds).topics
         except KafkaException as error:
-            raise self._meaning(error, "topics") from error
+            raise self._translate(error, "topics") from error
+        selected = (name for name in known if is_selected(self._kafka, name))
         return tuple(
             Topic(name, str(found.topic_id), len(found.partitions))
-            for name, found in self._described(
-                name for name in known if wanted(self._kafka, name)
-            ).items()
+            for name, found in self._describe(selected).items()
             if not found.is_internal
         )
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        """The id that each of these topics has now; a topic that is gone is left out."""
-        return {name: str(found.topic_id) for name, found in self._described(names).items()}
+        """The current id of each of these topics; a topic that does not exist is left out."""
+        return {name: str(found.topic_id) for name, found in self._describe(names).items()}
 
     def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        """Log start and last stable offset of each, asked for in two calls; those that are gone are left out."""
+        """Log start and last stable offset of each; one that does not exist is left out."""
         starts = self._offsets(tps, _EARLIEST)
         ends = self._offsets(starts, _LATEST)
+        # Between the two requests, expiry may move the log start past an end; hence the minimum.
         return {tp: Watermarks(min(starts[tp], end), end) for tp, end in ends.items()}
 
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
-        """The first offset at or after ``time`` by record timestamps, which need not be in order; the end if none is."""
+        """The first offset whose record has a timestamp at or after ``time``; the end if none has.
+
+        Timestamps need not be in order.
+        """
         found = self._offsets(tps, OffsetSpec.for_timestamp(int(time.timestamp() * 1000)))
         ends = self._offsets([tp for tp, offset in found.items() if offset < 0], _LATEST)
         return {
@@ -106,21 +114,28 @@ class KafkaLog:
     def record_times(
         self, positions: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, datetime]:
-        """The timestamp of the first record at or after each offset; what is not known within two seconds is left out."""
-        with self._looking:
+        """The timestamp of the first record at or after each offset.
+
+        A topic partition whose record is not found within two seconds is left out.
+        """
+        with self._time_reader_lock:
             try:
-                self._know({tp.topic for tp in positions})
-                self._looker.assign(
+                self._ensure_known({tp.topic for tp in positions})
+                self._time_reader.assign(
                     [Position(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
                 )
-                return self._look(positions)
+                return self._read_times(positions)
             except KafkaException as error:
-                raise self._meaning(error, "record times") from error
+                raise self._translate(error, "record times") from error
             finally:
-                self._looker.unassign()
+                self._time_reader.unassign()
 
     def mirror(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets to the Kafka group, as nobody's member; refused with ``Retry`` while it has members."""
+        """Commit these offsets to the Kafka group, without joining it.
+
+        Raises:
+            Retry: also while the group has members, since the broker then accepts only theirs.
+        """
         if not next_offsets:
             return
         positions = [
@@ -135,20 +150,20 @@ class KafkaLog:
                 raise self._mirror_error(position.error)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connections."""
         self._mirror.close()
-        self._looker.close()
+        self._time_reader.close()
 
-    def _described(self, topics: Iterable[str]) -> Mapping[str, Any]:
+    def _describe(self, topics: Iterable[str]) -> Mapping[str, Any]:
         names = sorted(topics)
         if not names:
             return {}
         try:
             futures = self._admin.describe_topics(
-                TopicCollection(names), request_timeout=self._seconds
+                TopicCollection(names), request_timeout=self._timeout_seconds
             )
         except KafkaException as error:
-            raise self._meaning(error, "topics") from error
+            raise self._translate(error, "topics") from error
         return self._present({name: futures[name] for name in names})
 
     def _offsets(
@@ -156,72 +171,85 @@ class KafkaLog:
     ) -> dict[TopicPartition, int]:
         if not tps:
             return {}
-        asked = {Position(tp.topic, tp.partition): spec for tp in tps}
+        request = {Position(tp.topic, tp.partition): spec for tp in tps}
         try:
             futures = self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._seconds
+                request,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout_seconds,
             )
         except KafkaException as error:
-            raise self._meaning(error, "offsets") from error
+            raise self._translate(error, "offsets") from error
         found = self._present(
             {TopicPartition(p.topic, p.partition): future for p, future in futures.items()}
         )
         return {tp: result.offset for tp, result in found.items()}
 
     def _present(self, futures: Mapping[T, "Future[Any]"]) -> dict[T, Any]:
-        """The answers, without those whose topic or Kafka partition does not exist."""
-        answers = {}
-        for asked, future in futures.items():
+        """The results, without those whose topic or Kafka partition does not exist."""
+        results = {}
+        for key, future in futures.items():
             try:
-                answers[asked] = future.result()
+                results[key] = future.result()
             except KafkaException as error:
-                fault = self._meaning(error, str(asked))
-                if not (isinstance(fault, Stalled) and fault.reason is Reason.TOPIC_MISSING):
-                    raise fault from error
-        return answers
+                translated = self._translate(error, str(key))
+                if not _is_missing(translated):
+                    raise translated from error
+        return results
 
-    def _know(self, topics: set[str]) -> None:
-        # a client that does not know a topic yet may take a second to ask for its leaders by itself
-        if not topics <= self._known:
-            metadata(self._looker, self._trouble, self._seconds)
-            self._known = topics
+    def _ensure_known(self, topics: set[str]) -> None:
+        # A client that does not know a topic may wait a second before it looks up its leaders.
+        if not topics <= self._known_topics:
+            fetch_metadata(self._time_reader, self._errors, self._timeout_seconds)
+            self._known_topics = topics
 
-    def _look(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, datetime]:
+    def _read_times(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, datetime]:
         times: dict[TopicPartition, datetime] = {}
-        unseen = set(positions)
+        missing = set(positions)
         deadline = time.monotonic() + _RECORD_TIME_SECONDS
-        while unseen and time.monotonic() < deadline:
+        while missing and time.monotonic() < deadline:
             first: dict[TopicPartition, Message] = {}
-            for message in self._looker.consume(len(unseen), 0.02):
+            for message in self._time_reader.consume(len(missing), 0.02):
                 tp = _topic_partition(message)
-                if tp in unseen:
+                if tp in missing:
                     first.setdefault(tp, message)
             if first:
-                self._looker.incremental_unassign(
+                # One record of each is enough: do not fetch the rest of its topic partition.
+                self._time_reader.incremental_unassign(
                     [Position(tp.topic, tp.partition) for tp in first]
                 )
-            unseen -= first.keys()
+            missing -= first.keys()
             times.update({tp: when for tp, message in first.items() if (when := _time(message))})
         return times
 
-    def _meaning(self, error: KafkaException, what: str) -> LandfallError:
-        """What an error means; behind a time-out may stand a refusal that only the callback was told."""
-        fault = meaning(error, what)
-        self._admin.poll(0)
-        refusal = self._trouble.refusal
-        return meaning(refusal, what) if refusal is not None and isinstance(fault, Retry) else fault
+    def _translate(self, error: KafkaException, operation: str) -> LandfallError:
+        """The Landfall error for ``error``, or for the denial that a timeout hides."""
+        translated = translate_error(error, operation)
+        self._admin.poll(0)  # runs the error callback
+        denial = self._errors.denial
+        if denial is not None and isinstance(translated, Retry):
+            return translate_error(denial, operation)
+        return translated
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
-        fault = meaning(error, "offset mirror")
-        return (
-            fault
-            if isinstance(fault, Stalled) and fault.reason is Reason.SOURCE_DENIED
-            else SourceAway(str(fault))
-        )
+        # Only a denial stops anything: the mirror is for other tools, and landing does not need it.
+        translated = translate_error(error, "offset mirror")
+        is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
+        return translated if is_denied else SourceAway(str(translated))
 
 
-def wanted(kafka: Kafka, name: str) -> bool:
-    """Whether a group lands the topic of this name: patterns match whole names, ``__`` topics are Kafka's own."""
+def _is_missing(error: LandfallError) -> bool:
+    return isinstance(error, Stalled) and error.reason is Reason.TOPIC_MISSING
+
+
+def is_selected(kafka: Kafka, name: str) -> bool:
+    """Whether the spec selects the topic of this name.
+
+    Patterns must match the whole name. Topics that begin with ``__`` are internal to Kafka and are
+    never selected.
+    """
     if name.startswith("__") or (kafka.exclude is not None and re.fullmatch(kafka.exclude, name)):
         return False
     return name in kafka.topics or bool(
@@ -240,6 +268,6 @@ def _topic_partition(message: Message) -> TopicPartition | None:
 
 def _time(message: Message) -> datetime | None:
     _, milliseconds = message.timestamp()
-    # whoever produces a record may date it in any year, also in none that a calendar has
-    is_known = message.error() is None and 0 <= milliseconds <= _LAST_MILLISECOND
+    # A producer can set any timestamp, also one beyond the range of datetime.
+    is_known = message.error() is None and 0 <= milliseconds <= _MAX_TIMESTAMP_MS
     return datetime.fromtimestamp(milliseconds / 1000, UTC) if is_known else None

@@ -1,8 +1,8 @@
-"""What the Kafka client's errors mean for us.
+"""Translates the Kafka client's errors to Landfall's.
 
-A client that is refused goes on trying for ever: whoever waits for an answer sees a time-out, and
-why is told to a callback alone. ``Trouble`` is that callback, and ``metadata`` the first call of a
-client, which tells a refusal soon.
+A client that is denied access keeps trying: the caller only sees a timeout, and the cause goes to
+the client's error callback. ``ErrorTracker`` is that callback, and ``fetch_metadata`` is the first
+call of a client, which reports a denial early.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,16 @@ _ABSENT = frozenset(
     }
 )
 
-_FIRST_LOOK_SECONDS = 2.0
+_FIRST_TIMEOUT_SECONDS = 2.0
 
 
-def meaning(error: KafkaError | KafkaException, what: str) -> LandfallError:
-    """What an error of the client means for us; ``what`` says what was tried, such as ``clicks/3 at offset 42``."""
+def translate_error(error: KafkaError | KafkaException, operation: str) -> LandfallError:
+    """The Landfall error for an error of the client.
+
+    ``operation`` says what failed, such as ``clicks/3[40, 50)``, and begins the message.
+    """
     cause = error.args[0] if isinstance(error, KafkaException) else error
-    message = f"{what}: {cause.str()}"
+    message = f"{operation}: {cause.str()}"
     if cause.code() in _DENIED:
         return Stalled(Reason.SOURCE_DENIED, message)
     if cause.code() in _ABSENT:
@@ -47,53 +50,50 @@ def meaning(error: KafkaError | KafkaException, what: str) -> LandfallError:
     return SourceAway(message)
 
 
-def denied(error: KafkaError) -> bool:
-    """Whether the broker refuses us: the client itself would go on trying for ever."""
-    return error.code() in _DENIED
-
-
 @dataclass
-class Trouble:
-    """The client's ``error_cb``; ``last`` is the last error it told, or the refusal that others came after."""
+class ErrorTracker:
+    """Keeps the errors of a client's ``error_cb``: the last one, or a denial if there was one."""
 
     last: KafkaError | None = None
 
-    def note(self, error: KafkaError) -> None:
-        """Keep an error in mind."""
-        if self.refusal is None:  # "all brokers are down" comes after it and says less
+    def record(self, error: KafkaError) -> None:
+        """Keep an error, unless a denial is kept already."""
+        # "All brokers are down" follows a denial and says less.
+        if self.denial is None:
             self.last = error
 
     def clear(self) -> None:
-        """Forget it: the broker has answered since."""
+        """Discard the error: the broker has responded since."""
         self.last = None
 
     @property
-    def refusal(self) -> KafkaError | None:
-        """Why the broker refuses us, or None."""
-        return self.last if self.last is not None and denied(self.last) else None
+    def denial(self) -> KafkaError | None:
+        """The error with which the broker denied access; None if it did not."""
+        return self.last if self.last is not None and self.last.code() in _DENIED else None
 
 
-def metadata(
-    client: AdminClient | Consumer, trouble: Trouble, seconds: float, topic: str | None = None
+def fetch_metadata(
+    client: AdminClient | Consumer, errors: ErrorTracker, seconds: float, topic: str | None = None
 ) -> ClusterMetadata:
-    """What the broker says of a topic, or of all of them.
+    """The broker's metadata of a topic, or of all topics.
 
     Raises:
-        KafkaException: no answer within ``seconds``; a refusal is told after
-            ``_FIRST_LOOK_SECONDS``.
+        KafkaException: no response within ``seconds``. A denial is raised after
+            ``_FIRST_TIMEOUT_SECONDS``.
     """
-    patience = min(seconds, _FIRST_LOOK_SECONDS)  # callbacks are served between two calls only
+    # A short first attempt: callbacks run only between calls, so a denial is seen after the call.
+    timeout = min(seconds, _FIRST_TIMEOUT_SECONDS)
     while True:
         try:
-            found = client.list_topics(topic, patience)
+            found = client.list_topics(topic, timeout)
         except KafkaException as error:
             client.poll(0)
-            if trouble.refusal is not None:
-                raise KafkaException(trouble.refusal) from error
-            if patience >= seconds:
+            if errors.denial is not None:
+                raise KafkaException(errors.denial) from error
+            if timeout >= seconds:
                 raise
-            patience = seconds
+            timeout = seconds
         else:
             client.poll(0)
-            trouble.clear()
+            errors.clear()
             return found

@@ -1,7 +1,7 @@
-"""Runs of Kafka messages: what is asked of each one, asked of all at once.
+"""Kafka messages in bulk, as columns.
 
-Everything here is ``map`` over C functions of the client: per message a handful of calls and no
-Python.
+Everything here maps C functions of the client over lists of messages: a few calls per message, and
+no Python code of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,18 +17,18 @@ from confluent_kafka import Message
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
-_STAMP = itemgetter(1)
+_MILLISECONDS = itemgetter(1)  # of Message.timestamp(), a pair of type and milliseconds
 _EMPTY_HEADERS = pa.array([], HEADERS).values
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of one topic partition, none of them an error.
+    """Consecutive messages of one topic partition, none of them an error.
 
     Attributes:
         found: the messages.
-        offsets: theirs, shape (messages,).
-        sizes: bytes of their payloads, shape (messages,).
+        offsets: their offsets, shape (messages,).
+        sizes: sizes of their payloads in bytes, shape (messages,).
     """
 
     found: list[Message]
@@ -37,7 +37,7 @@ class Messages:
 
     @classmethod
     def of(cls, found: list[Message]) -> "Messages":
-        """Look at some messages."""
+        """Extract offsets and sizes of messages."""
         count = len(found)
         return cls(
             found,
@@ -61,15 +61,15 @@ class Messages:
         return Messages(self.found + later.found, offsets, sizes)
 
     def records(self, tp: TopicPartition) -> Records:
-        """The same as columns."""
+        """The messages as records, whose timestamps, keys and headers are extracted when used."""
         found = self.found
         columns = Columns(
             timestamps=lambda: np.fromiter(
-                map(_STAMP, map(Message.timestamp, found)), np.int64, len(found)
+                map(_MILLISECONDS, map(Message.timestamp, found)), np.int64, len(found)
             ),
             keys=lambda: pa.array(list(map(Message.key, found)), pa.binary()),
-            # once: of a message with a header that cannot be read, the client's second answer is
-            # broken memory
+            # Extracted only once: for a message with an unreadable header, the client's second call
+            # returns corrupt memory.
             headers=cache(lambda: _headers(found)),
         )
         return Records(
@@ -77,43 +77,47 @@ class Messages:
         )
 
 
-def chunks(answers: Iterable[Messages], most_rows: int, enough_bytes: int) -> Iterator[Messages]:
-    """The same messages cut anew: after ``most_rows``, or after the one that makes it ``enough_bytes``."""
+def chunks(fetches: Iterable[Messages], max_rows: int, target_bytes: int) -> Iterator[Messages]:
+    """The same messages in chunks that do not depend on how they were fetched.
+
+    A chunk ends after ``max_rows`` messages, or with the message that makes it reach
+    ``target_bytes``.
+    """
     pending = Messages.of([])
-    for answer in answers:
-        pending += answer
-        while rows := _full(pending.sizes, most_rows, enough_bytes):
+    for fetch in fetches:
+        pending += fetch
+        while rows := _chunk_rows(pending.sizes, max_rows, target_bytes):
             yield pending[:rows]
             pending = pending[rows:]
     if len(pending):
         yield pending
 
 
-def _full(sizes: Int64s, most_rows: int, enough_bytes: int) -> int:
-    """How many rows make the next chunk; 0 if these are not enough for one."""
-    if sizes.sum() >= enough_bytes:
-        return min(int(np.searchsorted(sizes.cumsum(), enough_bytes)) + 1, most_rows)
-    return most_rows if len(sizes) >= most_rows else 0
+def _chunk_rows(sizes: Int64s, max_rows: int, target_bytes: int) -> int:
+    """How many rows make the next chunk; 0 if there are not enough for one."""
+    if sizes.sum() >= target_bytes:
+        return min(int(np.searchsorted(sizes.cumsum(), target_bytes)) + 1, max_rows)
+    return max_rows if len(sizes) >= max_rows else 0
 
 
 def _headers(found: list[Message]) -> pa.ListArray:
-    """Headers of each; null where a name is not UTF-8: those the client cannot tell."""
-    told: list[list[tuple[str, bytes | None]] | None] = []
+    """The headers of each message; null where a name is not UTF-8, which the client cannot read."""
+    read: list[list[tuple[str, bytes | None]] | None] = []
     unreadable: list[int] = []
-    asked: Iterator[Any] = map(Message.headers, found)
-    while len(told) < len(found):
+    remaining: Iterator[Any] = map(Message.headers, found)
+    while len(read) < len(found):
         try:
-            told.extend(asked)
-        except (
-            SystemError
-        ):  # by map alone: called by name, the interpreter may notice the error too late
-            unreadable.append(len(told))
-            told.append(None)
-    if not any(told) and not unreadable:
+            # Only through map: if headers() is called directly, the interpreter may notice the
+            # client's error too late.
+            read.extend(remaining)
+        except SystemError:
+            unreadable.append(len(read))
+            read.append(None)
+    if not any(read) and not unreadable:
         return pa.ListArray.from_arrays(
             pa.array(np.zeros(len(found) + 1, np.int32)), _EMPTY_HEADERS
         )
-    rows: list[list[tuple[str, bytes | None]] | None] = [headers or [] for headers in told]
+    rows: list[list[tuple[str, bytes | None]] | None] = [headers or [] for headers in read]
     for row in unreadable:
         rows[row] = None
     return pa.array(rows, HEADERS)

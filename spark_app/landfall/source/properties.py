@@ -1,7 +1,8 @@
-"""How to reach a group's Kafka, in librdkafka's properties.
+"""The librdkafka properties for a group's Kafka.
 
-They come from three places, the later winning: the addresses in the spec, its plain properties, the
-secret's files. Those that exactness hangs on are ours and are refused wherever they turn up.
+They come from the addresses in the spec, its plain properties, and the files of its secret; a later
+source overrides an earlier one. Properties that exactly-once depends on are set by Landfall and
+rejected everywhere else.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from landfall.errors import Reason, Stalled
 
 T = TypeVar("T")
 
-READING: Mapping[str, object] = {
+EXACTNESS_PROPERTIES: Mapping[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
@@ -25,24 +26,25 @@ READING: Mapping[str, object] = {
     "check.crcs": True,
     "allow.auto.create.topics": False,
 }
-"""Exactness hangs on these."""
+"""Consumer properties that exactly-once depends on; a user cannot change them."""
 
-PACE: Mapping[str, object] = {
-    # what was fetched beyond the end of a slice is thrown away: little is asked for ahead, but
-    # asked for again at once
+FETCH_PROPERTIES: Mapping[str, object] = {
+    # What is fetched beyond the end of a slice is discarded. So little is fetched ahead, and the
+    # next fetch follows at once.
     "queued.max.messages.kbytes": 8 * 1024,
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 10,
-    # a message may be larger than any of these but the last
+    # A message may be larger than any of these but the last.
     "fetch.message.max.bytes": 2 * 2**20,
     "fetch.max.bytes": 64 * 2**20,
     "receive.message.max.bytes": 256 * 2**20,
-    # an unreachable broker is told by our errors; librdkafka would tell it twenty times a second
+    # Landfall's own errors report an unreachable broker; librdkafka would log it twenty times a
+    # second.
     "log_level": 2,
 }
-"""How much is fetched at a time; a user's properties override these."""
+"""Defaults for how much is fetched at a time; a user's properties override them."""
 
-_OURS = READING.keys() | {
+_RESERVED = EXACTNESS_PROPERTIES.keys() | {
     "bootstrap.servers",
     "metadata.broker.list",
     "group.id",
@@ -52,24 +54,23 @@ _OURS = READING.keys() | {
 
 
 def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
-    """How to reach this group's Kafka, in librdkafka's names. Holds secrets: never log it.
+    """The librdkafka properties of this group. They contain secrets: never log them.
 
-    Of the secret's files, ``properties`` holds ``key=value`` lines, every other file is the
-    property of its name.
+    The secret's file ``properties`` holds ``key=value`` lines; any other file is the property of
+    its name.
 
     Raises:
-        Stalled: SPEC_INVALID, a property is one of those that exactness hangs on, or a line is not
-            ``key=value``.
+        Stalled: SPEC_INVALID, a property is reserved, or a line is not ``key=value``.
     """
     kafka = group.spec.source.kafka
-    written = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
+    plain = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
     files = read_secret(kafka.properties_secret_ref.name) if kafka.properties_secret_ref else {}
     lines = dict(_lines(files.get("properties", "")))
     single = {name: text.strip() for name, text in files.items() if name != "properties"}
-    merged = {**written, **lines, **single}
-    if refused := sorted(_OURS & merged.keys()):
+    merged = {**plain, **lines, **single}
+    if reserved := sorted(_RESERVED & merged.keys()):
         raise Stalled(
-            Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(refused)} itself"
+            Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(reserved)} itself"
         )
     return {
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -78,20 +79,21 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     }
 
 
-def connected(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object]) -> T:
-    """A client of these properties.
+def create_client(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object]) -> T:
+    """A client of this kind with these properties.
 
     Raises:
-        Stalled: SPEC_INVALID, the client knows no such property or value; the message names no
-            value.
+        Stalled: SPEC_INVALID, librdkafka does not accept a property or its value. The message does
+            not contain the value, which may be a secret.
     """
     try:
         return kind(dict(properties))
     except KafkaException as error:
-        said = error.args[0].str()
+        message = error.args[0].str()
         for value in properties.values():
-            said = said.replace(f'"{value}"', "its value")
-        raise Stalled(Reason.SPEC_INVALID, f"source.kafka: {said}") from None
+            message = message.replace(f'"{value}"', "its value")
+        # Without a cause: the original message quotes the value.
+        raise Stalled(Reason.SPEC_INVALID, f"source.kafka: {message}") from None
 
 
 def _text(value: Scalar) -> str:
@@ -105,6 +107,6 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             if not found:
                 raise Stalled(
                     Reason.SPEC_INVALID,
-                    f"source.kafka: secret's properties, line {number}: not key=value",
+                    f"source.kafka: properties in the secret, line {number}: not key=value",
                 )
             yield key.strip(), value.strip()

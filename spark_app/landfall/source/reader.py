@@ -1,14 +1,14 @@
-"""A task's side of Kafka: exact ranges, read with librdkafka.
+"""A task's side of Kafka: reads exact ranges with librdkafka.
 
-A slice is read by assigning its topic partition at the range's start; no group is joined, no offset
-is committed. It is finished when a record at or beyond its last offset was seen, or the partition's
-end at or beyond the range's end: the tail may be control records, aborted records or compacted
-away. Nothing else ends it normally, so a range read to its end is a range of which every visible
-record was yielded.
+A slice is read by assigning its topic partition at the start of the range; no group is joined, and
+no offset is committed. The slice is finished once a record at or after its last offset was
+received, or once the partition's end is at or after the end of the range: the last offsets may be
+control records, aborted records, or removed by compaction. Nothing else finishes it without an
+error, so every visible record of a finished range has been yielded.
 
-How many messages one answer of the client holds depends on timing. Each ``Records`` therefore ends
-by the data alone: at ``CHUNK_ROWS`` records or at the record that reaches ``CHUNK_BYTES``, counted
-from the start of the slice.
+How many messages one fetch returns depends on timing. The boundaries of ``Records`` therefore
+depend on the data alone: a chunk ends at ``CHUNK_ROWS`` records or at the record that reaches
+``CHUNK_BYTES``, counted from the start of the slice.
 """
 
 import time
@@ -23,128 +23,138 @@ from confluent_kafka import TopicPartition as KafkaPosition
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import Records
-from landfall.source.kafka_errors import Trouble, meaning, metadata
+from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
-from landfall.source.properties import PACE, READING, connected
+from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES, create_client
 
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 2**20
 
-_WAIT_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _METADATA_SECONDS = 10.0
 
 
 class KafkaReader:
-    """Reads slices one after the other with a single consumer; one per worker process, not thread-safe."""
+    """Reads slices one after the other with a single consumer, as a ``source.Reader``.
+
+    A worker process has one. Not thread-safe.
+    """
 
     def __init__(self, properties: Mapping[str, str], read_timeout: timedelta) -> None:
-        """Nothing is connected before the first read.
+        """Connect at the first read, not here.
 
         Args:
-            properties: librdkafka's, see ``source.properties``.
-            read_timeout: without a message or an end for this long, a slice is given up with
-                ``Retry``.
+            properties: librdkafka properties, see ``source.properties``.
+            read_timeout: how long to wait for a message or the partition's end, before the slice
+                fails with ``Retry``.
         """
-        self._properties = {**PACE, **properties, **READING}
+        self._properties = {**FETCH_PROPERTIES, **properties, **EXACTNESS_PROPERTIES}
         self._timeout = read_timeout.total_seconds()
         self._consumer: Consumer | None = None
-        self._known: set[str] = set()
-        self._trouble = Trouble()
+        self._known_topics: set[str] = set()
+        self._errors = ErrorTracker()
         self._busy = False
         self._last: Slice | None = None
 
-    def read(self, piece: Slice) -> Iterator[Records]:
+    def read(self, slice_: Slice) -> Iterator[Records]:
         """Every visible record of the slice; see ``source.Reader``."""
-        if not len(piece.offsets):
+        if not len(slice_.offsets):
             return
-        # half-read by whoever came before, perhaps without closing the iterator, or ahead of what
-        # is asked for now
-        if self._busy or self._behind(piece):
+        # A previous caller may have read half a slice and dropped the iterator without closing it.
+        if self._busy or self._may_see_stale_messages(slice_):
             self.close()
         consumer = self._open()
         self._busy = True
         try:
-            self._know(consumer, piece.topic_partition.topic)
-            consumer.assign([_position(piece.topic_partition, piece.offsets.start)])
-            for messages in chunks(self._messages(consumer, piece), CHUNK_ROWS, CHUNK_BYTES):
-                yield messages.records(piece.topic_partition)
+            self._ensure_known(consumer, slice_.topic_partition.topic)
+            consumer.assign([_position(slice_.topic_partition, slice_.offsets.start)])
+            for messages in chunks(self._messages(consumer, slice_), CHUNK_ROWS, CHUNK_BYTES):
+                yield messages.records(slice_.topic_partition)
             consumer.unassign()
-            self._busy, self._last = False, piece
+            self._busy, self._last = False, slice_
         except KafkaException as error:
-            self._drop(consumer)
-            raise meaning(error, str(piece)) from error
+            self._close_if_current(consumer)
+            raise translate_error(error, str(slice_)) from error
         except BaseException:
-            self._drop(consumer)  # a half-read assignment must not leak into the next slice
+            # Also when the iterator is closed half-way: its assignment must not leak into the next
+            # slice.
+            self._close_if_current(consumer)
             raise
 
     def close(self) -> None:
-        """Leave the broker; the next read connects anew."""
+        """Close the connection; the next read connects again."""
         consumer, self._consumer, self._busy, self._last = self._consumer, None, False, None
         if consumer is not None:
             consumer.close()
 
-    def _behind(self, piece: Slice) -> bool:
-        """Whether messages fetched ahead for the slice before could pass for the end of this one.
+    def _may_see_stale_messages(self, slice_: Slice) -> bool:
+        """Whether messages fetched ahead for the last slice could be taken for the end of this one.
 
-        librdkafka drops what an assignment before has fetched. Were it ever to keep a message
-        beyond this slice's end, the slice would seem finished, all of it invisible; so nothing
-        hangs on it.
+        librdkafka discards what it fetched for a previous assignment. If it ever kept a message
+        after the end of this slice, the slice would seem finished, with all its offsets invisible.
+        A new connection for slices that go back makes that impossible.
         """
         last = self._last
         return (
             last is not None
-            and last.topic_partition == piece.topic_partition
-            and piece.offsets.start < last.offsets.end
+            and last.topic_partition == slice_.topic_partition
+            and slice_.offsets.start < last.offsets.end
         )
 
-    def _drop(self, consumer: Consumer) -> None:
+    def _close_if_current(self, consumer: Consumer) -> None:
+        # An abandoned iterator may be closed late, when another slice uses a new consumer.
         if self._consumer is consumer:
             self.close()
 
     def _open(self) -> Consumer:
         if self._consumer is None:
-            self._known, self._trouble = set(), Trouble()
-            self._consumer = connected(
-                Consumer, {**self._properties, "error_cb": self._trouble.note}
+            self._known_topics, self._errors = set(), ErrorTracker()
+            self._consumer = create_client(
+                Consumer, {**self._properties, "error_cb": self._errors.record}
             )
         return self._consumer
 
-    def _know(self, consumer: Consumer, topic: str) -> None:
-        # a client that does not know a topic yet may take a second to ask for its leaders by itself
-        if topic not in self._known:
-            metadata(consumer, self._trouble, min(self._timeout, _METADATA_SECONDS), topic)
-            self._known.add(topic)
+    def _ensure_known(self, consumer: Consumer, topic: str) -> None:
+        # A client that does not know a topic may wait a second before it looks up its leaders.
+        if topic not in self._known_topics:
+            fetch_metadata(consumer, self._errors, min(self._timeout, _METADATA_SECONDS), topic)
+            self._known_topics.add(topic)
 
-    def _messages(self, consumer: Consumer, piece: Slice) -> Iterator[Messages]:
-        """The slice's messages as the client hands them out, checked, until the range is read to its end."""
-        seen = _Seen(piece)
+    def _messages(self, consumer: Consumer, slice_: Slice) -> Iterator[Messages]:
+        """The messages of the slice as they are fetched, checked, until its end is reached."""
+        progress = _Progress(slice_)
         deadline = time.monotonic() + self._timeout
-        while not seen.finished:
-            answer = _consume(consumer, seen.most())
-            if answer:
-                self._trouble.clear()
+        while not progress.finished:
+            fetch = _consume(consumer, progress.max_messages())
+            if fetch:
+                self._errors.clear()
                 deadline = time.monotonic() + self._timeout
-                yield seen.admit(answer)
-            elif self._trouble.refusal is not None:
-                raise meaning(self._trouble.refusal, str(piece))
+                yield progress.admit(fetch)
+            elif self._errors.denial is not None:
+                raise translate_error(self._errors.denial, str(slice_))
             elif time.monotonic() > deadline:
-                raise self._standstill(consumer, seen)
+                raise self._timeout_error(consumer, progress)
 
-    def _standstill(self, consumer: Consumer, seen: "_Seen") -> LandfallError:
-        tp, trouble = seen.piece.topic_partition, self._trouble.last
+    def _timeout_error(self, consumer: Consumer, progress: "_Progress") -> LandfallError:
+        """The error for no progress, which depends on whether the topic partition exists."""
+        # Read before the metadata, which clears it.
+        last_error = self._errors.last
+        tp = progress.slice_.topic_partition
         seconds = min(self._timeout, _METADATA_SECONDS)
-        found = metadata(consumer, self._trouble, seconds, tp.topic).topics[tp.topic]
+        found = fetch_metadata(consumer, self._errors, seconds, tp.topic).topics[tp.topic]
         if found.error is not None:
-            return meaning(found.error, str(seen.piece))
+            return translate_error(found.error, str(progress.slice_))
         if tp.partition not in found.partitions:
+            count = len(found.partitions)
+            plural = "" if count == 1 else "s"
             return Stalled(
-                Reason.TOPIC_MISSING,
-                f"{tp}: the topic has {len(found.partitions)} Kafka partitions",
+                Reason.TOPIC_MISSING, f"{tp}: the topic has {count} Kafka partition{plural}"
             )
-        end = f", where its log ends at {seen.log_end}" if seen.log_end is not None else ""
-        hint = f": {trouble.str()}" if trouble is not None else ""
+        end = f", its log ends at {progress.log_end}" if progress.log_end is not None else ""
+        hint = f": {last_error.str()}" if last_error is not None else ""
         return SourceAway(
-            f"{seen.piece}: no progress for {self._timeout:g} s at offset {seen.position}{end}{hint}"
+            f"{progress.slice_}: no progress for {self._timeout:g} s "
+            f"at offset {progress.position}{end}{hint}"
         )
 
 
@@ -152,87 +162,88 @@ def _position(tp: TopicPartition, offset: int) -> KafkaPosition:
     return KafkaPosition(tp.topic, tp.partition, offset)
 
 
-def _consume(consumer: Consumer, most: int) -> list[Message]:
-    # consume(n, t) waits for all n: wait for the first only, then take what has come with it
-    first: list[Message] = consumer.consume(1, _WAIT_SECONDS)
-    return first + consumer.consume(most - 1, 0) if first and most > 1 else first
+def _consume(consumer: Consumer, max_messages: int) -> list[Message]:
+    # consume(n, t) waits until it has n. So wait only for the first, then take what came with it.
+    first: list[Message] = consumer.consume(1, _POLL_SECONDS)
+    return first + consumer.consume(max_messages - 1, 0) if first and max_messages > 1 else first
 
 
 @dataclass
-class _Seen:
-    """How far a slice is read.
+class _Progress:
+    """How far a slice has been read.
 
     Attributes:
-        piece: the slice.
-        position: every visible record below it was admitted.
-        finished: whether the range is read to its end.
-        log_end: where the topic partition ended when last told, or None.
+        slice_: the slice.
+        position: every visible record before it has been admitted.
+        finished: whether the range has been read to its end.
+        log_end: the topic partition's end when the client last reported it; None before.
     """
 
-    piece: Slice
+    slice_: Slice
     position: int = field(init=False)
     finished: bool = False
     log_end: int | None = None
     _mean_bytes: float = CHUNK_BYTES / 100
 
     def __post_init__(self) -> None:
-        self.position = self.piece.offsets.start
+        self.position = self.slice_.offsets.start
 
-    def most(self) -> int:
-        """Messages to ask for: no more than the range still holds, about a chunk of bytes at most."""
+    def max_messages(self) -> int:
+        """Messages to fetch: at most what is left of the range, and about a chunk of bytes."""
         return max(
             1,
             min(
                 CHUNK_ROWS,
-                self.piece.offsets.end - self.position,
+                self.slice_.offsets.end - self.position,
                 int(CHUNK_BYTES / (self._mean_bytes + 1)),
             ),
         )
 
-    def admit(self, answer: list[Message]) -> Messages:
-        """Those of the answer's messages that belong to the slice, after noting how far they reach.
+    def admit(self, fetch: list[Message]) -> Messages:
+        """The messages of a fetch that belong to the slice; ``position`` advances past them.
 
         Raises:
-            Stalled, Retry: the answer holds an error, or an offset that does not increase.
+            Stalled, Retry: the fetch contains an error, or an offset that does not increase.
         """
-        if any(map(Message.error, answer)):
-            for message in answer:
+        if any(map(Message.error, fetch)):
+            for message in fetch:
                 if (error := message.error()) is not None:
                     self._end_or_raise(message, error)
-            answer = [message for message in answer if message.error() is None]
-        return self._within(Messages.of(self._ours(answer)))
+            fetch = [message for message in fetch if message.error() is None]
+        return self._within_range(Messages.of(self._of_topic_partition(fetch)))
 
-    def _ours(self, answer: list[Message]) -> list[Message]:
-        tp = self.piece.topic_partition
-        if set(map(Message.partition, answer)) == {tp.partition} and set(
-            map(Message.topic, answer)
+    def _of_topic_partition(self, fetch: list[Message]) -> list[Message]:
+        tp = self.slice_.topic_partition
+        if set(map(Message.partition, fetch)) == {tp.partition} and set(
+            map(Message.topic, fetch)
         ) == {tp.topic}:
-            return answer
-        # left over from an assignment before
+            return fetch
+        # The others are left over from a previous assignment.
         return [
             message
-            for message in answer
+            for message in fetch
             if (message.topic(), message.partition()) == (tp.topic, tp.partition)
         ]
 
-    def _within(self, messages: Messages) -> Messages:
-        numbers, wanted = messages.offsets, self.piece.offsets
-        low, high = np.searchsorted(numbers, [wanted.start, wanted.end])
-        if not (np.diff(numbers) > 0).all() or (high > low and numbers[low] < self.position):
+    def _within_range(self, messages: Messages) -> Messages:
+        found, expected = messages.offsets, self.slice_.offsets
+        low, high = np.searchsorted(found, [expected.start, expected.end])
+        if not (np.diff(found) > 0).all() or (high > low and found[low] < self.position):
             raise Retry(
-                f"{self.piece}: offsets do not increase after {self.position}: {numbers[:3]}..{numbers[-3:]}"
+                f"{self.slice_}: offsets do not increase after {self.position}: "
+                f"{found[:3]}..{found[-3:]}"
             )
-        if len(numbers):
-            self.finished |= bool(numbers[-1] >= wanted.end - 1)
+        if len(found):
+            self.finished |= bool(found[-1] >= expected.end - 1)
             self._mean_bytes = float(messages.sizes.mean())
         if high > low:
-            self.position = int(numbers[high - 1]) + 1
+            self.position = int(found[high - 1]) + 1
         return messages[low:high]
 
     def _end_or_raise(self, message: Message, error: KafkaError) -> None:
-        tp, offsets = self.piece.topic_partition, self.piece.offsets
+        tp, offsets = self.slice_.topic_partition, self.slice_.offsets
         if (message.topic(), message.partition()) not in {(tp.topic, tp.partition), (None, -1)}:
-            return  # left over from an assignment before
+            return  # left over from a previous assignment
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka's local errors are spelled so
             self.log_end = message.offset() or 0
             self.finished |= self.log_end >= offsets.end
@@ -242,4 +253,4 @@ class _Seen:
                 Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}"
             )
         elif not error.retriable():
-            raise meaning(error, str(self.piece))
+            raise translate_error(error, str(self.slice_))

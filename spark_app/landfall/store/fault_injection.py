@@ -71,7 +71,7 @@ class Plan(Protocol):
     """Decides which calls fail."""
 
     def before(self, call: Call) -> Fault | None:
-        """The fault to inject; called before the call runs. If this raises, the call does not run."""
+        """The fault to inject, chosen before the call. If this raises, the call does not run."""
         ...
 
     def after(self, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""A broker that refuses us is told from one that is silent, and soon."""
+"""A denial by the broker is reported early, and not taken for a timeout."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,28 +6,28 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from landfall.source.kafka_errors import Trouble, metadata
+from landfall.source.kafka_errors import ErrorTracker, fetch_metadata
 
 
 @dataclass
 class Client:
-    """Gets no answer; the callback hears this, if anything."""
+    """A client whose requests time out, and whose error callback gets ``reported``, if anything."""
 
-    trouble: Trouble
-    told: int | None = None
-    patience: list[float] = field(default_factory=list)
+    errors: ErrorTracker
+    reported: int | None = None
+    timeouts: list[float] = field(default_factory=list)
 
     def list_topics(self, _topic: str | None, seconds: float) -> Any:
-        self.patience.append(seconds)
+        self.timeouts.append(seconds)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def poll(self, _seconds: float) -> None:
-        if self.told is not None:
-            self.trouble.note(KafkaError(self.told))
+        if self.reported is not None:
+            self.errors.record(KafkaError(self.reported))
 
 
 @pytest.mark.parametrize(
-    ("told", "raised", "patience"),
+    ("reported", "raised", "timeouts"),
     [
         (KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION, [2.0]),
         (KafkaError._SSL, KafkaError._SSL, [2.0]),
@@ -35,10 +35,12 @@ class Client:
         (None, KafkaError._TIMED_OUT, [2.0, 60.0]),
     ],
 )
-def test_a_refusal_is_not_waited_for(told: int | None, raised: int, patience: list[float]) -> None:
-    client = Client(Trouble(), told)
+def test_a_denial_is_reported_without_waiting_for_the_timeout(
+    reported: int | None, raised: int, timeouts: list[float]
+) -> None:
+    client = Client(ErrorTracker(), reported)
 
     with pytest.raises(KafkaException) as failed:
-        metadata(client, client.trouble, 60.0)  # type: ignore[arg-type]  # what is asked of it
+        fetch_metadata(client, client.errors, 60.0)  # type: ignore[arg-type]  # all it uses
 
-    assert (failed.value.args[0].code(), client.patience) == (raised, patience)
+    assert (failed.value.args[0].code(), client.timeouts) == (raised, timeouts)

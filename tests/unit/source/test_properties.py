@@ -1,4 +1,4 @@
-"""How a group's Kafka is reached."""
+"""Where librdkafka properties come from, and which are reserved."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
-from landfall.source.properties import connected, kafka_properties
+from landfall.source.properties import create_client, kafka_properties
 
 
 def group(**kafka: object) -> ConsumerGroup:
@@ -31,23 +31,23 @@ def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_group_and_the_addresses_are_always_there() -> None:
+def test_addresses_and_group_id_are_always_set() -> None:
     assert kafka_properties(group()) == {"bootstrap.servers": "b:1", "group.id": "logs.clicks"}
 
 
-def test_secret_files_win_over_lines_win_over_the_spec(secret: Path) -> None:
+def test_secret_files_override_lines_and_lines_override_the_spec(secret: Path) -> None:
     (secret / "properties").write_text(
         "# a comment\n\nsasl.username = from-lines\nsasl.mechanism=PLAIN\na=b=c\n"
     )
     (secret / "sasl.mechanism").write_text("SCRAM-SHA-512\n")
-    written = {
+    plain = {
         "sasl.username": "from-spec",
         "socket.keepalive.enable": True,
         "client.id": None,
         "retries": 3,
     }
 
-    found = kafka_properties(group(properties=written, propertiesSecretRef={"name": "auth"}))
+    found = kafka_properties(group(properties=plain, propertiesSecretRef={"name": "auth"}))
 
     assert found == {
         "bootstrap.servers": "b:1",
@@ -63,7 +63,7 @@ def test_secret_files_win_over_lines_win_over_the_spec(secret: Path) -> None:
 @pytest.mark.parametrize(
     "key", ["isolation.level", "enable.auto.commit", "group.id", "auto.offset.reset"]
 )
-def test_what_exactness_hangs_on_is_refused_wherever_it_stands(key: str, secret: Path) -> None:
+def test_a_reserved_property_is_refused_in_spec_and_secret(key: str, secret: Path) -> None:
     (secret / key).write_text("x")
 
     for refused in (group(properties={key: "x"}), group(propertiesSecretRef={"name": "auth"})):
@@ -79,9 +79,9 @@ def test_a_line_that_is_no_property_is_named_but_not_shown(secret: Path) -> None
         kafka_properties(group(propertiesSecretRef={"name": "auth"}))
 
 
-def test_a_property_the_client_refuses_is_named_without_its_value() -> None:
+def test_a_property_the_client_rejects_is_named_without_its_value() -> None:
     with pytest.raises(Stalled, match=r"security\.protocol") as stalled:
-        connected(Consumer, {"group.id": "g", "security.protocol": "hunter2"})
+        create_client(Consumer, {"group.id": "g", "security.protocol": "hunter2"})
 
     assert "hunter2" not in str(stalled.value)
     assert stalled.value.reason is Reason.SPEC_INVALID
