@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
-from tests.model.telling import tell
+from tests.model.stories import story
 from tests.model.variants import LARGE_WORLDS, VARIANTS, WORLDS
 
 
@@ -25,7 +25,7 @@ def check(worlds: Mapping[str, Scope]) -> bool:
             f"  {name:24}{_verdict(result):24}{result.states:>9,} states {time.monotonic() - began:6.1f} s",
             flush=True,
         )
-        for line in tell(result):
+        for line in story(result):
             wrong = True
             print(line)
     print(f"  {'':48}{total:>9,} states\n")
@@ -37,7 +37,7 @@ def show(name: str) -> bool:
     variant = VARIANTS[name]
     result = search(variant.rules, variant.scope, [variant.harm])
     print(f"{name}\n  rule: {variant.rule}\n  without it, a driver {variant.instead}")
-    print("\n".join(tell(result)) or "  NO COUNTEREXAMPLE: the rule is not needed", flush=True)
+    print("\n".join(story(result)) or "  NO COUNTEREXAMPLE: the rule is not needed", flush=True)
     print(f"     ({result.states:,} states looked at)\n")
     return result.counterexample is not None
 

@@ -6,7 +6,7 @@ from landfall.errors import Retry, Stalled
 from landfall.objects import ObjectStat, UploadLost, check_completed, multipart_etag
 from tests.model.chain import TP, Chains, Slot, bits
 from tests.model.rules import Harm, Rules
-from tests.model.world import CREATE, WORLD, Left, Step, Told, World
+from tests.model.world import CREATE, WORLD, Event, Left, Step, World
 
 
 class Bucket:
@@ -30,22 +30,22 @@ class Bucket:
         if not w.open >> u & 1:
             return w, None
         there = w.visible & self.chains.keys[u]
-        if there and not self._rules.completes_whatever_is_there:
+        if there and not self._rules.completes_unconditionally:
             return w, None
         after = w._replace(open=w.open ^ 1 << u, visible=w.visible & ~there | 1 << u)
         return without_idle_calls(after), Harm.CHANGED if there else None
 
-    def settled(self, w: World, u: int) -> str:
+    def completion_outcome(self, w: World, u: int) -> str:
         """What the product makes of what it finds after it asked for completion."""
         there = bits(w.visible & self.chains.keys[u])
         occupant = there[0] if there else -1
         is_open = bool(w.open >> u & 1)
         outcome = self._outcomes.get((u, occupant, is_open))
         if outcome is None:
-            outcome = self._outcomes[u, occupant, is_open] = self._settle(u, occupant, is_open)
+            outcome = self._outcomes[u, occupant, is_open] = self._outcome(u, occupant, is_open)
         return outcome
 
-    def _settle(self, u: int, occupant: int, is_open: bool) -> str:
+    def _outcome(self, u: int, occupant: int, is_open: bool) -> str:
         found = None
         if occupant >= 0:
             it = self.chains.objects[occupant].upload
@@ -67,23 +67,23 @@ class Bucket:
         return without_idle_calls(after), Harm.ABORTED if decided else None
 
 
-def fates(w: World, store: Bucket) -> Iterator[Step]:
+def world_events(w: World, store: Bucket) -> Iterator[Step]:
     """What may happen to a world, as long as there is some left of it."""
     left, state = w.left, store.chains.views[w.tip].state
     yield from _arrivals(w, store)
     if left.killed:
         for u in bits(w.open):
             gone = w._replace(open=w.open & ~(1 << u), left=_less(left, "killed"))
-            yield Told(WORLD, "a lifecycle rule takes", u), without_idle_calls(gone), None
+            yield Event(WORLD, "a lifecycle rule takes", u), without_idle_calls(gone), None
     if left.expired and TP in state.checkpoint and state.checkpoint[TP] > w.log_start:
         gone = w._replace(log_start=state.checkpoint[TP], left=_less(left, "expired"))
-        yield Told(WORLD, "the log drops all that is committed"), gone, None
+        yield Event(WORLD, "the log drops all that is committed"), gone, None
     if left.recreated:
-        again = w._replace(life=w.life + 1, left=_less(left, "recreated"))
-        yield Told(WORLD, "the topic is deleted and created again"), again, None
+        again = w._replace(incarnation=w.incarnation + 1, left=_less(left, "recreated"))
+        yield Event(WORLD, "the topic is deleted and created again"), again, None
     for seq in range(2, state.seq + 1 if left.deleted else 0):
         torn = w._replace(torn=w.torn | 1 << seq, left=_less(left, "deleted"))
-        yield Told(WORLD, f"somebody deletes slot {seq}, which a snapshot covers"), torn, None
+        yield Event(WORLD, f"somebody deletes slot {seq}, which a snapshot covers"), torn, None
 
 
 def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
@@ -92,13 +92,13 @@ def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
         if call.what == CREATE:
             _, after = store.create(rest, store.chains.slots[call.about])
             yield (
-                Told(WORLD, "has its effect at last:", slot=call.about),
+                Event(WORLD, "has its effect at last:", slot=call.about),
                 without_idle_calls(after),
                 None,
             )
         else:
             after, harm = store.completed(rest, call.about)
-            yield Told(WORLD, "is completed at last:", call.about), after, harm
+            yield Event(WORLD, "is completed at last:", call.about), after, harm
 
 
 def _less(left: Left, what: str) -> Left:

@@ -34,7 +34,7 @@ class Made(NamedTuple):
         start: its first offset.
         end: the offset after its last.
         generation: names the object.
-        life: of the topic, when it was read; a recreated topic has another life.
+        incarnation: of the topic, when it was read; a recreated topic has another incarnation.
         instead: of which lost upload; -1 for a round's.
     """
 
@@ -42,7 +42,7 @@ class Made(NamedTuple):
     start: int
     end: int
     generation: int = 1
-    life: int = 0
+    incarnation: int = 0
     instead: int = -1
 
 
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     Attributes:
         writer: under whose name.
         kind: of the record.
-        about: which upload, or which life of the topic.
+        about: which upload, or which incarnation of the topic.
         applied_through: up to which COMMIT all is applied.
         generation: of an OPEN.
         revision: of an OPEN.
@@ -214,7 +214,7 @@ class Chains:
                 )
             case "ADD":
                 return ledger.Add(
-                    header=header, entries=(ledger.Entry(TP, f"life-{entry.about}", 0),)
+                    header=header, entries=(ledger.Entry(TP, f"incarnation-{entry.about}", 0),)
                 )
             case "DROP":
                 return ledger.Drop(header=header, topic_partitions=(TP,), reason="topic recreated")

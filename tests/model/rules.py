@@ -43,19 +43,19 @@ class Rules:
     """What Landfall does; a variant does otherwise in one point."""
 
     commits_first: bool = True
-    completes_whatever_is_there: bool = True
+    completes_unconditionally: bool = True
     recovers_before_planning: bool = True
     keeps_slots: bool = True
     spares_decided_uploads: bool = True
-    sweeps_as_owner_only: bool = True
-    keeps_what_is_in_doubt: bool = True
+    aborts_as_owner_only: bool = True
+    keeps_uploads_in_doubt: bool = True
     on_taken: Taken = Taken.COMPARES
-    heeds_the_fence: bool = True
+    stops_when_fenced: bool = True
     on_gone: Gone = Gone.LOOKS
     records_repairs: bool = True
-    counts_what_is_verified: bool = True
-    asks_for_the_topic_id: bool = True
-    leaves_names_to_former_lives: bool = True
+    verifies_before_applied: bool = True
+    checks_the_topic_id: bool = True
+    never_reuses_names: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Scope:
         revisions: of the drivers, where standing by counts; else each takes the lane as soon as it
             is there.
         records: in the log, offsets from 0.
-        rounds: COMMITs that may be unapplied before a driver plans no more.
+        batches: COMMITs that may be unapplied before a driver plans no more.
         unanswered: calls that have their effect and no answer.
         late: calls that have no answer, and their effect at any later time.
         killed: uploads that a lifecycle rule takes.
@@ -85,7 +85,7 @@ class Scope:
     generations: tuple[int, ...] = (1, 1)
     revisions: str = ""
     records: int = 2
-    rounds: int = 2
+    batches: int = 2
     unanswered: int = 0
     late: int = 0
     killed: int = 0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tests.model.chain import COMMIT, YIELD, bits
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.steps import Steps
-from tests.model.world import ABSENT, At, Driver, Left, Told, World
+from tests.model.world import ABSENT, At, Driver, Event, Left, World
 
 NOTHING_LEFT = Left(*(0,) * len(Left._fields))
-PATIENCE = 100
+MAX_STEPS_ALONE = 100
 """Steps that a driver may take alone before it counts as stuck."""
 
 
@@ -26,7 +26,7 @@ class Counterexample:
     """
 
     harm: Harm
-    steps: tuple[Told, ...]
+    steps: tuple[Event, ...]
     before: World
     after: World
 
@@ -51,19 +51,19 @@ class Result:
 def search(rules: Rules, scope: Scope, harms: Collection[Harm] = tuple(Harm)) -> Result:
     """Look for one of these harms, in every state that can be reached."""
     steps = Steps(rules, scope)
-    judge = Judge(steps)
+    finder = HarmFinder(steps)
     begin = steps.begin
-    came_from: dict[World, tuple[World, Told] | None] = {begin: None}
+    came_from: dict[World, tuple[World, Event] | None] = {begin: None}
     ahead = deque([begin])
     while ahead:
         world = ahead.popleft()
-        for told, after, harm in steps.all(world):
+        for event, after, harm in steps.all(world):
             if after in came_from and harm is None:
                 continue
-            came_from.setdefault(after, (world, told))
-            found = harm if harm in harms else judge.harm(after, harms)
+            came_from.setdefault(after, (world, event))
+            found = harm if harm in harms else finder.harm(after, harms)
             if found:
-                way = (*_way(came_from, world), told)
+                way = (*_way(came_from, world), event)
                 return Result(
                     len(came_from),
                     len(steps.chains.views),
@@ -75,15 +75,15 @@ def search(rules: Rules, scope: Scope, harms: Collection[Harm] = tuple(Harm)) ->
     return Result(len(came_from), len(steps.chains.views), None, steps)
 
 
-def _way(came_from: dict[World, tuple[World, Told] | None], to: World) -> tuple[Told, ...]:
-    way: list[Told] = []
+def _way(came_from: dict[World, tuple[World, Event] | None], to: World) -> tuple[Event, ...]:
+    way: list[Event] = []
     while (step := came_from[to]) is not None:
-        to, told = step
-        way.append(told)
+        to, event = step
+        way.append(event)
     return tuple(reversed(way))
 
 
-class Judge:
+class HarmFinder:
     """Holds states against the invariants, and lets drivers go on alone to see how it ends."""
 
     def __init__(self, steps: Steps) -> None:
@@ -126,7 +126,7 @@ class Judge:
     def _twice(self, visible: int) -> bool:
         seen: set[tuple[int, int]] = set()
         for made in (self._chains.uploads[u] for u in bits(visible)):
-            records = {(made.life, offset) for offset in range(made.start, made.end)}
+            records = {(made.incarnation, offset) for offset in range(made.start, made.end)}
             if records & seen:
                 return True
             seen |= records
@@ -134,7 +134,7 @@ class Judge:
 
     def _holds(self, w: World, me: Driver) -> bool:
         is_yielding = me.doubt >= 0 and self._chains.slots[me.doubt].entry.kind == YIELD
-        return At.OPENING < me.at < At.OUT and w.tip == me.view and not is_yielding
+        return At.OPENING < me.at < At.STOPPED and w.tip == me.view and not is_yielding
 
     def alone(self, w: World, d: int) -> bool:
         """Whether something stays unlanded if this driver goes on alone, with nothing going wrong
@@ -144,7 +144,7 @@ class Judge:
         way = [here]
         while here not in self._ends:
             step = next(self._steps.of(here, d, calm=True), None)
-            if step is None or len(way) > PATIENCE:
+            if step is None or len(way) > MAX_STEPS_ALONE:
                 self._ends[here] = self.missing(here, d)
                 break
             here = step[1]
@@ -153,11 +153,13 @@ class Judge:
         self._ends.update(dict.fromkeys(way, end))
         return end is not None
 
-    def way_alone(self, w: World, d: int) -> tuple[tuple[Told, ...], World]:
+    def way_alone(self, w: World, d: int) -> tuple[tuple[Event, ...], World]:
         """How it goes if this driver goes on alone."""
         here = self.apart(w, d)
-        way: list[Told] = []
-        while len(way) < PATIENCE and (step := next(self._steps.of(here, d, calm=True), None)):
+        way: list[Event] = []
+        while len(way) < MAX_STEPS_ALONE and (
+            step := next(self._steps.of(here, d, calm=True), None)
+        ):
             here = step[1]
             way.append(step[0])
         return tuple(way), here
@@ -174,7 +176,7 @@ class Judge:
             (*(ABSENT,) * d, me),
             NOTHING_LEFT,
             w.log_start,
-            w.life,
+            w.incarnation,
         )
 
     def missing(self, w: World, d: int) -> Harm | None:
@@ -182,9 +184,14 @@ class Judge:
         may land it.
         """
         made = [self._chains.uploads[u] for u in bits(w.visible)]
-        landed = {offset for m in made if m.life == w.life for offset in range(m.start, m.end)}
+        landed = {
+            offset
+            for m in made
+            if m.incarnation == w.incarnation
+            for offset in range(m.start, m.end)
+        }
         if landed >= set(range(self._steps.scope.records)) or self._steps.must_wait(
-            w.drivers[d], w.life
+            w.drivers[d], w.incarnation
         ):
             return None
         return Harm.LOST

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.rules import Rules
 from tests.model.search import search
-from tests.model.telling import tell
+from tests.model.stories import story
 from tests.model.variants import VARIANTS, WORLDS
 
 RIGHT = Rules()
@@ -17,7 +17,7 @@ def test_the_protocol_holds_in_every_order_of_its_steps(name: str) -> None:
     result = search(RIGHT, WORLDS[name])
 
     print(f"{name}: {result.states:,} states, {result.chains} ledgers")
-    assert not [*tell(result)]
+    assert not [*story(result)]
     assert result.states > 10_000, "too small a world shows nothing"
 
 
@@ -29,7 +29,7 @@ def test_each_rule_is_necessary(name: str) -> None:
 
     assert result.counterexample, f"no harm without the rule: {variant.rule}"
     assert result.counterexample.harm is variant.harm
-    print("\n".join(tell(result)))
+    print("\n".join(story(result)))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -51,7 +51,7 @@ def test_every_rule_has_a_variant_that_leaves_out_only_this_one() -> None:
 def test_a_shortest_counterexample_is_told_step_by_step() -> None:
     variant = VARIANTS["plans-before-recovery"]
 
-    told = [*tell(search(variant.rules, variant.scope, [variant.harm]))]
+    event = [*story(search(variant.rules, variant.scope, [variant.harm]))]
 
-    assert told[4] == "   5  D1  appends COMMIT, slot 3, of upload 1 (1_0_0 with [0, 2))"
-    assert told[-1].startswith("  => a record is never landed: offset 0, 1 in no visible object")
+    assert event[4] == "   5  D1  appends COMMIT, slot 3, of upload 1 (1_0_0 with [0, 2))"
+    assert event[-1].startswith("  => a record is never landed: offset 0, 1 in no visible object")

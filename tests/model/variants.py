@@ -10,7 +10,7 @@ from tests.model.rules import Gone, Harm, Rules, Scope, Taken
 WORLDS: Mapping[str, Scope] = {
     "three drivers": Scope((1, 1, 1)),
     "lost and late answers": Scope(unanswered=1, late=1),
-    "rounds in flight": Scope(records=3, late=1),
+    "batches in batch": Scope(records=3, late=1),
     "a lifecycle rule": Scope(late=1, killed=1),
     "retention": Scope(unanswered=1, expired=1, sweeps=1, ends=1),
     "hand-over": Scope((1, 1, 1), revisions="ABB", yields=1, orders=1),
@@ -21,7 +21,7 @@ WORLDS: Mapping[str, Scope] = {
 LARGE_WORLDS: Mapping[str, Scope] = {
     "three drivers": Scope((1, 1, 1), late=1),
     "lost and late answers": Scope(unanswered=2, late=2),
-    "rounds in flight": Scope(unanswered=1, late=1, records=4),
+    "batches in batch": Scope(unanswered=1, late=1, records=4),
     "a lifecycle rule": Scope(unanswered=1, late=1, killed=2),
     "retention": Scope((1, 1, 1), expired=1, sweeps=1, ends=1),
     "hand-over": Scope((1, 1, 1), revisions="ABA", yields=2, orders=2),
@@ -67,14 +67,14 @@ VARIANTS: Mapping[str, Variant] = {
     "completes-first-if-none-match": Variant(
         "objects are completed only after the COMMIT that names them",
         "completes its uploads first, but only where nothing is, and its successor gives other names",
-        Rules(commits_first=False, completes_whatever_is_there=False),
+        Rules(commits_first=False, completes_unconditionally=False),
         Scope((1, 2)),
         Harm.TWICE,
     ),
     "if-none-match-on-complete": Variant(
         "a completion has no condition",
         "completes with If-None-Match, and of two at once both get 409",
-        Rules(completes_whatever_is_there=False),
+        Rules(completes_unconditionally=False),
         Scope(late=1, expired=1),
         Harm.LOST,
     ),
@@ -88,7 +88,7 @@ VARIANTS: Mapping[str, Variant] = {
     "counts-handed-in-as-applied": Variant(
         "a COMMIT is applied when each of its objects was seen",
         "records a COMMIT as applied when it begins to complete it",
-        Rules(counts_what_is_verified=False),
+        Rules(verifies_before_applied=False),
         Scope(),
         Harm.LOST,
     ),
@@ -116,14 +116,14 @@ VARIANTS: Mapping[str, Variant] = {
     "gives-up-in-doubt": Variant(
         "uploads are given up only if they are certainly not committed",
         "gives up its uploads on its way out, though the COMMIT has no answer yet",
-        Rules(keeps_what_is_in_doubt=False),
+        Rules(keeps_uploads_in_doubt=False),
         Scope(unanswered=1, ends=1, expired=1),
         Harm.LOST,
     ),
     "ignores-the-fence": Variant(
         "a driver that finds another's record in its slot stops",
         "reads what it missed and goes on behind it",
-        Rules(heeds_the_fence=False),
+        Rules(stops_when_fenced=False),
         Scope(expired=1),
         Harm.LOST,
     ),
@@ -137,7 +137,7 @@ VARIANTS: Mapping[str, Variant] = {
     "sweeps-though-fenced": Variant(
         "a sweep looks whether it still has the lane after it listed and before it aborts",
         "aborts what it listed",
-        Rules(sweeps_as_owner_only=False),
+        Rules(aborts_as_owner_only=False),
         Scope(expired=1),
         Harm.LOST,
     ),
@@ -157,7 +157,7 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "repairs-unrecorded": Variant(
         "an object is made again only under a REPAIR in the ledger",
-        "completes the new upload without telling",
+        "completes the new upload without stories",
         Rules(records_repairs=False),
         Scope(killed=1),
         Harm.CHANGED,
@@ -165,14 +165,14 @@ VARIANTS: Mapping[str, Variant] = {
     "lands-a-namesake": Variant(
         "before a COMMIT the topic's id is looked at again",
         "trusts that the topic is the one that it planned for",
-        Rules(asks_for_the_topic_id=False),
+        Rules(checks_the_topic_id=False),
         Scope((1, 2), recreated=1),
         Harm.TWICE,
     ),
     "reuses-names": Variant(
-        "a recreated topic lands only under a generation above all that named objects of its former life",
+        "a recreated topic lands only under a generation above all that named objects of its former incarnation",
         "lands it under the same generation",
-        Rules(leaves_names_to_former_lives=False),
+        Rules(never_reuses_names=False),
         Scope(recreated=1),
         Harm.CHANGED,
     ),

@@ -24,7 +24,7 @@ class At(IntEnum):
     SWEEPING = 4
     ABORTING = 5
     LANDING = 6
-    OUT = 7
+    STOPPED = 7
 
 
 class Driver(NamedTuple):
@@ -33,19 +33,19 @@ class Driver(NamedTuple):
     Attributes:
         at: how far it is.
         view: the ledger as it folded it.
-        flight: what its round uploaded; -1 for nothing.
+        batch: what its round uploaded; -1 for nothing.
         fresh: what it uploaded in place of a lost upload, before the REPAIR; -1 for nothing.
         waiting: decided uploads it has to complete.
         lost: those of them that are gone.
         doubt: the record it sent and has no answer about; -1 for none. It sends nothing else before
             it knows.
         listed: uploads it is going to abort.
-        seen: the life of the topic that it saw last.
+        seen: the incarnation of the topic that it saw last.
     """
 
     at: int = At.ABSENT
     view: int = 0
-    flight: int = -1
+    batch: int = -1
     fresh: int = -1
     waiting: int = 0
     lost: int = 0
@@ -54,7 +54,7 @@ class Driver(NamedTuple):
     seen: int = 0
 
 
-ABSENT, OUT = Driver(), Driver(At.OUT)
+ABSENT, STOPPED = Driver(), Driver(At.STOPPED)
 
 
 class Call(NamedTuple):
@@ -92,7 +92,7 @@ class World(NamedTuple):
         drivers: by number.
         left: how often what may still go wrong.
         log_start: offsets below are gone from the log.
-        life: of the topic.
+        incarnation: of the topic.
     """
 
     tip: int
@@ -103,10 +103,10 @@ class World(NamedTuple):
     drivers: tuple[Driver, ...]
     left: Left
     log_start: int = 0
-    life: int = 0
+    incarnation: int = 0
 
 
-class Told(NamedTuple):
+class Event(NamedTuple):
     """What happened in a step: who did it (-1: the world), what, with which upload or record or set
     of uploads.
     """
@@ -118,4 +118,4 @@ class Told(NamedTuple):
     uploads: int = 0
 
 
-Step = tuple[Told, World, Harm | None]
+Step = tuple[Event, World, Harm | None]

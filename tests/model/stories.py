@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from tests.model.chain import COMMIT, REPAIR, bits
 from tests.model.rules import Harm
-from tests.model.search import Counterexample, Judge, Result
+from tests.model.search import Counterexample, HarmFinder, Result
 from tests.model.steps import Steps
-from tests.model.world import Told, World
+from tests.model.world import Event, World
 
 
-def tell(result: Result) -> Iterator[str]:
+def story(result: Result) -> Iterator[str]:
     """A counterexample, a line each."""
     found, model = result.counterexample, result.model
     if found is None:
@@ -17,7 +17,7 @@ def tell(result: Result) -> Iterator[str]:
     yield from _numbered(model, found.steps, 1)
     if found.harm is Harm.LOST:
         driver = len(found.after.drivers)
-        steps, end = Judge(model).way_alone(found.after, driver)
+        steps, end = HarmFinder(model).way_alone(found.after, driver)
         yield f"     from here on nothing goes wrong any more; all but D{driver + 1} are gone:"
         yield from _numbered(model, steps, len(found.steps) + 1)
         yield f"  => {found.harm}: {_missing(model, end)}"
@@ -25,16 +25,16 @@ def tell(result: Result) -> Iterator[str]:
         yield f"  => {found.harm}: {_evidence(model, found)}"
 
 
-def _numbered(model: Steps, steps: tuple[Told, ...], first: int) -> Iterator[str]:
-    for number, told in enumerate(steps, first):
-        who = f"D{told.who + 1}" if told.who >= 0 else "--"
-        yield f"  {number:>2}  {who}  {' '.join(filter(None, (told.what, _about(model, told))))}"
+def _numbered(model: Steps, steps: tuple[Event, ...], first: int) -> Iterator[str]:
+    for number, event in enumerate(steps, first):
+        who = f"D{event.who + 1}" if event.who >= 0 else "--"
+        yield f"  {number:>2}  {who}  {' '.join(filter(None, (event.what, _about(model, event))))}"
 
 
-def _about(model: Steps, told: Told) -> str:
-    if told.slot >= 0:
-        return _record(model, told.slot)
-    uploads = (told.upload,) if told.upload >= 0 else bits(told.uploads)
+def _about(model: Steps, event: Event) -> str:
+    if event.slot >= 0:
+        return _record(model, event.slot)
+    uploads = (event.upload,) if event.upload >= 0 else bits(event.uploads)
     return ", ".join(_upload(model, u) for u in uploads)
 
 
@@ -49,8 +49,8 @@ def _record(model: Steps, number: int) -> str:
 
 def _upload(model: Steps, number: int) -> str:
     made = model.chains.uploads[number]
-    life = f" of the topic's life {made.life + 1}" if made.life else ""
-    return f"upload {number} ({_name(model, number)} with [{made.start}, {made.end}){life})"
+    incarnation = f" of the topic's incarnation {made.incarnation + 1}" if made.incarnation else ""
+    return f"upload {number} ({_name(model, number)} with [{made.start}, {made.end}){incarnation})"
 
 
 def _name(model: Steps, number: int) -> str:
@@ -61,7 +61,9 @@ def _name(model: Steps, number: int) -> str:
 
 def _missing(model: Steps, end: World) -> str:
     made = [model.chains.uploads[u] for u in bits(end.visible)]
-    landed = {offset for m in made if m.life == end.life for offset in range(m.start, m.end)}
+    landed = {
+        offset for m in made if m.incarnation == end.incarnation for offset in range(m.start, m.end)
+    }
     lost = sorted(set(range(model.scope.records)) - landed)
     return f"offset {', '.join(map(str, lost))} in no visible object, and nobody is going to complete one"
 
