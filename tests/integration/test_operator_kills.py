@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
-from tests.support.kill_proxy import Gate
+from tests.support.kill_proxy import KillProxy
 from tests.support.operators import Operators
 from tests.support.waiting import eventually
 
@@ -19,13 +19,13 @@ WRITES = 5
 
 
 @pytest.fixture
-def gate(groups: Groups) -> Iterator[Gate]:
-    with Gate(groups.cluster).open() as made:
+def gate(groups: Groups) -> Iterator[KillProxy]:
+    with KillProxy(groups.cluster).open() as made:
         yield made
 
 
 @pytest.fixture
-def operators(groups: Groups, gate: Gate, tmp_path: Path) -> Iterator[Operators]:
+def operators(groups: Groups, gate: KillProxy, tmp_path: Path) -> Iterator[Operators]:
     """Operators with the name of one pod, so that each gets the lease at once.
 
     They reach the API server only through the gate.
@@ -52,7 +52,7 @@ def dead_or(popen: subprocess.Popen[bytes], is_reached: Callable[[], bool]) -> b
 
 
 def test_an_operator_that_is_killed_again_and_again_makes_progress(
-    groups: Groups, gate: Gate, operators: Operators, kubelet: Kubelet
+    groups: Groups, gate: KillProxy, operators: Operators, kubelet: Kubelet
 ) -> None:
     def until(phase: str, generation: int | None = None) -> None:
         def is_reached() -> bool:

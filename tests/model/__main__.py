@@ -1,6 +1,4 @@
-"""``python -m tests.model``: check the protocol, then show for each of its rules what happens
-without it.
-"""
+"""``python -m tests.model``: check the protocol, then show what each of its rules prevents."""
 
 import argparse
 import sys
@@ -14,15 +12,16 @@ from tests.model.variants import LARGE_WORLDS, VARIANTS, WORLDS
 
 
 def check(worlds: Mapping[str, Scope]) -> bool:
-    """The protocol in these worlds; True if nothing is wrong."""
+    """Check the protocol in these worlds and print the results; True if it holds."""
     total, wrong = 0, False
-    print(f"The protocol, in every order of its steps, looked at for {len(Harm)} harms:\n")
+    print(f"The protocol, in every order of its steps, checked for {len(Harm)} harms:\n")
     for name, scope in worlds.items():
         began = time.monotonic()
         result = search(Rules(), scope)
         total += result.states
         print(
-            f"  {name:24}{_verdict(result):24}{result.states:>9,} states {time.monotonic() - began:6.1f} s",
+            f"  {name:24}{_outcome(result):24}{result.states:>9,} states "
+            f"{time.monotonic() - began:6.1f} s",
             flush=True,
         )
         for line in story(result):
@@ -33,16 +32,16 @@ def check(worlds: Mapping[str, Scope]) -> bool:
 
 
 def show(name: str) -> bool:
-    """A variant's counterexample; True if there is one."""
+    """Print a variant's counterexample; True if there is one."""
     variant = VARIANTS[name]
     result = search(variant.rules, variant.scope, [variant.harm])
     print(f"{name}\n  rule: {variant.rule}\n  without it, a driver {variant.instead}")
     print("\n".join(story(result)) or "  NO COUNTEREXAMPLE: the rule is not needed", flush=True)
-    print(f"     ({result.states:,} states looked at)\n")
+    print(f"     ({result.states:,} states searched)\n")
     return result.counterexample is not None
 
 
-def _verdict(result: Result) -> str:
+def _outcome(result: Result) -> str:
     return "VIOLATED" if result.counterexample else "holds"
 
 
@@ -50,9 +49,12 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
     parser.add_argument(
-        "--variant", action="append", choices=VARIANTS, help="only this one; may be given again"
+        "--variant",
+        action="append",
+        choices=VARIANTS,
+        help="check only this variant; can be repeated",
     )
-    parser.add_argument("--large", action="store_true", help="larger worlds: some minutes")
+    parser.add_argument("--large", action="store_true", help="larger worlds, which take minutes")
     arguments = parser.parse_args()
     if arguments.variant:
         return 0 if all(map(show, arguments.variant)) else 1

@@ -50,7 +50,7 @@ class Appending:
             slot = self.chains.slot(me.view, entry)
         except Stalled:
             yield (
-                Event(d, f"makes a {kind} that cannot follow and stops"),
+                Event(d, f"makes a {kind} that cannot follow, and stops"),
                 with_driver(w, d, STOPPED),
                 Harm.REFUSED,
             )
@@ -91,21 +91,21 @@ class Appending:
         if w.left.unanswered:
             left = w.left._replace(unanswered=w.left.unanswered - 1)
             yield (
-                Event(d, "gets no answer to its", slot=slot.number),
+                Event(d, "gets no response after appending", slot=slot.number),
                 with_driver(after, d, in_doubt)._replace(left=left),
                 None,
             )
         if w.left.late:
             late = late_call(w, Call(CREATE, slot.number))
             yield (
-                Event(d, "gets no answer, and still under way is the", slot=slot.number),
+                Event(d, "gets no response; not yet at the store is", slot=slot.number),
                 with_driver(late, d, in_doubt),
                 None,
             )
 
     def _appended(self, w: World, d: int, me: Driver, slot: Slot, won: bool) -> Step:
         kind, about = slot.entry.kind, slot.entry.about
-        event = Event(d, "appends" if won else "finds that it appended", slot=slot.number)
+        event = Event(d, "appends" if won else "finds its own record:", slot=slot.number)
         me = me._replace(view=slot.after, doubt=-1)
         match kind:
             case "OPEN":
@@ -131,7 +131,7 @@ class Appending:
                 doubt=-1, view=w.tip, at=At.OPENING if self._may_open(w, d) else At.WAITING
             )
             return (
-                Event(d, "is too late, and reads again, for", slot=slot.number),
+                Event(d, "loses the slot and reads the ledger again; it tried", slot=slot.number),
                 with_driver(w, d, me),
                 None,
             )
@@ -143,7 +143,7 @@ class Appending:
                 with_driver(w, d, STOPPED), 1 << me.batch if me.batch >= 0 else 0
             )
             return (
-                Event(d, "is fenced, gives its round up and stops, trying", slot=slot.number),
+                Event(d, "is fenced, aborts its uploads and stops; it tried", slot=slot.number),
                 gone,
                 harm,
             )
@@ -152,7 +152,7 @@ class Appending:
         if me.batch >= 0 and self.chains.uploads[me.batch].start != checkpoint[TP]:
             me = me._replace(batch=-1)
         return (
-            Event(d, "is fenced, reads on and stays, trying", slot=slot.number),
+            Event(d, "is fenced, reads the ledger and continues; it tried", slot=slot.number),
             with_driver(w, d, me),
             None,
         )

@@ -1,4 +1,4 @@
-"""What calls do to the store, and what the world does to it and to the log."""
+"""The effects of calls on the store, and events that no driver causes."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ class Bucket:
             return True, w._replace(tip=slot.after)
         if w.torn >> slot.seq & 1:
             return True, w._replace(torn=w.torn ^ 1 << slot.seq)
-        # Who believes in a chain that is not there may go beyond its end; nobody will follow.
+        # A driver that believes in a slot that does not exist may append after the chain's end.
         return slot.seq > self.chains.views[w.tip].state.seq, w
 
     def completed(self, w: World, u: int) -> tuple[World, Harm | None]:
@@ -36,7 +36,7 @@ class Bucket:
         return without_idle_calls(after), Harm.CHANGED if there else None
 
     def completion_outcome(self, w: World, u: int) -> str:
-        """What the product makes of what it finds after it asked for completion."""
+        """What the product concludes from the store's state after it asked for completion."""
         there = bits(w.visible & self.chains.keys[u])
         occupant = there[0] if there else -1
         is_open = bool(w.open >> u & 1)
@@ -53,11 +53,11 @@ class Bucket:
         try:
             check_completed(self.chains.objects[u].upload, found, is_open=is_open)
         except Retry:
-            return "cannot complete yet"
+            return "cannot yet complete"
         except UploadLost:
-            return "finds lost"
+            return "finds the loss of"
         except Stalled:
-            return "finds another's object in place of"
+            return "finds an object of another upload in place of"
         return "completes"
 
     def abort(self, w: World, uploads: int) -> tuple[World, Harm | None]:
@@ -68,22 +68,22 @@ class Bucket:
 
 
 def world_events(w: World, store: Bucket) -> Iterator[Step]:
-    """What may happen to a world, as long as there is some left of it."""
+    """The events that may still happen to a state."""
     left, state = w.left, store.chains.views[w.tip].state
     yield from _arrivals(w, store)
     if left.killed:
         for u in bits(w.open):
             gone = w._replace(open=w.open & ~(1 << u), left=_less(left, "killed"))
-            yield Event(WORLD, "a lifecycle rule takes", u), without_idle_calls(gone), None
+            yield Event(WORLD, "a lifecycle rule aborts", u), without_idle_calls(gone), None
     if left.expired and TP in state.checkpoint and state.checkpoint[TP] > w.log_start:
         gone = w._replace(log_start=state.checkpoint[TP], left=_less(left, "expired"))
-        yield Event(WORLD, "the log drops all that is committed"), gone, None
+        yield Event(WORLD, "retention deletes all committed records from the log"), gone, None
     if left.recreated:
         again = w._replace(incarnation=w.incarnation + 1, left=_less(left, "recreated"))
-        yield Event(WORLD, "the topic is deleted and created again"), again, None
+        yield Event(WORLD, "the topic is deleted and recreated"), again, None
     for seq in range(2, state.seq + 1 if left.deleted else 0):
         torn = w._replace(torn=w.torn | 1 << seq, left=_less(left, "deleted"))
-        yield Event(WORLD, f"somebody deletes slot {seq}, which a snapshot covers"), torn, None
+        yield Event(WORLD, f"someone deletes slot {seq}, which a snapshot covers"), torn, None
 
 
 def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
@@ -92,13 +92,13 @@ def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
         if call.what == CREATE:
             _, after = store.create(rest, store.chains.slots[call.about])
             yield (
-                Event(WORLD, "has its effect at last:", slot=call.about),
+                Event(WORLD, "the store at last receives", slot=call.about),
                 without_idle_calls(after),
                 None,
             )
         else:
             after, harm = store.completed(rest, call.about)
-            yield Event(WORLD, "is completed at last:", call.about), after, harm
+            yield Event(WORLD, "the store at last completes", call.about), after, harm
 
 
 def _less(left: Left, what: str) -> Left:
@@ -106,7 +106,7 @@ def _less(left: Left, what: str) -> Left:
 
 
 def without_idle_calls(w: World) -> World:
-    """Calls of completions that can have no effect any more make no difference."""
+    """The state without late completions that can no longer have an effect."""
     if not w.late:
         return w
     late = tuple(c for c in w.late if c.what == CREATE or w.open >> c.about & 1)

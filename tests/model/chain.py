@@ -1,11 +1,10 @@
-"""The ledger as the checker sees it: every chain that can arise, built and folded by the product's
-own
-``landfall.ledger``.
+"""The ledger as the checker sees it: every chain, built and folded by ``landfall.ledger`` itself.
 
 A chain is a ``View`` with a small number, so that a state of the search holds a number and not a
 ledger. Each record is made, encoded and folded once, however many states share it. What a driver
-has folded is a view, and so is what the store holds. Uploads are numbered too, and a set of uploads
-is an ``int`` with a bit for each.
+has read is a view, and so is what the store holds. Uploads are numbered too, and a set of uploads
+is an
+``int`` with a bit for each.
 """
 
 from collections.abc import Iterable
@@ -67,7 +66,7 @@ class Entry(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A record in its place: its number among all records, its slot, the views before and after it."""
+    """A record in a slot: its number among all records, and the views before and after it."""
 
     number: int
     seq: int

@@ -16,27 +16,27 @@ class Completing(Appending):
         if is_open and not self.rules.completes_unconditionally and Call(COMPLETE, u) in w.late:
             # What AWS says of two that complete with a condition: 409, and the upload must be made
             # again.
-            event = Event(d, "completes at the same time, both get 409, and gone is", u)
+            event = Event(d, "and another driver complete at once, both get 409, which destroys", u)
             yield event, w._replace(open=w.open & ~(1 << u), late=()), None
         after, harm = self.store.completed(w, u)
         believes = self.rules.on_gone
         if is_open or believes is Gone.LOOKS:
             outcome = self.store.completion_outcome(after, u)
         else:
-            outcome = "completes" if believes is Gone.IS_DONE else "finds lost"
+            outcome = "completes" if believes is Gone.IS_DONE else "finds the loss of"
         yield self._after_completion(after, d, me, u, outcome, harm)
         if calm or after is w:
             return
         if w.left.unanswered:
             left = w.left._replace(unanswered=w.left.unanswered - 1)
             yield (
-                Event(d, "gets no answer to the completion of", u),
+                Event(d, "gets no response after completing", u),
                 after._replace(left=left),
                 harm,
             )
         if w.left.late and Call(COMPLETE, u) not in w.late:
             yield (
-                Event(d, "gets no answer, and still under way is the completion of", u),
+                Event(d, "gets no response; not yet at the store is the completion of", u),
                 late_call(w, Call(COMPLETE, u)),
                 None,
             )
@@ -46,11 +46,13 @@ class Completing(Appending):
     ) -> Step:
         if outcome == "completes":
             me = me._replace(waiting=me.waiting & ~(1 << u))
-        elif outcome == "finds lost":
+        elif outcome == "finds the loss of":
             me = me._replace(lost=me.lost | 1 << u)
-        elif outcome != "cannot complete yet":
+        elif outcome != "cannot yet complete":
             if w.tip != me.view:
-                outcome = "finds another's object, sees that it is fenced, and stops, completing"
+                outcome = (
+                    "finds an object of another upload and that it is fenced, and stops completing"
+                )
             me, harm = STOPPED, harm or (Harm.FOREIGN if w.tip == me.view else None)
         return Event(d, outcome, u), with_driver(w, d, me), harm
 
@@ -59,7 +61,7 @@ class Completing(Appending):
         was = self.chains.uploads[lost]
         if was.start < w.log_start or was.incarnation != w.incarnation:
             return (
-                Event(d, "cannot make again, for the log has it no more, and stalls:", lost),
+                Event(d, "stalls, as the log no longer has the records of", lost),
                 with_driver(w, d, STOPPED),
                 None,
             )
@@ -74,7 +76,7 @@ class Completing(Appending):
             yield from self._append(w, d, me, REPAIR, me.fresh, calm)
         else:
             yield (
-                Event(d, "takes, and tells nobody,", me.fresh),
+                Event(d, "completes, without a REPAIR, from now on", me.fresh),
                 with_driver(w, d, self._repaired(me, me.fresh)),
                 None,
             )

@@ -1,6 +1,4 @@
-"""The protocol's rules, each of which a variant can leave out, and how much may go wrong while it
-is looked at.
-"""
+"""The protocol's rules, each of which a variant leaves out, and how many faults a world allows."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,31 +14,31 @@ class Harm(StrEnum):
     LOST = "a record is never landed"
     UNDECIDED = "an object is visible that no COMMIT or REPAIR names (I3)"
     UNAPPLIED = "the ledger says a COMMIT is applied, but an object of it is not there (I6)"
-    ABORTED = "an upload was aborted that a COMMIT names and that was not completed yet"
+    ABORTED = "an upload was aborted that a COMMIT names and that was not completed"
     REFUSED = "a driver made a record that the fold refuses (I2, I4, I8)"
-    FOREIGN = "a driver found another's object at a key of its own (I4)"
-    STUCK = "a driver that holds the lane and is left alone never gets done"
+    FOREIGN = "a driver found an object of another upload at its key (I4)"
+    STUCK = "a driver that owns the lane and runs undisturbed never finishes"
 
 
 class Taken(StrEnum):
-    """What a driver makes of the answer "taken" to a create."""
+    """What a driver concludes from the response "taken" to a create."""
 
     COMPARES = "reads the slot and compares the bytes"
-    IS_FENCED = "believes that somebody else has the lane"
-    HAS_WON = "believes that it was its own lost answer"
+    IS_FENCED = "assumes that another driver owns the lane"
+    HAS_WON = "assumes that it is its own record"
 
 
 class Gone(StrEnum):
-    """What a driver makes of the answer "no such upload" to a completion."""
+    """What a driver concludes from the response "no such upload" to a completion."""
 
-    LOOKS = "looks for the object"
-    IS_DONE = "believes that it was completed before"
-    IS_LOST = "believes that it is lost"
+    LOOKS = "looks up the object"
+    IS_DONE = "assumes that it was completed before"
+    IS_LOST = "assumes that it is lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What Landfall does; a variant does otherwise in one point."""
+    """What Landfall does; a variant differs in one rule."""
 
     commits_first: bool = True
     completes_unconditionally: bool = True
@@ -60,10 +58,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A small world: how many drivers, how many records, and how often what may go wrong.
+    """A small world: the number of drivers and records, and how often each fault may happen.
 
-    Any driver may stop for any time at any step, for ever too, and others may start meanwhile: that
-    costs nothing here.
+    Any driver may pause at any step, also for ever, while others start: that needs no setting.
 
     Attributes:
         generations: of the drivers, which start in this order and perhaps all at once.

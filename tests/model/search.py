@@ -1,4 +1,4 @@
-"""Looking at every state there is, the nearest first, until something is wrong or nothing is left."""
+"""Searches all reachable states, the nearest first, for a violation."""
 
 from collections import deque
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from tests.model.world import ABSENT, At, Driver, Event, Left, World
 
 NOTHING_LEFT = Left(*(0,) * len(Left._fields))
 MAX_STEPS_ALONE = 100
-"""Steps that a driver may take alone before it counts as stuck."""
+"""Steps that a driver may take undisturbed before it counts as stuck."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Counterexample:
     """A shortest way to a harm.
 
     Attributes:
-        harm: what came of it.
-        steps: what happened.
-        before: the state before the last step.
-        after: and after it.
+        harm: the violation.
+        steps: the events that lead to it.
+        before: the state before the last event.
+        after: the state after it.
     """
 
     harm: Harm
@@ -36,10 +36,10 @@ class Result:
     """What a search found.
 
     Attributes:
-        states: looked at.
-        chains: ledgers that arose.
+        states: number of states searched.
+        chains: number of different ledgers.
         counterexample: the first harm, if there is one.
-        model: to tell what the numbers in it mean.
+        model: what the numbers in the counterexample refer to.
     """
 
     states: int
@@ -49,7 +49,7 @@ class Result:
 
 
 def search(rules: Rules, scope: Scope, harms: Collection[Harm] = tuple(Harm)) -> Result:
-    """Look for one of these harms, in every state that can be reached."""
+    """Search every reachable state for one of these harms."""
     steps = Steps(rules, scope)
     finder = HarmFinder(steps)
     begin = steps.begin

@@ -81,7 +81,7 @@ class Steps(Completing):
         elif w.left.orders and not calm:
             left = w.left._replace(orders=w.left.orders - 1)
             yield (
-                Event(d, "is event to take over"),
+                Event(d, "is ordered to take the lane over"),
                 with_driver(w, d, opening)._replace(left=left),
                 None,
             )
@@ -108,7 +108,7 @@ class Steps(Completing):
     def _land(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
         if self.scope.recreated and me.seen != w.incarnation:
             yield (
-                Event(d, "looks at the topic"),
+                Event(d, "looks up the topic's id"),
                 with_driver(w, d, me._replace(seen=w.incarnation)),
                 None,
             )
@@ -166,13 +166,13 @@ class Steps(Completing):
             if membership.recreated_topics(state, [TP], {TP.topic: f"incarnation-{w.incarnation}"}):
                 gone = with_driver(w, d, me._replace(batch=-1, seen=w.incarnation))
                 yield (
-                    Event(d, "sees that the topic was recreated and gives up", me.batch),
+                    Event(d, "finds the topic recreated and aborts", me.batch),
                     *self.store.abort(gone, 1 << me.batch),
                 )
                 return
         yield from self._append(w, d, me, COMMIT, me.batch, calm)
 
-    # ------------------------------------------------------------------------- aborting orphans, ending
+    # --------------------------------------------------------------------- aborting orphans, ending
 
     def _list(self, w: World, d: int, me: Driver) -> Step:
         own = union_of(me.batch, me.fresh) | (
@@ -181,9 +181,7 @@ class Steps(Completing):
         listed = w.open & ~own
         me = me._replace(at=At.SWEEPING if listed else At.LANDING, listed=listed)
         event = (
-            Event(d, "lists to sweep", uploads=listed)
-            if listed
-            else Event(d, "finds nothing to sweep")
+            Event(d, "lists as orphans", uploads=listed) if listed else Event(d, "finds no orphans")
         )
         return event, with_driver(w, d, me), None
 
@@ -192,12 +190,12 @@ class Steps(Completing):
             return self._abort_listed(w, d, me)
         if w.tip == me.view:
             return (
-                Event(d, "sees that it still has the lane"),
+                Event(d, "checks that it still owns the lane"),
                 with_driver(w, d, me._replace(at=At.ABORTING)),
                 None,
             )
         return (
-            Event(d, "sees that it is fenced: no sweep"),
+            Event(d, "finds that it is fenced and aborts nothing"),
             with_driver(w, d, me._replace(at=At.LANDING, listed=0)),
             None,
         )
@@ -215,7 +213,7 @@ class Steps(Completing):
         given_up = -1 if spared else me.batch
         event = Event(
             d,
-            "is refused by the store for another reason and ends" + ", giving up" * (given_up >= 0),
+            "is denied access by the store and ends" + ", aborting" * (given_up >= 0),
             given_up,
         )
         return event, gone._replace(left=left), harm

@@ -1,4 +1,4 @@
-"""Counterexamples as a person reads them."""
+"""Prints counterexamples as stories: one line per step, in plain sentences."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.model.world import Event, World
 
 
 def story(result: Result) -> Iterator[str]:
-    """A counterexample, a line each."""
+    """The lines of a counterexample's story; none if there is no counterexample."""
     found, model = result.counterexample, result.model
     if found is None:
         return
@@ -18,7 +18,7 @@ def story(result: Result) -> Iterator[str]:
     if found.harm is Harm.LOST:
         driver = len(found.after.drivers)
         steps, end = HarmFinder(model).way_alone(found.after, driver)
-        yield f"     from here on nothing goes wrong any more; all but D{driver + 1} are gone:"
+        yield f"     from here on nothing fails; only D{driver + 1} is still running:"
         yield from _numbered(model, steps, len(found.steps) + 1)
         yield f"  => {found.harm}: {_missing(model, end)}"
     else:
@@ -65,7 +65,9 @@ def _missing(model: Steps, end: World) -> str:
         offset for m in made if m.incarnation == end.incarnation for offset in range(m.start, m.end)
     }
     lost = sorted(set(range(model.scope.records)) - landed)
-    return f"offset {', '.join(map(str, lost))} in no visible object, and nobody is going to complete one"
+    return (
+        f"offset {', '.join(map(str, lost))} in no visible object, and no driver will complete one"
+    )
 
 
 def _evidence(model: Steps, found: Counterexample) -> str:
@@ -73,5 +75,5 @@ def _evidence(model: Steps, found: Counterexample) -> str:
     if gone:
         (was,) = bits(gone)
         (now,) = bits(found.after.visible & model.chains.keys[was])
-        return f"{_upload(model, was)} was there, now it is {_upload(model, now)}"
+        return f"{_upload(model, was)} was visible, and was replaced by {_upload(model, now)}"
     return "visible are " + " and ".join(_upload(model, u) for u in bits(found.after.visible))

@@ -48,7 +48,7 @@ def test_every_rule_has_a_variant_that_leaves_out_only_this_one() -> None:
     assert {(f.name,) for f in fields(Rules)} <= left_out
 
 
-def test_a_shortest_counterexample_is_told_step_by_step() -> None:
+def test_a_shortest_counterexample_is_printed_step_by_step() -> None:
     variant = VARIANTS["plans-before-recovery"]
 
     event = [*story(search(variant.rules, variant.scope, [variant.harm]))]

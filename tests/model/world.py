@@ -1,7 +1,7 @@
 """The states of the checker.
 
-A state is all that outlasts a step: the ledger in the store, open uploads, visible objects, calls
-that are still under way, and what each driver knows. Steps are in ``tests.model.steps``.
+A state is what lasts between steps: the ledger in the store, open uploads, visible objects, calls
+that have not reached the store, and what each driver knows. Steps are in ``tests.model.steps``.
 """
 
 from enum import IntEnum
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from tests.model.rules import Harm
 
 WORLD = -1
-"""Who does what no driver does."""
+"""The actor of events that no driver causes."""
 COMPLETE, CREATE = "complete", "create"
 
 
 class At(IntEnum):
-    """How far a driver is."""
+    """The stage that a driver is in."""
 
     ABSENT = 0
     WAITING = 1
@@ -28,19 +28,19 @@ class At(IntEnum):
 
 
 class Driver(NamedTuple):
-    """What a driver knows.
+    """A driver's knowledge.
 
     Attributes:
-        at: how far it is.
-        view: the ledger as it folded it.
-        batch: what its round uploaded; -1 for nothing.
-        fresh: what it uploaded in place of a lost upload, before the REPAIR; -1 for nothing.
-        waiting: decided uploads it has to complete.
-        lost: those of them that are gone.
-        doubt: the record it sent and has no answer about; -1 for none. It sends nothing else before
-            it knows.
-        listed: uploads it is going to abort.
-        seen: the incarnation of the topic that it saw last.
+        at: its stage.
+        view: the ledger as it has read it.
+        batch: upload of its batch in flight; -1 for none.
+        fresh: upload in place of a lost one, before the REPAIR; -1 for none.
+        waiting: decided uploads that it must complete.
+        lost: those of them that are lost.
+        doubt: the record it sent without a response; -1 for none. It sends nothing else until it
+            knows the outcome.
+        listed: orphans that it is about to abort.
+        seen: incarnation of the topic when it last looked.
     """
 
     at: int = At.ABSENT
@@ -58,7 +58,7 @@ ABSENT, STOPPED = Driver(), Driver(At.STOPPED)
 
 
 class Call(NamedTuple):
-    """A call that nobody waits for any more and that may still have its effect."""
+    """A call whose caller has stopped waiting, and which may still have its effect."""
 
     what: str
     about: int
@@ -66,7 +66,7 @@ class Call(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How often what may still go wrong."""
+    """How often each fault may still happen."""
 
     unanswered: int
     late: int
@@ -85,12 +85,12 @@ class World(NamedTuple):
 
     Attributes:
         tip: the chain in the store.
-        torn: slots that somebody deleted and nobody filled since, as bits.
+        torn: slots that were deleted and not filled since, as bits.
         open: uploads that are neither completed nor aborted.
         visible: uploads whose objects are visible.
-        late: calls under way.
+        late: calls that have not reached the store.
         drivers: by number.
-        left: how often what may still go wrong.
+        left: how often each fault may still happen.
         log_start: offsets below are gone from the log.
         incarnation: of the topic.
     """

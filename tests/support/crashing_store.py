@@ -1,16 +1,16 @@
-"""A store for ``spec.output.store`` that stops or kills the process that uses it, at a step the
-environment names.
+"""A store that stops or kills its own process at a step that the environment names.
 
-So a whole ``landfall run`` dies where a test wants it to, and knows nothing of it.
-``LANDFALL_TEST_STRIKE`` holds a signal and a step, such as ``KILL before create COMMIT``. Steps are
-``before`` or ``after``, and then
+It is opened by ``spec.output.store``, so a whole ``landfall run`` dies where a test wants it to,
+without a change to the product. ``LANDFALL_TEST_STRIKE`` holds a signal and a step, such as
+``KILL before create COMMIT``. A step is ``before`` or ``after``, followed by one of these:
 
-- ``create TYPE``: a ledger record of this type (``OPEN``, ``ADD``, ``COMMIT``, ``YIELD``) is created;
-- ``complete N``: the N-th data object, from 1 on, is made visible. Objects are completed one after the other here, so
-  that exactly N, or N - 1, are visible then.
+- ``create TYPE``: a ledger record of this type (``OPEN``, ``ADD``, ``COMMIT``, ``YIELD``) is
+  created;
+- ``complete N``: the N-th data object, counted from 1, is made visible. Objects are completed one
+  after the other here, so that exactly N, or N - 1, are visible then.
 
-``LANDFALL_TEST_GATE`` names a file without which no part of a data object is put: until there is
-one, tasks hang while they upload.
+``LANDFALL_TEST_GATE`` names a file. Until it exists, tasks block when they upload a part of a data
+object.
 """
 
 import json
@@ -28,21 +28,21 @@ from tests.support.landing import wait_for
 
 STRIKE, GATE = "LANDFALL_TEST_STRIKE", "LANDFALL_TEST_GATE"
 OWN = "_landfall/"
-"""Where no data are; here Landfall probes its store before it begins."""
+"""Prefix of objects that are not data, such as those of the probe at startup."""
 
 
-class Struck:
-    """See the module."""
+class CrashingStore:
+    """Passes calls on to the store of ``output.url``; see the module."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
         self._signal, _, self._step = os.environ.get(STRIKE, "").partition(" ")
         self._gate = os.environ.get(GATE)
         self._completed = 0
-        self._one_by_one = Lock()
+        self._one_at_a_time = Lock()
 
     @classmethod
-    def of(cls, output: spec.Output) -> "Struck":
+    def of(cls, output: spec.Output) -> "CrashingStore":
         return cls(open_store(output.model_copy(update={"store": None})))
 
     def __getattr__(self, name: str) -> Any:
@@ -65,7 +65,7 @@ class Struck:
         if upload.key.startswith(OWN):
             self._store.complete(upload)
             return
-        with self._one_by_one:
+        with self._one_at_a_time:
             self._completed += 1
             self._at(f"before complete {self._completed}")
             self._store.complete(upload)
@@ -73,8 +73,9 @@ class Struck:
 
     def _at(self, step: str) -> None:
         if step == self._step:
-            self._step = ""  # once: a call may be repeated
-            # To this very thread, so that it goes no step further; all others stop or end with it.
+            self._step = ""  # only once, as a call may be repeated
+            # To this thread, so that it does not take another step; the signal ends or stops all
+            # others.
             signal.pthread_kill(get_ident(), signal.Signals[f"SIG{self._signal}"])
 
 

@@ -1,8 +1,7 @@
-"""In-memory twins of the loop's neighbours: a log, and a runner that lands a slice as one object of
-its offsets.
+"""In-memory fakes around the driver's loop: a log, and a runner that lands offsets as text.
 
-Together with ``MemoryStore`` they let tests run the real driver thousands of times and look at
-every offset afterwards.
+Together with ``MemoryStore`` they let tests run the real driver thousands of times and check every
+offset afterwards.
 """
 
 from collections import Counter
@@ -35,23 +34,23 @@ from landfall.store import Store
 from landfall.task import Batch
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
-"""By the clock of twins. Stores date uploads by the machine's, so this stays in its future: or
-nothing is ever old enough to sweep.
+"""The fakes' time. Stores date uploads by the machine's clock, so this must be in its future for an
+upload ever to be old enough to be an orphan.
 """
 
 
 def group(**spec: object) -> ConsumerGroup:
-    """A group that lands everything at once."""
+    """A group whose records are due at once."""
     document = {
         "apiVersion": "landfall.dev/v1alpha1",
         "kind": "ConsumerGroup",
         "metadata": {"name": "twin"},
         "spec": {
-            "source": {"kafka": {"bootstrapServers": "twin:9092", "topicPattern": ".*"}},
+            "source": {"kafka": {"bootstrapServers": "fake:9092", "topicPattern": ".*"}},
             "output": {"url": "s3://bucket/root"},
             "uploadPolicy": {"maxBytes": "8k", "maxAge": "1ms"},
             "tuning": {"pollInterval": "5ms"},
-            "upgrade": {"drainTimeout": "1000d"},  # the twins' clock runs fast
+            "upgrade": {"drainTimeout": "1000d"},  # the fakes' clock runs fast
             **spec,
         },
     }
@@ -68,7 +67,7 @@ class FakeLog:
     error: LandfallError | None = None
 
     def write(self, topic: str, *ends: int, log_start: int = 0) -> "FakeLog":
-        """Let the topic's Kafka partitions end at these offsets."""
+        """Set the end offsets of the topic's Kafka partitions."""
         self.partitions[topic] = [Watermarks(log_start, end) for end in ends]
         self.ids.setdefault(topic, f"id-{topic}")
         return self
@@ -112,9 +111,9 @@ class FakeRunner:
     """Lands each slice as one object that holds its offsets, a line each.
 
     Attributes:
-        store: where to.
-        failures: answers instead of landing, per topic partition, used up one by one.
-        bad: per topic partition, how many records of a slice to count as dead-lettered.
+        store: where objects are uploaded to.
+        failures: per topic partition, errors to return instead of landing, one per slice.
+        bad: per topic partition, how many records of each slice count as dead-lettered.
     """
 
     store: Store
@@ -124,7 +123,7 @@ class FakeRunner:
     rounds: list[tuple[Bin, ...]] = field(default_factory=list)
     wanted: int = 1
     cold: LandfallError | None = None
-    """What warming up meets."""
+    """Error that ``warm_up`` raises, if any."""
 
     def warm_up(self) -> None:
         if self.cold:
@@ -138,29 +137,29 @@ class FakeRunner:
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         self.rounds.append(tuple(bins))
-        return [self._land(batch, piece) for pieces in bins for piece in pieces]
+        return [self._land(batch, slice_) for slices in bins for slice_ in slices]
 
-    def _land(self, batch: Batch, piece: Slice) -> SliceResult:
-        tp, bad = piece.topic_partition, self.bad.get(piece.topic_partition, 0)
+    def _land(self, batch: Batch, slice_: Slice) -> SliceResult:
+        tp, bad = slice_.topic_partition, self.bad.get(slice_.topic_partition, 0)
         try:
             if self.failures.get(tp):
                 raise self.failures[tp].pop(0)
-            return self._landed(batch, piece, bad)
+            return self._landed(batch, slice_, bad)
         except LandfallError as error:
-            return FailedSlice(piece, error)
+            return FailedSlice(slice_, error)
 
-    def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
-        tp, kept = piece.topic_partition, range(piece.offsets.start + bad, piece.offsets.end)
+    def _landed(self, batch: Batch, slice_: Slice, bad: int) -> LandedSlice:
+        tp, kept = slice_.topic_partition, range(slice_.offsets.start + bad, slice_.offsets.end)
         generation = batch.group.spec.generation
         key = object_names.ObjectName(
-            tp.topic, "all", generation, tp.partition, piece.offsets.start, ".txt"
+            tp.topic, "all", generation, tp.partition, slice_.offsets.start, ".txt"
         ).key
         upload_id = self.store.begin(key, batch.token)
         body = "".join(f"{offset}\n" for offset in kept).encode()
         part = self.store.put_part(key, upload_id, 1, body)
         upload = Upload(key, upload_id, (part,), batch.token)
         landed = LandedObject(upload, ObjectKind.DATA, len(kept), kept.start, kept.stop - 1, 0)
-        return LandedSlice(piece, (landed,), len(kept), 0, bad, 0, len(body), ("bad",) * bool(bad))
+        return LandedSlice(slice_, (landed,), len(kept), 0, bad, 0, len(body), ("bad",) * bool(bad))
 
 
 def driver(
@@ -172,7 +171,7 @@ def driver(
     until_caught_up: bool = True,
     writer: str = "w",
 ) -> Driver:
-    """The real driver between twins, its ledger opened."""
+    """The real driver between fakes, with its lane opened."""
     names, clock = count(), ticking()
     lane = LaneWriter.open(
         Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock
@@ -184,15 +183,13 @@ def driver(
 
 
 def ticking() -> Callable[[], datetime]:
-    """A clock that moves a second at every look: whatever waits for time gets there soon."""
+    """A clock that advances a second at every call, so that no wait takes long."""
     ticks = count()
     return lambda: NOW + timedelta(seconds=next(ticks))
 
 
 def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:
-    """Every offset in visible data objects, as (topic, partition, offset), with how often it is
-    there.
-    """
+    """How often each (topic, partition, offset) is in a visible data object."""
     found: Counter[tuple[str, int, int]] = Counter()
     for stat in store.list_after(""):
         try:
@@ -205,7 +202,7 @@ def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:
 
 
 def written_offsets(log: FakeLog) -> Counter[tuple[str, int, int]]:
-    """Every offset of the log, once."""
+    """Each (topic, partition, offset) of the log, once."""
     return Counter(
         (topic, partition, offset)
         for topic, marks in log.partitions.items()

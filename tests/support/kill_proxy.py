@@ -1,8 +1,6 @@
-"""A gate between an operator and the API server, which kills the operator when a write of its was
-done
-and not yet answered.
+"""A proxy between an operator and the API server that kills the operator at the worst moment.
 
-So it has happened and the operator never learns of it: the worst moment there is.
+That is when a write was done and its response has not arrived: the operator never learns of it.
 """
 
 import asyncio
@@ -21,28 +19,28 @@ _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
 
 
-class Gate:
-    """Passes everything on, from ``http://127.0.0.1:port``."""
+class KillProxy:
+    """Forwards every request to ``http://127.0.0.1:port``."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """To this cluster."""
+        """Forward to this cluster."""
         ours = cluster.admin.configuration
         self._upstream, self._context = (
             ours.host,
             ssl.create_default_context(cafile=ours.ssl_ca_cert),
         )
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="kill-proxy", daemon=True)
         self._ready, self._stopped = threading.Event(), asyncio.Event()
         self._left = 0
         self._kill: Callable[[], None] | None = None
         self.writes: list[str] = []
-        """What was written, as ``METHOD path``; leases left out."""
+        """The writes so far, as ``METHOD path``, without those of leases."""
         self.port = 0
 
     @contextmanager
-    def open(self) -> Iterator["Gate"]:
-        """Until the end of the block."""
+    def open(self) -> Iterator["KillProxy"]:
+        """Run the proxy until the end of the block."""
         self._thread.start()
         self._ready.wait()
         yield self
@@ -50,9 +48,7 @@ class Gate:
         self._thread.join()
 
     def after(self, writes: int, kill: Callable[[], None]) -> None:
-        """Once so many more writes are done, kill; and let nothing through that was sent in the
-        last moment.
-        """
+        """Kill after this many more writes, and reject writes that were sent in the meantime."""
         self._left, self._kill = writes, kill
 
     def _run(self) -> None:

@@ -25,7 +25,7 @@ from tests.support.landing import PATIENCE, wait_for
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = ROOT / "spark_app" / "main.py"
-STRUCK = "tests.support.crashing_store:Struck"
+STRUCK = "tests.support.crashing_store:CrashingStore"
 TOKEN = "token-of-the-tests"  # protects nothing
 LOCAL_SPARK = """
 spark.master local[2]

@@ -1,4 +1,4 @@
-"""A small real ledger with its objects, in memory: for tests that read one back, or break it."""
+"""A small real ledger with its objects, in memory, for tests that read or damage one."""
 
 import zlib
 from collections.abc import Callable
@@ -18,9 +18,7 @@ WRITER = "w1"
 
 @dataclass
 class SampleLedger:
-    """Appends records; objects hold one line per offset and become visible unless
-    ``complete=False``.
-    """
+    """Appends records. Objects have a line per offset; they are visible unless ``complete=False``."""
 
     store: Store = field(default_factory=MemoryStore)
     state: State = field(default_factory=State)
@@ -63,7 +61,7 @@ class SampleLedger:
         return self
 
     def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
-        """Upload one object with all offsets of the range, and say so."""
+        """Upload one object with all offsets of the range, and return the landed slice."""
         key = object_names.ObjectName(
             tp.topic,
             "dt=2026-11-21",
@@ -111,14 +109,14 @@ class SampleLedger:
 
 
 def replace_header(header: Header, applied_through: int) -> Header:
-    """A header that says more is applied."""
+    """The header with another ``applied_through``."""
     return Header(
         header.seq, header.prev, header.epoch, header.writer, header.time, applied_through
     )
 
 
 def bodies(store: Store) -> list[bytes]:
-    """All slots, in order."""
+    """The bytes of all slots, in order."""
     return [
         store.read(stat.key) or b""
         for stat in store.list_after(object_names.ledger_prefix(GROUP, LANE))
