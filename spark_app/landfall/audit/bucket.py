@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
 from landfall.store.s3client import s3_client
-from landfall.store.s3errors import code_of, told
+from landfall.store.s3errors import code_of, translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -53,7 +53,7 @@ def open_bucket(output: Output) -> Bucket:
     url = urlsplit(output.url)
     if url.scheme == "file":
         return Folder(Path(unquote(url.path)))
-    with told("connect", f"s3://{url.netloc}"):
+    with translate_errors("connect", f"s3://{url.netloc}"):
         return S3(
             s3_client(output.s3, Counter()), url.netloc, f"{url.path.strip('/')}/".lstrip("/")
         )
@@ -75,7 +75,7 @@ class S3:
             )
         )
         while True:
-            with told("list", f"s3://{self.name}/{self.root}{prefix}"):
+            with translate_errors("list", f"s3://{self.name}/{self.root}{prefix}"):
                 page = next(pages, None)
             if page is None:
                 return
@@ -86,7 +86,7 @@ class S3:
 
     def open(self, key: str) -> BinaryIO:
         """A stream over one GET request."""
-        with told("read", f"s3://{self.name}/{self.root}{key}"):
+        with translate_errors("read", f"s3://{self.name}/{self.root}{key}"):
             body = self._body(key)
         if body is None:
             raise FileNotFoundError(key)

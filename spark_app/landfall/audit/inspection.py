@@ -23,7 +23,7 @@ from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
-from landfall.store.s3errors import told
+from landfall.store.s3errors import translate_errors
 
 FAULTS_KEPT = 1000
 """How many faults are kept one by one; the others are only counted."""
@@ -259,7 +259,7 @@ class _Inspection:
     def _read(self, key: str, reader: Rows) -> Read:
         @stamina.retry(on=Retry, attempts=5)
         def read() -> Read:
-            with self._bucket.open(key) as stream, told("read", key):
+            with self._bucket.open(key) as stream, translate_errors("read", key):
                 return rows.read(reader, stream)
 
         try:

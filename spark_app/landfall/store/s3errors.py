@@ -81,9 +81,6 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         raise StoreAway(f"{operation} {url}: {type(error).__name__}") from error
 
 
-told = translate_errors  # the auditor's old name for it
-
-
 def _translate_response(error: boto.ClientError, request: str) -> LandfallError:
     code, status = code_of(error), status_of(error)
     text = error.response.get("Error", {}).get("Message", "")
