@@ -1,4 +1,4 @@
-"""The stores that every test of this folder runs on: in memory, files, S3, and S3 through a proxy."""
+"""The stores that the tests of this folder run on: memory, files, S3, and S3 through a proxy."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Slots and listings of every store. S3 is a real server; the other stores must behave as it does."""
+"""Slots and listings of every store. S3 is a real server; the others must behave as it does."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Two-phase uploads of every store. S3 is a real server; the other stores must behave as it does."""
+"""Two-phase uploads of every store. S3 is a real server; the others must behave as it does."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Every chain that a driver could write folds; a chain that no driver could have written does not."""
+"""Every chain that a driver could write folds; one that no driver could have written does not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

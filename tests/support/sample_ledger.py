@@ -18,7 +18,7 @@ WRITER = "w1"
 
 @dataclass
 class SampleLedger:
-    """Appends records. Objects have a line per offset; they are visible unless ``complete=False``."""
+    """Appends records with objects of a line per offset, visible unless ``complete=False``."""
 
     store: Store = field(default_factory=MemoryStore)
     state: State = field(default_factory=State)

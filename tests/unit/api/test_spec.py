@@ -1,6 +1,4 @@
-"""What a user writes is read as documented; what is wrong is named by its path, in the user's
-words.
-"""
+"""A spec is read as documented; an error names the path of the field, in the words of YAML."""
 
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -37,11 +35,17 @@ spec:
       exclude: "test$"
       startingOffsets: {timestamp: 2026-11-21T00:00:00Z}
       onDataLoss: SkipAndRecord
-      properties: {security.protocol: SSL, ssl.ca.location: /ca, fetch.wait.max.ms: 50, check.crcs: true}
+      properties:
+        {security.protocol: SSL, ssl.ca.location: /ca, fetch.wait.max.ms: 50, check.crcs: true}
       propertiesSecretRef: {name: kafka-auth}
   decode:
     format: Json
-    timestamp: {field: meta.ts, unit: Custom, format: "%d/%b/%Y:%H:%M:%S", timezone: Europe/Berlin, missing: KafkaTimestamp}
+    timestamp:
+      field: meta.ts
+      unit: Custom
+      format: "%d/%b/%Y:%H:%M:%S"
+      timezone: Europe/Berlin
+      missing: KafkaTimestamp
     columns: [{name: id, type: Int64, nullable: false}, {name: who, type: String, field: user.name}]
   transforms: [{use: "shop.steps:Anonymise", options: {fields: [ip, mail], salt: 7}}]
   route: {pattern: "dt={date}/hr={hour}", timezone: UTC}
@@ -56,7 +60,10 @@ spec:
       sse: {type: "aws:kms", kmsKeyId: k}
       assumeRole: {roleArn: "arn:aws:iam::1:role/r"}
       partBytes: 8Mi
-  uploadPolicy: {maxBytes: 256Mi, maxAge: 1h30m, overrides: [{topics: "^app\\.billing$", maxAge: 90s}]}
+  uploadPolicy:
+    maxBytes: 256Mi
+    maxAge: 1h30m
+    overrides: [{topics: "^app\\.billing$", maxAge: 90s}]
   badRecords: {policy: Fail, maxRatio: "0.01"}
   autoscaling: {minReplicas: 1, maxReplicas: 20, targetLag: 2m, catchUp: 30m}
   upgrade: {strategy: HandOver, drainTimeout: 10m, rollback: {window: 2h, maxCommitFailures: 5}}
@@ -139,7 +146,7 @@ STARTING_OFFSETS = (
     "must be Earliest, Latest, {timestamp: TIME} or {offsets: {TOPIC: {'PARTITION': OFFSET}}}"
 )
 REFUSED: list[tuple[str, object, str]] = [
-    # field, what is written there, what the user is told
+    # field, what is written there, the message
     ("apiVersion", "v1", "apiVersion: must be 'landfall.dev/v1alpha1', got 'v1'"),
     ("kind", "Pod", "kind: must be 'ConsumerGroup', got 'Pod'"),
     (
@@ -182,7 +189,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.exclude",
         "a(",
-        "spec.source.kafka.exclude: not a regular expression: 'a(': missing ), unterminated subpattern at position 1",
+        (
+            "spec.source.kafka.exclude: not a regular expression: 'a(': "
+            "missing ), unterminated subpattern at position 1"
+        ),
     ),
     (
         "spec.source.kafka.startingOffsets",
@@ -197,7 +207,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.startingOffsets",
         {"offsets": {"clicks": {"0": -2}}},
-        "spec.source.kafka.startingOffsets.offsets.clicks.0: must be greater than or equal to 0, got -2",
+        (
+            "spec.source.kafka.startingOffsets.offsets.clicks.0: "
+            "must be greater than or equal to 0, got -2"
+        ),
     ),
     (
         "spec.source.kafka.startingOffsets",
@@ -217,7 +230,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.decode.timestamp",
         {"field": "meta..ts"},
-        "spec.decode.timestamp: field 'meta..ts' has an empty step; separator: '' takes it as one name",
+        (
+            "spec.decode.timestamp: field 'meta..ts' has an empty step; "
+            "separator: '' takes it as one name"
+        ),
     ),
     (
         "spec.decode.timestamp",
@@ -258,7 +274,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.output.url",
         "gs://logs",
-        "spec.output: url is neither s3://BUCKET/PREFIX nor file:///FOLDER, and no store of your own is named: 'gs://logs'",
+        (
+            "spec.output: url is neither s3://BUCKET/PREFIX nor file:///FOLDER, "
+            "and no store of your own is named: 'gs://logs'"
+        ),
     ),
     (
         "spec.output.codec",
@@ -311,13 +330,15 @@ REFUSED: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"), REFUSED, ids=[f"{path}={value}"[:60] for path, value, _ in REFUSED]
+    ("path", "value", "message"),
+    REFUSED,
+    ids=[f"{path}={value}"[:60] for path, value, _ in REFUSED],
 )
-def test_a_wrong_value_is_refused_with_its_path(path: str, value: object, told: str) -> None:
-    assert refusal(changed(path, value)) == told
+def test_a_wrong_value_is_refused_with_its_path(path: str, value: object, message: str) -> None:
+    assert refusal(changed(path, value)) == message
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     document = changed("spec.replicas", -1, changed("spec.output", {}))
 
     assert refusal(document).splitlines() == [
