@@ -1,11 +1,12 @@
-"""Break everything around two groups on a real cluster while records arrive, then look whether each
-landed once.
+"""Break everything around two groups on a real cluster while records arrive, then check that
+every record landed exactly once.
 
-Kubernetes, Kafka, S3 (behind a proxy that makes faults), the operator by its Helm chart, two
-groups: one lands sequence files, one Parquet. The faults are drawn from the seed: the same seed,
-the same schedule. At the end everything must be landed within a limit, and `landfall audit`,
-`landfall fsck` and the producer's own book must agree that nothing is missing, twice, misplaced or
-changed. Exit code 1 if not; with --keep everything is then left running to be looked at.
+The run starts a Kubernetes node, Kafka, S3 behind a proxy that injects faults, the operator by its
+Helm chart, and two groups: one lands SequenceFiles, the other Parquet. The schedule of faults
+depends on the seed and the minutes only. After the faults everything must be landed within 15
+minutes, and `landfall audit`, `landfall fsck` and the producers' own ledger must find nothing
+missing, duplicated, misplaced or changed. Otherwise the exit code is 1; with --keep everything is
+then left running for inspection.
 """
 
 import argparse
@@ -36,201 +37,251 @@ from tests.chaos import checks, table
 from tests.chaos.environment import Environment
 from tests.chaos.faults import LATE
 from tests.chaos.load import Load
-from tests.chaos.outcome import FaultResult, Landed, Outcome, Produced
+from tests.chaos.outcome import FaultResult, GroupResult, LoadResult, Outcome
 from tests.chaos.runner import Runner
 from tests.chaos.schedule import GROUPS, Fault, schedule
 
 RATE = 500.0
-"""Records a second: what two cores bear beside everything else."""
-LIMIT = 900.0
-"""Seconds after the end of load and faults in which everything must be landed."""
-FIRST = 300.0
-"""Seconds in which both groups must make their first commit."""
-LOOK = 3.0
-"""Seconds between two looks for new logs."""
+"""Records a second: as many as two cores land beside everything else of a run."""
+LAND_TIMEOUT = 900.0
+"""Seconds after the end of load and faults within which everything must be landed."""
+FIRST_COMMIT_TIMEOUT = 300.0
+"""Seconds within which both groups must make their first commit."""
+LOG_INTERVAL = 3.0
+"""Seconds between two searches for logs of new pods."""
 PROGRESS_INTERVAL = 30.0
-"""Seconds between two lines about how it goes."""
+"""Seconds between two lines about the progress."""
 
 
 def main() -> int:
-    """See the module."""
-    chosen = _arguments()
-    faults = schedule(chosen.seed, chosen.minutes)
+    """Print the schedule, or execute a run; returns the exit code."""
+    options = _arguments()
+    faults = schedule(options.seed, options.minutes)
     console = Console(highlight=False, soft_wrap=True)
-    if chosen.show:
+    if options.show:
         for fault in faults:
-            console.print(_drawn(fault), markup=False)
+            console.print(_describe_fault(fault), markup=False)
         return 0
+    # An exception unwinds through the tear-down; the default of SIGTERM would leave everything up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    place = Place(chosen.state.resolve())
-    folder = chosen.state.resolve() / "runs" / f"{datetime.now():%m%d-%H%M%S}-{chosen.seed}"  # noqa: DTZ005  # its user's
+    place = Place(options.state.resolve())
+    began = datetime.now()  # noqa: DTZ005  # local time is what the user looks for
+    folder = options.state.resolve() / "runs" / f"{began:%m%d-%H%M%S}-{options.seed}"
     folder.mkdir(parents=True)
     console.print(
-        f"[bold]seed {chosen.seed}[/], {chosen.minutes:g} minutes, {len(faults)} faults drawn; {folder}"
+        f"[bold]seed {options.seed}[/], {options.minutes:g} minutes, "
+        f"{len(faults)} faults scheduled; logs and results: {folder}"
     )
     try:
         check(place)
-        return Run(console, folder, chosen, faults).whole(place)
+        return Run(console, folder, options, faults).execute(place)
     except Missing as missing:
         raise SystemExit(str(missing)) from None
 
 
 def check(place: Place) -> None:
-    """Let there be a run.
+    """Make sure that this machine can execute a run.
 
     Raises:
-        Missing: this machine cannot bear it; says why.
+        Missing: it cannot; the message says why.
     """
-    for kind in (EXISTING, KAFKA.existing, S3.existing):
-        if os.environ.get(kind):
+    for variable in (EXISTING, KAFKA.existing, S3.existing):
+        if os.environ.get(variable):
             raise Missing(
-                f"{kind} is set: chaos kills processes and fills disks, so it has everything of its own"
+                f"{variable} is set, but chaos kills processes and fills disks:"
+                " unset it, so that the run starts servers of its own"
             )
     place.check()
 
 
 class Run:
-    """One run, from nothing to its table."""
+    """One run: from an empty machine to its tables."""
 
     def __init__(
-        self, console: Console, folder: Path, chosen: argparse.Namespace, faults: tuple[Fault, ...]
+        self,
+        console: Console,
+        folder: Path,
+        options: argparse.Namespace,
+        faults: tuple[Fault, ...],
     ) -> None:
-        self.console, self.folder, self.chosen, self.faults = console, folder, chosen, faults
+        """Create the log of the run in ``folder``."""
+        self.console, self.folder, self.options, self.faults = console, folder, options, faults
         self.log = (folder / "run.jsonl").open("a", buffering=1)
 
-    def whole(self, place: Place) -> int:
-        """Set it up, play, look; 0 if all is well."""
+    def execute(self, place: Place) -> int:
+        """Create the environment, break it, check the result; 0 if nothing is wrong."""
         sound = False
         try:
-            stage = Environment.set(place, self.folder, self.chosen.seed)
+            environment = Environment.create(place, self.folder, self.options.seed)
         except BaseException:
             place.down()
             raise
         try:
-            outcome = self._played(stage)
-            sound = self._reported(outcome)
+            outcome = self._run(environment)
+            sound = self._report(outcome)
         finally:
-            if sound or not self.chosen.keep:
-                stage.strike()
+            if sound or not self.options.keep:
+                environment.tear_down()
             else:
-                stage.over.set()
-                self.console.print(f"[red]left as it is, to be looked at; end it: {_down(place)}")
+                environment.stopping.set()
+                self.console.print(
+                    f"[red]everything is left running for inspection; to stop it: {_stop(place)}"
+                )
         return 0 if sound else 1
 
-    def _played(self, stage: Environment) -> Outcome:
+    def _run(self, environment: Environment) -> Outcome:
         load = Load(
-            str(stage.stack.kafka),
-            stage.prefix,
-            rate=self.chosen.rate,
-            seed=self.chosen.seed,
+            str(environment.stack.kafka),
+            environment.prefix,
+            rate=self.options.rate,
+            seed=self.options.seed,
             folder=self.folder,
         )
-        loaded = time.monotonic()
-        stage.apply()
-        for group in stage.groups.values():
-            group.wait_for_commit(FIRST)
+        load_began = time.monotonic()
+        environment.apply()
+        # Faults before the first commit would test the installation instead of the landing.
+        for group in environment.groups.values():
+            group.wait_for_commit(FIRST_COMMIT_TIMEOUT)
         began = time.time()
-        play = Runner(stage, self.faults, self._tell)
-        self._say(f"both groups land; proxy {stage.proxy.endpoint}")
-        threads = play.start()
-        last_report = 0.0
-        while play.now < self.chosen.minutes * 60:
-            time.sleep(min(LOOK, max(0.0, self.chosen.minutes * 60 - play.now)))
-            stage.keep_logs()
-            if play.now - last_report >= PROGRESS_INTERVAL:
-                last_report = play.now
-                self._how_it_goes(stage, play)
-        stage.over.set()
-        for thread in threads:
-            thread.join()
-        stage.mend()
-        calm, seconds = time.monotonic(), time.monotonic() - loaded
-        done = load.finish()
-        self._say(f"faults are over, {done.acknowledged:,} records are produced")
-        produced = Produced(done.acknowledged, done.aborted, done.in_doubt, done.bytes, seconds)
-        took = self._landed(stage, calm)
-        groups = {name: self._judged(stage, name, load.book, began, took[name]) for name in GROUPS}
+        runner = Runner(environment, self.faults, self._report_fault)
+        self._print(f"both groups land; the proxy is {environment.proxy.endpoint}")
+        self._break(environment, runner)
+        faults_ended, load_seconds = time.monotonic(), time.monotonic() - load_began
+        produced = load.finish()
+        self._print(f"the faults are over, {produced.acknowledged:,} records are produced")
+        seconds = self._wait_until_landed(environment, faults_ended)
+        groups = {
+            name: self._check_group(environment, name, load.ledger, began, seconds[name])
+            for name in GROUPS
+        }
         return Outcome(
-            self.chosen.seed,
-            self.chosen.minutes,
-            play.results,
-            {
-                kind: sum(hits.values())
-                for kind, hits in stage.proxy.counts().faults.items()
-                if kind != LATE
-            },
-            produced,
-            groups,
-            _about(),
+            seed=self.options.seed,
+            minutes=self.options.minutes,
+            results=runner.results,
+            requests_hit=_requests_hit(environment),
+            load=LoadResult(
+                produced.acknowledged,
+                produced.aborted,
+                produced.in_doubt,
+                produced.bytes,
+                load_seconds,
+            ),
+            groups=groups,
+            environment=_describe_machine(),
         )
 
-    def _landed(self, stage: Environment, began: float) -> dict[str, float | None]:
-        """Seconds until each group has landed all there is."""
-        took: dict[str, float | None] = dict.fromkeys(GROUPS)
-        while time.monotonic() - began < LIMIT and None in took.values():
+    def _break(self, environment: Environment, runner: Runner) -> None:
+        """Inject the faults until the minutes are over, then end those that still last."""
+        threads = runner.start()
+        last_progress = 0.0
+        end = self.options.minutes * 60
+        while runner.now < end:
+            time.sleep(min(LOG_INTERVAL, max(0.0, end - runner.now)))
+            environment.keep_logs()
+            if runner.now - last_progress >= PROGRESS_INTERVAL:
+                last_progress = runner.now
+                self._print_progress(environment, runner)
+        environment.stopping.set()
+        for thread in threads:
+            thread.join()
+        # After the threads: one of them might inject a fault again that was just lifted.
+        environment.lift_faults()
+
+    def _wait_until_landed(self, environment: Environment, began: float) -> dict[str, float | None]:
+        """Seconds until each group had landed everything; None where that took too long."""
+        seconds: dict[str, float | None] = dict.fromkeys(GROUPS)
+        while time.monotonic() - began < LAND_TIMEOUT and None in seconds.values():
             for name in GROUPS:
-                if took[name] is None and stage.lag(name) == 0:
-                    took[name] = time.monotonic() - began
-                    self._say(f"{name}: everything landed after {took[name]:.0f} s")
+                if seconds[name] is None and environment.lag(name) == 0:
+                    seconds[name] = time.monotonic() - began
+                    self._print(f"{name}: everything was landed after {seconds[name]:.0f} s")
             time.sleep(1)
-        return took
+        return seconds
 
-    def _judged(
-        self, stage: Environment, name: str, book: Path, began: float, took: float | None
-    ) -> Landed:
-        if took is None:
-            (self.folder / f"{name}.describe.txt").write_text(stage.groups[name].diagnostics())
-        result = checks.check_group(stage, name, book)
-        self._say(f"{name}: {result}")
-        commits = [at - began for at in checks.commit_times(stage, name)]
-        totals = stage.groups[name].ledger().totals
-        return Landed(totals.landed, totals.dead_lettered, commits, stage.lag(name), took, result)
+    def _check_group(
+        self,
+        environment: Environment,
+        name: str,
+        producer_ledger: Path,
+        began: float,
+        seconds_to_land: float | None,
+    ) -> GroupResult:
+        if seconds_to_land is None:
+            description = environment.groups[name].diagnostics()
+            (self.folder / f"{name}.describe.txt").write_text(description)
+        result = checks.check_group(environment, name, producer_ledger)
+        self._print(f"{name}: {'nothing is wrong' if result.is_sound else result}")
+        commits = [at - began for at in checks.commit_times(environment, name)]
+        totals = environment.groups[name].ledger().totals
+        lag = environment.lag(name)
+        return GroupResult(
+            totals.landed, totals.dead_lettered, commits, lag, seconds_to_land, result
+        )
 
-    def _reported(self, outcome: Outcome) -> bool:
+    def _report(self, outcome: Outcome) -> bool:
+        """Print and write the tables; returns whether nothing is wrong."""
         title = "[green]exactly once" if outcome.is_sound else "[red]NOT exactly once"
         self.console.print(
-            table.shown("faults", table.kinds(outcome)), table.shown(title, table.figures(outcome))
+            table.render("faults", table.kinds(outcome)),
+            table.render(title, table.figures(outcome)),
         )
         (self.folder / "table.md").write_text(table.markdown(outcome))
         (self.folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
         self.console.print(f"{self.folder}/table.md")
         return outcome.is_sound
 
-    def _tell(self, result: FaultResult) -> None:
+    def _report_fault(self, result: FaultResult) -> None:
         self.log.write(msgspec.json.encode(result).decode() + "\n")
         fault = result.fault
         mark = " " if result.injected else "-"
-        self._say(
-            f"{mark} {result.began:6.1f} +{result.ended - result.began:4.1f} s  {fault.target:8} {fault.kind.value}: {result.note}"
+        self._print(
+            f"{mark} {result.began:6.1f} +{result.ended - result.began:4.1f} s"
+            f"  {fault.target:8} {fault.kind.value}: {result.note}"
         )
 
-    def _how_it_goes(self, stage: Environment, play: Runner) -> None:
-        reports = [f"{name} {stage.describe(name)}" for name in GROUPS]
-        injected = sum(result.injected for result in play.results)
-        self._say(f"== {play.now:5.0f} s, {injected} faults; {'; '.join(reports)}")
+    def _print_progress(self, environment: Environment, runner: Runner) -> None:
+        groups = "; ".join(f"{name} {environment.describe(name)}" for name in GROUPS)
+        injected = sum(result.injected for result in runner.results)
+        self._print(f"== {runner.now:5.0f} s, {injected} faults injected; {groups}")
 
-    def _say(self, text: str) -> None:
-        self.console.print(f"{datetime.now():%H:%M:%S} {text}", markup=False)  # noqa: DTZ005  # its user's
-
-
-def _drawn(fault: Fault) -> str:
-    return f"{fault.at:7.1f} +{fault.seconds:4.1f} s  {fault.target:8} {fault.kind.value}  {fault.share:.0%}"
+    def _print(self, text: str) -> None:
+        now = datetime.now()  # noqa: DTZ005  # local time is what the user's clock shows
+        self.console.print(f"{now:%H:%M:%S} {text}", markup=False)
 
 
-def _down(place: Place) -> str:
-    shown = os.path.relpath(place.folder)
-    return f"dev/cluster down --state {shown}; dev/kafka down --state {shown}; dev/s3 down --state {shown}"
+def _describe_fault(fault: Fault) -> str:
+    return (
+        f"{fault.at:7.1f} +{fault.seconds:4.1f} s  {fault.target:8} {fault.kind.value}"
+        f"  {fault.share:.0%}"
+    )
 
 
-def _about() -> Mapping[str, str]:
-    version = subprocess.run(
+def _requests_hit(environment: Environment) -> Mapping[str, int]:
+    return {
+        kind: sum(hits.values())
+        for kind, hits in environment.proxy.counts().faults.items()
+        if kind != LATE
+    }
+
+
+def _stop(place: Place) -> str:
+    """The commands that stop what --keep left running."""
+    state = os.path.relpath(place.folder)
+    programs_down = ("dev/cluster", "dev/kafka", "dev/s3")
+    return "; ".join(f"{program} down --state {state}" for program in programs_down)
+
+
+def _describe_machine() -> Mapping[str, str]:
+    java = subprocess.run(
         ["java", "-version"], capture_output=True, text=True, check=False
     ).stderr.splitlines()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return {
-        "machine": f"{os.cpu_count()} cores, {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB, "
-        f"{platform.system()} {platform.release()}, everything on it",
-        "versions": f"Landfall {__version__}, Kubernetes {programs.KUBERNETES}, Kafka {kafka.VERSION}, versitygw {s3.VERSION}, "
-        f"Python {platform.python_version()}, {version[0] if version else 'no Java'}",
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} "
+        f"{platform.release()}, which runs everything",
+        "versions": f"Landfall {__version__}, Kubernetes {programs.KUBERNETES}, "
+        f"Kafka {kafka.VERSION}, versitygw {s3.VERSION}, Python {platform.python_version()}, "
+        f"{java[0] if java else 'no Java'}",
     }
 
 
@@ -238,14 +289,21 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="make chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=30.0, help="with faults; 30 unless told")
     parser.add_argument(
-        "--seed", type=int, default=random.randrange(2**32), help="of the schedule; any unless told"
+        "--minutes", type=float, default=30.0, help="length of the schedule (default: 30)"
     )
     parser.add_argument(
-        "--rate", type=float, default=RATE, help=f"records a second; {RATE:g} unless told"
+        "--seed",
+        type=int,
+        default=random.randrange(2**32),
+        help="seed of the schedule (default: a random one)",
     )
-    parser.add_argument("--show", action="store_true", help="print the schedule, and do nothing")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help=f"records produced a second (default: {RATE:g})"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print the schedule and do nothing else"
+    )
     parser.add_argument(
         "--keep", action="store_true", help="leave everything running if something is wrong"
     )
@@ -253,7 +311,7 @@ def _arguments() -> argparse.Namespace:
         "--state",
         type=Path,
         default=STATE / "chaos",
-        help="folder of all of it (default: .state/chaos)",
+        help="folder of the servers' data, the logs and the results (default: .state/chaos)",
     )
     return parser.parse_args()
 

@@ -1,6 +1,4 @@
-"""What is looked at when a run is over: what the ledger says, and what ``landfall audit`` and
-``landfall fsck`` do.
-"""
+"""The checks after a run: ``landfall audit``, ``landfall fsck`` and the producers' ledger."""
 
 import json
 import os
@@ -20,15 +18,16 @@ from tests.chaos.environment import Environment
 from tests.chaos.outcome import CheckResult
 from tests.support.live_group import NAME
 
-NUMBERS = ("missing", "duplicates", "misplaced", "corrupted")
+COUNTS = ("missing", "duplicates", "misplaced", "corrupted")
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 
 
-def commit_times(stage: Environment, group: str) -> list[float]:
-    """When each COMMIT was there, by the clock of the S3 server, for a driver's may be wrong; in
-    seconds since 1970.
+def commit_times(environment: Environment, group: str) -> list[float]:
+    """When each COMMIT was written, in seconds since 1970.
+
+    The times are those of the S3 server, because a fault may have shifted the driver's clock.
     """
-    scene = stage.groups[group].scene
+    scene = environment.groups[group].scene
     stamps = scene.bucket.stamps()
     assert any(key.startswith(ledger_prefix(NAME, LANE)) for key in stamps)
     records = GroupStore(scene.group(NAME), scene.store()).records()
@@ -37,72 +36,84 @@ def commit_times(stage: Environment, group: str) -> list[float]:
     return [time.timestamp() for time in times]
 
 
-def check_group(stage: Environment, group: str, book: Path) -> CheckResult:
-    """What audit, fsck and the load's book say of a group."""
-    file = stage.file(group)
-    audited, by_the_book = _audited(stage, file), _by_the_book(stage, group, book)
-    worse = {name: max(getattr(audited, name), getattr(by_the_book, name)) for name in NUMBERS}
-    return CheckResult(**worse, other=(*audited.other, *by_the_book.other, *_broken(stage, file)))
+def check_group(environment: Environment, group: str, producer_ledger: Path) -> CheckResult:
+    """Combine what audit, fsck and the producers' ledger find wrong with a group.
+
+    Audit and the producers' ledger count the same records independently; the larger count is taken.
+    """
+    file = environment.write_group_file(group)
+    audited = _run_audit(environment, file)
+    compared = _compare_with_producers(environment, group, producer_ledger)
+    counts = {name: max(getattr(audited, name), getattr(compared, name)) for name in COUNTS}
+    other = (*audited.other, *compared.other, *_run_fsck(environment, file))
+    return CheckResult(**counts, other=other)
 
 
-def _audited(stage: Environment, file: Path) -> CheckResult:
-    """``landfall audit``: all that Kafka holds against all that landed."""
-    done = _landfall(stage, "audit", str(file), "--json")
-    (stage.folder / f"{file.stem}.audit.json").write_text(done.stdout)
+def _run_audit(environment: Environment, file: Path) -> CheckResult:
+    """Run ``landfall audit``, which compares everything in Kafka with everything that landed."""
+    done = _run_landfall(environment, "audit", str(file), "--json")
+    (environment.folder / f"{file.stem}.audit.json").write_text(done.stdout)
     if not done.stdout.startswith("{"):
-        return CheckResult(other=(f"landfall audit ends with {done.returncode}: {done.stderr}",))
+        failure = f"landfall audit ended with exit code {done.returncode}: {done.stderr}"
+        return CheckResult(other=(failure,))
     found: dict[str, Any] = json.loads(done.stdout)
     return CheckResult(
         found["missing"],
         found["duplicate"],
         found["misplaced"],
         found["corrupted"],
-        tuple(_odd(found)),
+        tuple(_other_findings(found)),
     )
 
 
-def _by_the_book(stage: Environment, group: str, book: Path) -> CheckResult:
-    """The producer's book against all that is visible: it knows what the broker said, and of
-    aborted records.
+def _compare_with_producers(
+    environment: Environment, group: str, producer_ledger: Path
+) -> CheckResult:
+    """Compare the producers' ledger with what is visible.
+
+    It knows two things that Kafka cannot tell the auditor: what the broker acknowledged, and which
+    records were in aborted transactions.
     """
-    told = compare_landed.check(stage.parsed(group), book)
-    (stage.folder / f"{group}.book.txt").write_text(str(told))
-    accounts = told.topics.values()
-    numbers = {
-        name: sum(_size(getattr(account, name)) for account in accounts)
-        for name in ("missing", "repeated")
+    comparison = compare_landed.check(environment.group_spec(group), producer_ledger)
+    (environment.folder / f"{group}.producers.txt").write_text(str(comparison))
+    topics = comparison.topics.values()
+    other_counts = {
+        "aborted and landed": sum(_size(topic.aborted_landed) for topic in topics),
+        "landed and never produced": sum(_size(topic.unknown) for topic in topics),
+        "rows without a number": comparison.unidentified,
     }
-    odd = {
-        name: sum(_size(getattr(account, name)) for account in accounts)
-        for name in ("aborted_landed", "unknown")
-    }
-    odd["nameless"] = told.nameless
-    other = [f"book: {name}: {number}" for name, number in odd.items() if number]
-    if not told.topics:
-        other.append("book: there is nothing in it")
-    misplaced = sum(account.misfiled for account in accounts)
-    return CheckResult(numbers["missing"], numbers["repeated"], misplaced, 0, tuple(other))
+    other = [
+        f"producers' ledger: {name}: {number}" for name, number in other_counts.items() if number
+    ]
+    if not comparison.topics:
+        other.append("producers' ledger: it is empty")
+    return CheckResult(
+        missing=sum(_size(topic.missing) for topic in topics),
+        duplicates=sum(_size(topic.repeated) for topic in topics),
+        misplaced=sum(topic.misfiled for topic in topics),
+        other=tuple(other),
+    )
 
 
 def _size(ranges: Iterable[tuple[int, int]]) -> int:
     return sum(end - start for start, end in ranges)
 
 
-def _odd(found: dict[str, Any]) -> list[str]:
-    """What else the auditor does not like."""
-    odd = [
+def _other_findings(found: dict[str, Any]) -> list[str]:
+    """What else an audit found wrong."""
+    other = [
         f"{name}: {found[name]}"
         for name in ("disordered", "foreign", "unchecked", "waiting_commits")
         if found[name]
     ]
-    odd += [" ".join(map(str, fault.values())) for fault in found["faults"][:10]]
-    return odd if odd or found["whole"] else ["the audit is not whole"]
+    other += [" ".join(map(str, fault.values())) for fault in found["faults"][:10]]
+    return other if other or found["whole"] else ["the audit is not complete"]
 
 
-def _broken(stage: Environment, file: Path) -> list[str]:
-    """Broken invariants."""
-    done = _landfall(stage, "fsck", "--deep", str(file))
-    (stage.folder / f"{file.stem}.fsck.txt").write_text(done.stdout + done.stderr)
+def _run_fsck(environment: Environment, file: Path) -> list[str]:
+    """Run ``landfall fsck --deep``, and return its last lines if an invariant is broken."""
+    done = _run_landfall(environment, "fsck", "--deep", str(file))
+    (environment.folder / f"{file.stem}.fsck.txt").write_text(done.stdout + done.stderr)
     return (
         []
         if done.returncode == ExitCode.OK
@@ -110,8 +121,8 @@ def _broken(stage: Environment, file: Path) -> list[str]:
     )
 
 
-def _landfall(stage: Environment, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "LANDFALL_SECRETS": str(stage.secrets), "COLUMNS": "160"}
+def _run_landfall(environment: Environment, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "LANDFALL_SECRETS": str(environment.secrets), "COLUMNS": "160"}
     return subprocess.run(
         [LANDFALL, *arguments], env=env, capture_output=True, text=True, check=False
     )

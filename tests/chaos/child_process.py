@@ -1,7 +1,8 @@
-"""A process of its own that does what it is told: a line of JSON in, a line of JSON out.
+"""A child process that takes commands over its standard streams.
 
-The runner holds its standard input. When the runner ends, however it ends, the input ends, and the
-process with it.
+A command is one line of JSON on standard input, its answer one line of JSON on standard output.
+The parent holds the child's standard input open. When the parent ends, for whatever reason, that
+input ends, and the child ends with it: a crashed run leaves no load and no proxy behind.
 """
 
 import subprocess
@@ -15,79 +16,84 @@ import msgspec
 
 T = TypeVar("T")
 _ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60
-"""Seconds until a process that should end is killed."""
+EXIT_TIMEOUT = 60
+"""Seconds that a child has to end by itself before it is killed."""
+_LOG_TAIL_CHARACTERS = 4000
 
 
-class Refused(RuntimeError):  # noqa: N818  # says what is the case
-    """The process could not do it; says why."""
+class Refused(RuntimeError):  # noqa: N818  # the word of the protocol
+    """The child could not execute a command; the message says why."""
 
 
 class Child:
-    """A running ``python -m tests.chaos.<module>``; what it says beside its answers goes to a log."""
+    """A running ``python -m tests.chaos.<module>``; its standard error goes to ``log``."""
 
     def __init__(self, module: str, *arguments: str, log: Path) -> None:
-        """Start it."""
+        """Start the process."""
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as said:
+        with log.open("ab") as stderr:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", f"tests.chaos.{module}", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=stderr,
                 cwd=_ROOT,
+                # Ctrl-C in the terminal reaches the parent only, which then ends its children.
                 start_new_session=True,
             )
+        # One command at a time, so that each thread reads the answer to its own command.
         self._lock = threading.Lock()
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the child."""
         return self._popen.pid
 
-    def ask(self, do: str, answer: type[T], **arguments: Any) -> T:
-        """Tell it something, and wait until it is done.
+    def request(self, command: str, answer: type[T], **arguments: Any) -> T:
+        """Send a command, wait until it has been executed, and return its answer.
 
         Raises:
-            Refused: it could not, or is no more.
+            Refused: the command failed, or the child has ended.
         """
         with self._lock:
             assert self._popen.stdin
             try:
-                self._popen.stdin.write(msgspec.json.encode({"do": do, **arguments}) + b"\n")
+                line = msgspec.json.encode({"command": command, **arguments})
+                self._popen.stdin.write(line + b"\n")
                 self._popen.stdin.flush()
             except OSError as error:
-                raise Refused(f"{do}: {error}\n{self.said}") from error
-            return self.told(answer)
+                raise Refused(f"{command}: {error}\n{self.log_tail}") from error
+            return self.read_answer(answer)
 
-    def told(self, answer: type[T]) -> T:
-        """The next line it says.
+    def read_answer(self, answer: type[T]) -> T:
+        """Return the next line of the child's standard output.
 
         Raises:
-            Refused: it says why not, or is no more.
+            Refused: the line is a refusal, or the child has ended.
         """
         assert self._popen.stdout
         line = self._popen.stdout.readline()
         if not line:
-            raise Refused(f"ended with {self._popen.wait(PATIENCE)}: {self.said}")
+            code = self._popen.wait(EXIT_TIMEOUT)
+            raise Refused(f"the process ended with exit code {code}: {self.log_tail}")
         found = msgspec.json.decode(line)
         if isinstance(found, dict) and "refused" in found:
             raise Refused(found["refused"])
         return msgspec.convert(found, answer, str_keys=True)
 
     @property
-    def said(self) -> str:
-        """Its log's end."""
-        return self.log.read_text(errors="replace")[-4000:]
+    def log_tail(self) -> str:
+        """The end of the child's log."""
+        return self.log.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
 
-    def end(self) -> int:
-        """Let it end, and return its exit code."""
+    def stop(self) -> int:
+        """Close the child's input, wait until the child has ended, and return its exit code."""
         assert self._popen.stdin
         assert self._popen.stdout
         self._popen.stdin.close()
         try:
-            return self._popen.wait(PATIENCE)
+            return self._popen.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             return self._popen.wait()
@@ -95,16 +101,16 @@ class Child:
             self._popen.stdout.close()
 
 
-def listen(obey: Callable[[dict[str, Any]], object]) -> None:
-    """In the process: do what each line says, answer it, and return when the input ends."""
+def serve_commands(execute: Callable[[dict[str, Any]], object]) -> None:
+    """In the child: execute and answer each command; return when the input ends."""
     for line in sys.stdin.buffer:
         try:
-            say(obey(msgspec.json.decode(line)))
-        except Exception as error:  # noqa: BLE001  # whatever it was, the runner is told and may go on
-            say({"refused": f"{type(error).__name__}: {error}"})
+            send_answer(execute(msgspec.json.decode(line)))
+        except Exception as error:  # noqa: BLE001  # the parent gets every error and decides
+            send_answer({"refused": f"{type(error).__name__}: {error}"})
 
 
-def say(answer: object) -> None:
-    """Answer in one line."""
+def send_answer(answer: object) -> None:
+    """In the child: write one line of JSON for the parent."""
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()

@@ -1,9 +1,10 @@
-/* A wall clock that can be set for some processes alone: what they read is off by the seconds in a file they all map.
+/* A wall clock that can be shifted for chosen processes: a library for LD_PRELOAD.
  *
- * LD_PRELOAD it, and name the file by CLOCK_FILE; it is made if it is not there, and holds one int64. Only the wall clock is
- * off, as when somebody sets a machine's clock: what counts from the start of the machine goes on evenly. Deadlines that were
- * made of the wrong clock are put right where they are waited for, or a jump of an hour would stop the waiter for an hour,
- * which the kernel does not do either.
+ * The processes read a wall clock that is off by the seconds in a file that they all map. The environment variable CLOCK_FILE
+ * names the file, which is created if it does not exist and holds one int64. Only the wall clock is shifted, as when somebody
+ * sets a machine's clock; clocks that count from the start of the machine run on evenly. Deadlines that a process computed from
+ * the shifted clock are shifted back where it waits for them: otherwise a jump of an hour would block the waiter for an hour,
+ * which a jump of the kernel's clock does not do either.
  *
  *   cc -O2 -shared -fPIC -o clock.so clock.c
  */
@@ -22,10 +23,10 @@
 #include <unistd.h>
 
 static const int64_t none = 0;
-static volatile const int64_t *off = &none;
+static volatile const int64_t *offset = &none;
 
-/* The machine has not been up for thirty years, so what is later than this is a time of the wall clock. */
-#define WALL 1000000000L
+/* No machine has been up for thirty years, so a later time than this is one of the wall clock. */
+#define WALL_CLOCK 1000000000L
 
 __attribute__((constructor)) static void map(void) {
 	const char *path = getenv("CLOCK_FILE");
@@ -35,7 +36,7 @@ __attribute__((constructor)) static void map(void) {
 	if (lseek(file, 0, SEEK_END) >= (off_t)sizeof none || ftruncate(file, sizeof none) == 0) {
 		void *mapped = mmap(NULL, sizeof none, PROT_READ, MAP_SHARED, file, 0);
 		if (mapped != MAP_FAILED)
-			off = mapped;
+			offset = mapped;
 	}
 	close(file);
 }
@@ -46,7 +47,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 		real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
 	int result = real(clock, now);
 	if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-		now->tv_sec += *off;
+		now->tv_sec += *offset;
 	return result;
 }
 
@@ -71,11 +72,11 @@ int timespec_get(struct timespec *now, int base) {
 	return base == TIME_UTC && clock_gettime(CLOCK_REALTIME, now) == 0 ? base : 0;
 }
 
-static const struct timespec *put_right(const struct timespec *deadline, struct timespec *scratch) {
-	if (!deadline || deadline->tv_sec < WALL)
+static const struct timespec *unshift(const struct timespec *deadline, struct timespec *scratch) {
+	if (!deadline || deadline->tv_sec < WALL_CLOCK)
 		return deadline;
 	*scratch = *deadline;
-	scratch->tv_sec -= *off;
+	scratch->tv_sec -= *offset;
 	return scratch;
 }
 
@@ -83,10 +84,10 @@ int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restr
 			   const struct timespec *restrict deadline) {
 	static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 	struct timespec scratch;
-	if (!real) /* by version: there is an older one of another shape */
+	if (!real) /* dlvsym: glibc also has an older version with another struct */
 		real = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))
 			dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
-	return real(cond, mutex, put_right(deadline, &scratch));
+	return real(cond, mutex, unshift(deadline, &scratch));
 }
 
 int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict deadline) {
@@ -94,7 +95,7 @@ int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timesp
 	struct timespec scratch;
 	if (!real)
 		real = (int (*)(pthread_mutex_t *, const struct timespec *))dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
-	return real(mutex, put_right(deadline, &scratch));
+	return real(mutex, unshift(deadline, &scratch));
 }
 
 int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict deadline) {
@@ -102,5 +103,5 @@ int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict deadline)
 	struct timespec scratch;
 	if (!real)
 		real = (int (*)(sem_t *, const struct timespec *))dlsym(RTLD_NEXT, "sem_timedwait");
-	return real(sem, put_right(deadline, &scratch));
+	return real(sem, unshift(deadline, &scratch));
 }

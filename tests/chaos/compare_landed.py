@@ -1,9 +1,10 @@
-"""``python -m tests.chaos.compare_landed --group group.yaml --book book.jsonl``: the load's book, held
-against
-what landed.
+"""Compare what the load produced with what a group landed.
 
-Objects are read by the auditor's own means, none of which are the writer's. What landed is what is
-visible in the output root, ledger or no ledger: data of every output partition, and dead letters.
+    python -m tests.chaos.compare_landed --group group.yaml --ledger producer-ledger.jsonl
+
+Objects are read with the auditor's code, which shares nothing with the code that writes them. What
+counts as landed is what is visible in the output root, with or without a record in Landfall's
+ledger: the data of every output partition, and the dead letters.
 """
 
 import argparse
@@ -16,54 +17,59 @@ import yaml
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit.bucket import Bucket, open_bucket
 from landfall.audit.rows import ENVELOPE, Rows, rows_of
-from tests.chaos.producer_ledger import Comparison, Landed, compare
+from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
 
-_LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")
+_DEAD_LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")
 
 
-def landed(group: ConsumerGroup, bucket: Bucket | None = None) -> Iterator[Landed]:
-    """All that is visible, object by object.
+def landed_objects(group: ConsumerGroup, bucket: Bucket | None = None) -> Iterator[LandedObject]:
+    """Read every visible object of a group.
 
     Raises:
-        ValueError: and whatever else the libraries raise for an object that is damaged.
+        ValueError: an object is damaged; the libraries of the formats may raise other errors.
     """
     bucket = bucket or open_bucket(group.spec.output)
-    of_data = rows_of(group.spec)
+    data_rows = rows_of(group.spec)
     for key, _ in bucket.visible():
-        if letters := _LETTERS.match(key):
-            yield _read(bucket, key, key[letters.end() :], ENVELOPE)
+        if dead_letters := _DEAD_LETTERS.match(key):
+            yield _read(bucket, key, key[dead_letters.end() :], ENVELOPE)
         elif not key.startswith("_landfall/"):
-            yield _read(bucket, key, key, of_data)
+            yield _read(bucket, key, key, data_rows)
 
 
-def check(group: ConsumerGroup, book: Path) -> Comparison:
-    """Hold the book against what the group landed."""
-    return compare(book, landed(group))
+def check(group: ConsumerGroup, producer_ledger: Path) -> Comparison:
+    """Compare the producers' ledger with what the group landed."""
+    return compare(producer_ledger, landed_objects(group))
 
 
-def _read(bucket: Bucket, key: str, below: str, rows: Rows) -> Landed:
+def _read(bucket: Bucket, key: str, path: str, rows: Rows) -> LandedObject:
+    """Read the object at ``key``; the first folder of ``path`` is its topic."""
+    topic = path.partition("/")[0]
     with bucket.open(key) as stream:
-        return Landed(
-            below.partition("/")[0], [_identity(content) for _, content in rows.rows(stream)]
-        )
+        return LandedObject(topic, [_identity(content) for _, content in rows.rows(stream)])
 
 
 def _identity(content: object) -> Identity | None:
-    """Of a row: the bare value, or a tuple that begins with value and key."""
+    """Identify a row, which is the bare value or a tuple that begins with value and key."""
     value, key = content[:2] if isinstance(content, tuple) else (content, None)
     return identity(value, key)
 
 
 def main() -> int:
-    """See the module; exit code 1 if anything is wrong."""
+    """Print the comparison; the exit code is 1 if anything is wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.chaos.compare_landed", description=__doc__
+        prog="python -m tests.chaos.compare_landed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--group", type=Path, required=True, help="the group's YAML")
-    parser.add_argument("--book", type=Path, required=True, help="what the load wrote")
-    chosen = parser.parse_args()
-    comparison = check(parse_group(yaml.safe_load(chosen.group.read_text())), chosen.book)
+    parser.add_argument("--group", type=Path, required=True, help="YAML file of the group")
+    parser.add_argument(
+        "--ledger", type=Path, required=True, help="the producers' ledger that the load wrote"
+    )
+    options = parser.parse_args()
+    group = parse_group(yaml.safe_load(options.group.read_text()))
+    comparison = check(group, options.ledger)
     print(comparison)
     return 0 if comparison.is_exact else 1
 

@@ -1,5 +1,6 @@
-"""A small disk for the S3 server's data: an ext4 file system in a file, mounted where the server
-keeps its objects, and filled.
+"""A small disk for the S3 server's data, which a fault can fill.
+
+It is an ext4 file system in a file, mounted where the server keeps its objects.
 """
 
 import os
@@ -12,41 +13,43 @@ from pathlib import Path
 SIZE = 4 * 2**30
 """Bytes; the file is sparse."""
 BLOCK = 4096
+"""Bytes of the smallest allocation."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Mounted at ``home/data``, which must be empty then."""
+    """A disk that is mounted at ``home/data``, which must be empty before."""
 
     home: Path
 
     @property
     def data(self) -> Path:
-        """Where it is mounted."""
+        """The mount point."""
         return self.home / "data"
 
     def mount(self) -> bool:
-        """Have it there; whether this machine can."""
+        """Make the file system and mount it; False if this machine cannot."""
         image = self.home / "disk.ext4"
         with image.open("wb") as file:
             file.truncate(SIZE)
         self.data.mkdir(exist_ok=True)
-        # no blocks held back for root, as whom the server runs here
+        # The server runs as root here: blocks reserved for root would leave it room (-m 0).
         made = _run("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", str(image))
         if not (made and _run("mount", "-o", "loop", str(image), str(self.data))):
             return False
-        (self.data / "lost+found").rmdir()  # it would be a bucket
+        (self.data / "lost+found").rmdir()  # the server would list this directory as a bucket
         return True
 
     def unmount(self) -> None:
-        """Have it gone."""
+        """Unmount the disk and delete its file."""
         if self.data.is_mount():
+            # Lazy: a server that was just killed may keep files open for a moment.
             _run("umount", "--lazy", str(self.data))
         (self.home / "disk.ext4").unlink(missing_ok=True)
 
     @contextmanager
-    def full(self) -> Iterator[int]:
-        """Not a byte more can be written while the block runs; how many were taken."""
+    def filled(self) -> Iterator[int]:
+        """Keep the disk full while the block runs; yields the bytes that were allocated."""
         ballast = self.home / "data" / ".ballast"
         try:
             with ballast.open("wb", buffering=0) as file:
@@ -56,15 +59,15 @@ class Disk:
 
 
 def _fill(file: int) -> int:
-    """Take every block there is."""
-    taken, size = 0, 2**30
+    """Allocate every free block, in halving steps, and return the number of bytes."""
+    allocated, size = 0, 2**30
     while size >= BLOCK:
         try:
-            os.posix_fallocate(file, taken, size)
-            taken += size
+            os.posix_fallocate(file, allocated, size)
+            allocated += size
         except OSError:
             size //= 2
-    return taken
+    return allocated
 
 
 def _run(*argv: str) -> bool:

@@ -1,5 +1,7 @@
-"""All that a run needs, as users run it: a cluster, Kafka, S3 behind the proxy, the operator by its
-chart, two groups.
+"""The environment of a chaos run: everything that it needs, run as users run it.
+
+It is a Kubernetes node, Kafka, S3 behind the fault proxy, the operator by its Helm chart, and two
+groups.
 """
 
 import base64
@@ -30,10 +32,8 @@ from tests.support.live_group import KEYS, NAME, LiveGroup
 from tests.support.stack import Stack
 
 CLOCK = "clock"
-"""Name of the ConfigMap with the library that makes wrong clocks, and of the volume with the file
-that it reads.
-"""
-LIBRARY = "/clock-library"
+"""Name of the ConfigMap with the clock library, and of the volume with the file that it reads."""
+LIBRARY_FOLDER = "/clock-library"
 
 Json = Mapping[str, Any]
 
@@ -58,15 +58,22 @@ SPECS: Mapping[str, Json] = {
         "upgrade": {"drainTimeout": "40s"},
     },
 }
-"""What differs between the groups."""
+"""The specs of the groups, as far as they differ."""
 
-PATIENT: Json = {"readTimeout": "5s", "connectTimeout": "3s"}
-"""So that silence is noticed within the length of a fault."""
+SHORT_TIMEOUTS: Json = {"readTimeout": "5s", "connectTimeout": "3s"}
+"""Timeouts of the store that are shorter than a fault, so that the groups notice a silent store."""
 
 
 @dataclass
 class Environment:
-    """What is there; ``folder`` gets what is written about the run."""
+    """A running environment.
+
+    Attributes:
+        disk: the S3 server's small disk; None if this machine could not mount one.
+        folder: gets everything that is written about the run.
+        stopping: set when faults that last should end and no more should begin.
+        clock_unavailable: why no clock can be shifted; empty if one can.
+    """
 
     place: Place
     stack: Stack
@@ -74,76 +81,74 @@ class Environment:
     disk: Disk | None
     groups: Mapping[str, LiveGroup]
     folder: Path
-    over: threading.Event = field(default_factory=threading.Event)
-    """Set when no more faults are wanted, and those that last should end."""
-    no_clock: str = ""
-    """Why no clock can be wrong."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    clock_unavailable: str = ""
 
-    def rest(self, seconds: float) -> None:
-        """Let a fault last."""
-        self.over.wait(seconds)
+    def wait(self, seconds: float) -> None:
+        """Wait so many seconds, or until ``stopping`` is set."""
+        self.stopping.wait(seconds)
 
     @property
     def secrets(self) -> Path:
-        """Folder with the keys to the bucket, for Landfall's commands on this side."""
+        """Folder with the keys to the bucket, for Landfall's commands on this machine."""
         return self.folder / "secrets"
 
-    def file(self, name: str) -> Path:
-        """A group's YAML with the address of the S3 server itself, for Landfall's commands."""
+    def write_group_file(self, name: str) -> Path:
+        """Write a group's YAML for Landfall's commands, and return its path.
+
+        It names the S3 server itself instead of the proxy: checks must see no faults.
+        """
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(self.groups[name].document(**_spec(name))))
         return path
 
-    def parsed(self, name: str) -> ConsumerGroup:
-        """The same."""
+    def group_spec(self, name: str) -> ConsumerGroup:
+        """A group's resource, with the address of the S3 server itself."""
         return self.groups[name].scene.group(NAME, **_spec(name))
 
     @property
     def prefix(self) -> str:
-        """Of the topics that both groups land."""
+        """Prefix of the topics that both groups land."""
         return self.groups[RAW].scene.prefix
 
     @cached_property
-    def core(self) -> client.CoreV1Api:
-        """Kubernetes."""
+    def core_api(self) -> client.CoreV1Api:
+        """A client of the Kubernetes API, with all rights."""
         return client.CoreV1Api(self.stack.cluster.admin)
 
     def lag(self, name: str) -> int:
-        """Records of all topics that a group has not committed, and objects of its that are not
-        visible yet.
-        """
+        """Records of all topics that a group has not committed yet, by ledger and broker."""
         state, kafka = self.groups[name].ledger(), self.stack.kafka
-        behind = {(tp.topic, tp.partition): state.checkpoint[tp] for tp in state.checkpoint}
-        topics = self.groups[name].scene.topics
-        known = kafka.admin.list_topics(timeout=SECONDS).topics
-        all_of_them = [
-            (topic, partition) for topic in topics for partition in known[topic].partitions
+        checkpoint = {(tp.topic, tp.partition): state.checkpoint[tp] for tp in state.checkpoint}
+        topics = kafka.admin.list_topics(timeout=SECONDS).topics
+        topic_partitions = [
+            (topic, partition)
+            for topic in self.groups[name].scene.topics
+            for partition in topics[topic].partitions
         ]
-        ends = {tp: kafka.end_offset(*tp) for tp in all_of_them}
-        return sum(end - behind.get(tp, 0) for tp, end in ends.items())
+        return sum(kafka.end_offset(*tp) - checkpoint.get(tp, 0) for tp in topic_partitions)
 
     def describe(self, name: str) -> str:
-        """How a group is, in short, as its status says."""
+        """A group's status in one line."""
         status = self.groups[name].status()
         lag, commits = status.get("lag", {}), status.get("commits", {})
         return (
-            f"{status.get('phase')} generation {status.get('activeGeneration')}, {commits.get('total')} commits,"
+            f"{status.get('phase')} generation {status.get('activeGeneration')},"
+            f" {commits.get('total')} commits,"
             f" lag {lag.get('records')} records {lag.get('seconds')} s"
         )
 
     def keep_logs(self) -> None:
-        """Have the logs of all pods there are, or were when this was called before; a pod's log
-        goes with it.
-        """
+        """Hard-link the logs of all present pods, so that they outlive the pods."""
         kept = self.folder / "logs"
         kept.mkdir(exist_ok=True)
         for log in (self.place.cluster.home / "log" / "pods").glob("*/*/*.log"):
             with suppress(FileExistsError, FileNotFoundError):
                 os.link(log, kept / "_".join(log.relative_to(log.parents[2]).parts))
 
-    def mend(self) -> None:
-        """Have every fault lifted."""
-        self.over.set()
+    def lift_faults(self) -> None:
+        """End every fault: lift rules, start servers, resume groups, set clocks right."""
+        self.stopping.set()
         self.proxy.lift()
         for kind in (KAFKA, S3):
             self.place.server(kind).up()
@@ -152,11 +157,12 @@ class Environment:
             for uid in group.running("driver") | group.running("executor"):
                 targets.set_clock(uid, 0)
 
-    # ---------------------------------------------------------------------------------- from and to
+    # ------------------------------------------------------------------------- creation, tear-down
 
     @classmethod
-    def set(cls, place: Place, folder: Path, seed: int) -> "Environment":
-        """Have all of it there but the groups' topics."""
+    def create(cls, place: Place, folder: Path, seed: int) -> "Environment":
+        """Start everything but the load; the groups are not applied yet, their topics not made."""
+        # What an earlier run with --keep left would be in the way, its mounted disk, too.
         place.down()
         Disk(place.server(S3).home).unmount()
         stack = Stack.at(place)
@@ -180,17 +186,17 @@ class Environment:
         return made
 
     def apply(self) -> None:
-        """Both groups, with the proxy for a store; one of them with a clock that can be set."""
+        """Apply both groups with the proxy as their store, one with clocks that can be shifted."""
         for name, group in self.groups.items():
-            spec = _spec(name, **PATIENT, endpoint=self.proxy.endpoint)
+            spec = _spec(name, **SHORT_TIMEOUTS, endpoint=self.proxy.endpoint)
             if name == PARQUET:
-                spec |= self._settable_clock(group)
+                spec |= self._shiftable_clock(group)
             group.apply(**spec)
 
-    def strike(self) -> None:
-        """Take it all down."""
-        self.over.set()
-        with suppress(Exception):
+    def tear_down(self) -> None:
+        """Stop everything and unmount the disk; also if a part has failed."""
+        self.stopping.set()
+        with suppress(Exception):  # the rest is to be stopped even if the proxy has crashed
             self.proxy.stop()
         for group in self.groups.values():
             with suppress(Refused):
@@ -199,20 +205,20 @@ class Environment:
         if self.disk:
             self.disk.unmount()
 
-    def _settable_clock(self, group: LiveGroup) -> dict[str, Any]:
+    def _shiftable_clock(self, group: LiveGroup) -> dict[str, Any]:
         try:
-            library = targets.shim(self.folder)
+            library = targets.build_clock_library(self.folder)
         except OSError as error:
-            self.no_clock = str(error)
+            self.clock_unavailable = str(error)
             return {}
         about = client.V1ObjectMeta(name=CLOCK)
-        held: dict[str, bytes | str] = {"clock.so": base64.b64encode(library).decode()}
-        self.core.create_namespaced_config_map(
-            group.namespace, client.V1ConfigMap(metadata=about, binary_data=held)
+        files: dict[str, bytes | str] = {"clock.so": base64.b64encode(library).decode()}
+        self.core_api.create_namespaced_config_map(
+            group.namespace, client.V1ConfigMap(metadata=about, binary_data=files)
         )
         pod = {
             "env": [
-                {"name": "LD_PRELOAD", "value": f"{LIBRARY}/clock.so"},
+                {"name": "LD_PRELOAD", "value": f"{LIBRARY_FOLDER}/clock.so"},
                 {"name": "CLOCK_FILE", "value": targets.CLOCK_FILE},
             ],
             "volumes": [
@@ -220,7 +226,7 @@ class Environment:
                 {"name": CLOCK, "emptyDir": {}},
             ],
             "volumeMounts": [
-                {"name": "clock-library", "mountPath": LIBRARY, "readOnly": True},
+                {"name": "clock-library", "mountPath": LIBRARY_FOLDER, "readOnly": True},
                 {"name": CLOCK, "mountPath": targets.CLOCK_FOLDER},
             ],
         }
@@ -237,13 +243,13 @@ class Environment:
 
 
 def _spec(name: str, **s3: Any) -> dict[str, Any]:
-    """A group's, with what there is to say of its store."""
+    """The spec of a group, with settings of its store, if any."""
     spec = SPECS[name]
     return {**spec, "output": {**spec["output"], **({"s3": s3} if s3 else {})}}
 
 
 def _small_disk(place: Place) -> Disk | None:
-    """Give the S3 server one that can be filled."""
+    """Restart the S3 server on a disk that can be filled; None if none can be mounted."""
     server = place.server(S3)
     server.down(at_once=True)
     disk = Disk(server.home)

@@ -1,8 +1,9 @@
-"""Which fault strikes which request: rules, and what they have struck. No I/O and no clock.
+"""The rules that choose which requests the fault proxy breaks, and how. No I/O and no clock.
 
-A ``Rule`` says what goes wrong, with whom, how likely and how often. ``Rules`` holds those in force
-and answers, for a request, what is to be done to it. Each rule throws dice of its own, made of the
-seed and the rule's number, so that what one rule does is no other's doing.
+A ``Rule`` says which fault hits which requests of which clients, with what probability and how
+often. ``Rules`` holds the rules in force and chooses the fault of a request. Each rule has a random
+generator of its own, seeded with the seed and the rule's number: which requests a rule hits does
+not depend on other rules.
 """
 
 import random
@@ -18,44 +19,52 @@ import msgspec
 
 
 class Fault(StrEnum):
-    """What goes wrong; of those that end in ``After``, the request has done its work at the server."""
+    """What goes wrong. With those that end in ``After`` the server executes the request first."""
 
     LATENCY = "Latency"
-    """Everything comes right, later: ``seconds``, give or take ``jitter``."""
+    """The request is passed on after ``seconds``, plus or minus ``jitter``."""
     RESET = "Reset"
-    """The connection is reset, and the server never hears of the request."""
+    """The connection is reset, and the server never receives the request."""
     RESET_AFTER = "ResetAfter"
     ERROR_500 = "Error500"
-    """InternalError, and the server never hears of it."""
+    """The answer is InternalError, and the server never receives the request."""
     ERROR_500_AFTER = "Error500After"
     SLOW_DOWN = "SlowDown"
-    """503, and the server never hears of it."""
+    """The answer is 503, and the server never receives the request."""
     ERROR_200 = "Error200"
-    """200 with an ``<Error>`` for a body, as CompleteMultipartUpload may answer, and the server
-    never hears of it.
+    """The answer is 200 with an ``<Error>`` body, which S3 allows for CompleteMultipartUpload.
+
+    The server never receives the request.
     """
     ERROR_200_AFTER = "Error200After"
     TRUNCATE = "Truncate"
-    """Half of the answer's body, then a reset. An answer without a body cannot be hit, and is
-    passed on.
+    """Half of the answer's body is sent, then the connection is closed.
+
+    An answer without a body is passed on and does not count.
     """
     SILENCE = "Silence"
-    """No answer until the rule is lifted, then a reset; the server never hears of it."""
+    """There is no answer until the rule is lifted, then a reset.
+
+    The server never receives the request.
+    """
     PARTITION = "Partition"
-    """Connections are reset at once, those that there are too; what they had under way may be done
-    or not.
+    """Existing connections are reset, and new ones at once.
+
+    The server may or may not execute the requests that were in flight.
     """
     DELAY = "Delay"
-    """A reset now, and ``seconds`` later the server does what was asked: a zombie's write."""
+    """The connection is reset now, and the server gets the request ``seconds`` later.
+
+    To the store this looks like the write of a zombie.
+    """
 
 
 LATE = "Late"
-"""In the log, beside the faults, and not one itself: what a ``DELAY`` held back has now been done.
-"""
+"""The kind of a log line that is no fault: a request that ``DELAY`` held back has been executed."""
 
 
 class Operation(StrEnum):
-    """What a request asks of S3."""
+    """The S3 operation of a request."""
 
     LIST_BUCKETS = "ListBuckets"
     CREATE_BUCKET = "CreateBucket"
@@ -75,12 +84,12 @@ class Operation(StrEnum):
     ABORT_UPLOAD = "AbortMultipartUpload"
     LIST_PARTS = "ListParts"
     CONNECT = "Connect"
-    """A connection that was refused, before anything was asked."""
+    """A connection that was refused before it carried a request."""
     OTHER = "Other"
 
 
-_OF_SERVICE = {("GET", ""): Operation.LIST_BUCKETS}
-_OF_BUCKET = {
+_SERVICE_OPERATIONS = {("GET", ""): Operation.LIST_BUCKETS}
+_BUCKET_OPERATIONS = {
     ("PUT", ""): Operation.CREATE_BUCKET,
     ("DELETE", ""): Operation.DELETE_BUCKET,
     ("HEAD", ""): Operation.HEAD_BUCKET,
@@ -89,7 +98,7 @@ _OF_BUCKET = {
     ("GET", "uploads"): Operation.LIST_UPLOADS,
     ("POST", "delete"): Operation.DELETE_OBJECTS,
 }
-_OF_OBJECT = {
+_OBJECT_OPERATIONS = {
     ("GET", ""): Operation.GET_OBJECT,
     ("HEAD", ""): Operation.HEAD_OBJECT,
     ("PUT", ""): Operation.PUT_OBJECT,
@@ -100,49 +109,58 @@ _OF_OBJECT = {
     ("DELETE", "uploadId"): Operation.ABORT_UPLOAD,
     ("GET", "uploadId"): Operation.LIST_PARTS,
 }
-_PLAIN = re.compile(
+_NEUTRAL_PARAMETERS = re.compile(
     r"prefix|delimiter|marker|max-keys|encoding-type|x-id|versionId|partNumber|fetch-owner|continuation-token"
     r"|start-after|key-marker|upload-id-marker|max-uploads|max-parts|part-number-marker|response-.*|X-Amz-.*|AWSAccess.*"
 )
-"""Parameters of a query that do not change what is asked."""
+"""Query parameters that do not change the operation."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request: what of S3, ``bucket/key``, and the client's address."""
+class S3Request:
+    """A request as the rules see it.
+
+    Attributes:
+        operation: what it asks of S3.
+        key: ``bucket/key``.
+        client: address of the client.
+    """
 
     operation: Operation
     key: str
     client: str
 
 
-def asked(method: str, target: str, client: str) -> Asked:
-    """Read a request's first line; buckets are in the path, as every client of ours has them."""
+def parse_request(method: str, target: str, client: str) -> S3Request:
+    """Parse the method and target of a request.
+
+    The bucket is expected in the path, where every client of these tests puts it.
+    """
     parts = urlsplit(target)
-    place = unquote(parts.path).removeprefix("/")
-    bucket, _, key = place.partition("/")
-    by_level = _OF_OBJECT if key else _OF_BUCKET if bucket else _OF_SERVICE
-    special = [
+    path = unquote(parts.path).removeprefix("/")
+    bucket, _, key = path.partition("/")
+    by_level = _OBJECT_OPERATIONS if key else _BUCKET_OPERATIONS if bucket else _SERVICE_OPERATIONS
+    subresources = [
         name
         for name, _ in parse_qsl(parts.query, keep_blank_values=True)
-        if not _PLAIN.fullmatch(name)
+        if not _NEUTRAL_PARAMETERS.fullmatch(name)
     ]
-    operation = by_level.get((method, special[0] if special else ""), Operation.OTHER)
-    return Asked(operation, place, client)
+    operation = by_level.get((method, subresources[0] if subresources else ""), Operation.OTHER)
+    return S3Request(operation, path, client)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fault, and whom it strikes.
+    """A fault, and the requests that it may hit.
 
     Attributes:
         fault: what goes wrong.
-        operations: whose requests; every one's if empty.
-        key: regular expression that is found in ``bucket/key``.
-        clients: addresses or networks (``10.1.2.3``, ``10.1.0.0/16``); everyone if empty.
-        probability: of each such request.
-        times: how many requests are struck, then the rule ends; no limit if None.
-        seconds: of latency, or of delay.
-        jitter: seconds, by which latency and delay vary to either side.
+        operations: the operations that it may hit; all if empty.
+        key: regular expression that is searched for in ``bucket/key``.
+        clients: addresses or networks (``10.1.2.3``, ``10.1.0.0/16``); all clients if empty.
+        probability: of hitting a matching request.
+        times: how many requests the rule hits before it stops; no limit if None.
+        seconds: length of a latency or a delay.
+        jitter: seconds by which latency and delay vary to either side.
     """
 
     fault: Fault
@@ -154,111 +172,116 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
     jitter: float = 0.0
 
-    def is_for(self, request: Asked) -> bool:
-        """Whether such a request can be struck."""
+    def matches(self, request: S3Request) -> bool:
+        """Whether the rule may hit the request."""
         return (
             (not self.operations or request.operation in self.operations)
             and (not self.key or re.search(self.key, request.key) is not None)
-            and self.is_for_client(request.client)
+            and self.matches_client(request.client)
         )
 
-    def is_for_client(self, address: str) -> bool:
-        """Whether this client can be struck."""
+    def matches_client(self, address: str) -> bool:
+        """Whether the rule may hit requests of this client."""
         return not self.clients or any(
             ip_address(address) in ip_network(client) for client in self.clients
         )
 
 
 @dataclass
-class Active:
-    """A rule in force, with its dice and how many requests it may still strike."""
+class ActiveRule:
+    """A rule in force, with its random generator and the number of requests it may still hit."""
 
     number: int
     rule: Rule
-    dice: random.Random
-    left: int | None
+    rng: random.Random
+    remaining: int | None
 
-    def strikes(self, request: Asked) -> bool:
-        """Throw the dice."""
-        return (self.left is None or self.left > 0) and self.rule.is_for(request) and self._chance()
+    def hits(self, request: S3Request) -> bool:
+        """Whether the rule hits the request; draws a random number if it may."""
+        if self.remaining is not None and self.remaining <= 0:
+            return False
+        # Only matching requests draw: the others must not shift the sequence of the seed.
+        return self.rule.matches(request) and self.rng.random() < self.rule.probability
 
-    def _chance(self) -> bool:
-        return self.dice.random() < self.rule.probability
+    def consume(self) -> None:
+        """Count a request that is hit."""
+        if self.remaining is not None:
+            self.remaining -= 1
 
-    def take(self) -> None:
-        """Count one that is struck."""
-        if self.left is not None:
-            self.left -= 1
-
-    def give_back(self) -> None:
-        """It could not be struck after all."""
-        if self.left is not None:
-            self.left += 1
+    def restore(self) -> None:
+        """Undo ``consume``, for a request that could not be hit after all."""
+        if self.remaining is not None:
+            self.remaining += 1
 
     def seconds(self) -> float:
-        """How long, this time."""
-        return max(0.0, self.rule.seconds + self.dice.uniform(-self.rule.jitter, self.rule.jitter))
+        """Draw the length of this latency or delay, in seconds."""
+        return max(0.0, self.rule.seconds + self.rng.uniform(-self.rule.jitter, self.rule.jitter))
 
 
 @dataclass
 class Rules:
-    """All that are in force, in the order in which they came; the first that strikes, strikes.
-    Latency comes on top.
+    """The rules in force, in the order in which they were added.
+
+    The first rule that hits a request decides its fault; latencies come on top of it.
     """
 
     seed: int
-    active: dict[int, Active] = field(default_factory=dict)
+    active: dict[int, ActiveRule] = field(default_factory=dict)
     _number: int = 0
 
-    def add(self, rule: Rule) -> Active:
-        """Put a rule in force; its number lifts it.
+    def add(self, rule: Rule) -> ActiveRule:
+        """Put a rule in force; ``lift`` ends it by its number.
 
         Raises:
-            ValueError: a client is no address.
+            ValueError: a client is neither an address nor a network.
+            re.error: ``key`` is no regular expression.
         """
+        # Both are checked now: later the error would reach a client of the proxy, not the test.
         for client in rule.clients:
             ip_network(client)
         re.compile(rule.key)
         self._number += 1
-        dice = random.Random(f"{self.seed}/{self._number}")
-        self.active[self._number] = Active(self._number, rule, dice, rule.times)
+        rng = random.Random(f"{self.seed}/{self._number}")
+        self.active[self._number] = ActiveRule(self._number, rule, rng, rule.times)
         return self.active[self._number]
 
-    def lift(self, number: int | None = None) -> list[Active]:
-        """End a rule, or all; those that were in force."""
+    def lift(self, number: int | None = None) -> list[ActiveRule]:
+        """End one rule, or all, and return those that were in force."""
         numbers = list(self.active) if number is None else [number]
         return [self.active.pop(n) for n in numbers if n in self.active]
 
-    def latencies(self, request: Asked) -> list[Active]:
-        """Those that make it wait, counted as taken."""
-        return list(self._struck(request, lambda fault: fault is Fault.LATENCY))
+    def latencies(self, request: S3Request) -> list[ActiveRule]:
+        """The latencies that hit the request; each is counted."""
+        return list(self._choose(request, lambda fault: fault is Fault.LATENCY))
 
-    def strike(self, request: Asked) -> Active | None:
-        """What goes wrong with a request, counted as taken."""
-        return next(self._struck(request, lambda fault: fault is not Fault.LATENCY), None)
+    def choose_fault(self, request: S3Request) -> ActiveRule | None:
+        """The rule whose fault hits the request, counted, or None; latencies are left out."""
+        return next(self._choose(request, lambda fault: fault is not Fault.LATENCY), None)
 
-    def partition_of(self, client: str) -> Active | None:
-        """The rule by which nothing of this client is let in, if there is one."""
+    def partition_of(self, client: str) -> ActiveRule | None:
+        """The rule that refuses connections of this client, or None."""
         partitions = (
             active for active in self.active.values() if active.rule.fault is Fault.PARTITION
         )
-        return next((active for active in partitions if active.rule.is_for_client(client)), None)
+        return next((active for active in partitions if active.rule.matches_client(client)), None)
 
-    def _struck(self, request: Asked, of: Callable[[Fault], bool]) -> Iterator[Active]:
+    def _choose(
+        self, request: S3Request, eligible: Callable[[Fault], bool]
+    ) -> Iterator[ActiveRule]:
         for active in self.active.values():
-            if of(active.rule.fault) and active.strikes(request):
-                active.take()
+            if eligible(active.rule.fault) and active.hits(request):
+                active.consume()
                 yield active
 
 
 class Counts(msgspec.Struct):
-    """What was done so far.
+    """What the proxy has done so far.
 
     Attributes:
-        faults: by kind, by operation.
-        requests: that came in, by operation.
-        rules: how often each has struck, by its number.
-        pending: requests held back by ``DELAY`` that the server has not had yet.
+        faults: number of faults by kind, by operation.
+        requests: number of requests received, by operation.
+        rules: number of requests that each rule hit, by the rule's number.
+        pending: requests that ``DELAY`` holds back from the server.
     """
 
     faults: dict[str, dict[str, int]]
@@ -268,21 +291,21 @@ class Counts(msgspec.Struct):
 
     @property
     def total(self) -> int:
-        """All faults."""
+        """The number of all faults."""
         return sum(sum(by_operation.values()) for by_operation in self.faults.values())
 
 
 @dataclass
-class Tally:
-    """Counts as they grow."""
+class Counters:
+    """The counters behind ``Counts``."""
 
     faults: dict[str, Counter[str]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     rules: Counter[int] = field(default_factory=Counter)
     pending: int = 0
 
-    def told(self) -> Counts:
-        """So far."""
+    def snapshot(self) -> Counts:
+        """Return a copy of the counters."""
         return Counts(
             {kind: dict(by) for kind, by in self.faults.items()},
             dict(self.requests),

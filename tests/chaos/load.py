@@ -1,12 +1,12 @@
-"""A load of numbered records, held for as long as the runner likes, and a book of what became of
-each.
+"""A load of numbered records, and a ledger of what became of each of them.
 
-    python -m tests.chaos.load --bootstrap 127.0.0.1:9092 --prefix chaos --rate 1000 --seed 7 --book
-    book.jsonl
+    python -m tests.chaos.load --bootstrap 127.0.0.1:9092 --prefix chaos --rate 1000 --seed 7
+        --ledger producer-ledger.jsonl
 
-Topics and their shares are in ``records.TOPICS``, their producers in ``writers``, the book and its
-check in ``book`` and ``landed``. It takes orders as lines of JSON on standard input and ends with
-it; ``Load`` is the other end.
+The topics and their shares are ``records.TOPICS``; ``writers`` has the producers. The ledger is
+written by ``producer_ledger`` and compared with what landed by ``compare_landed``. The load runs
+in a process of its own and takes commands as lines of JSON on standard input; it ends when that
+input ends. ``Load`` is the parent's side of it.
 """
 
 import argparse
@@ -19,27 +19,28 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.child_process import Child, listen, say
+from tests.chaos.child_process import Child, send_answer, serve_commands
 from tests.chaos.producer_ledger import ProducerLedger
 from tests.chaos.records import TOPICS
-from tests.chaos.writers import Pace, Plain, Transactional, Writer
+from tests.chaos.writers import Pace, PlainWriter, TransactionalWriter, Writer
 from tests.support.kafka import Broker
 
 FLUSH_SECONDS = 0.5
-"""Between two looks at what is to be put down in the book."""
+"""Seconds between two writes to the ledger's file."""
 FINISH_SECONDS = 180
+"""Seconds that all writers have to finish."""
 
 
 class Progress(msgspec.Struct, kw_only=True):
-    """What the load did so far.
+    """What the load has done so far.
 
     Attributes:
-        sent: records handed to a producer.
-        bytes: of their payloads.
-        acknowledged, aborted: of these.
-        in_doubt: of these, for good.
-        ends: transactions, by what became of them.
-        rate: records a second that it tries to hold now.
+        sent: records given to a producer.
+        bytes: payload bytes of these.
+        acknowledged, aborted: records of these whose fate is known.
+        in_doubt: records of these whose fate will never be known.
+        ends: number of transactions by how they ended.
+        rate: the records a second that the load tries to hold now.
     """
 
     sent: int
@@ -52,13 +53,24 @@ class Progress(msgspec.Struct, kw_only=True):
 
 
 class Load:
-    """A load in a process of its own."""
+    """A load that runs in a process of its own.
+
+    Attributes:
+        ledger: the file of the producers' ledger.
+        topics: the topics in full, with the prefix.
+    """
 
     def __init__(
         self, bootstrap: str, prefix: str, *, rate: float, seed: int, folder: Path
     ) -> None:
-        """Make its topics, and begin; ``folder`` gets ``book.jsonl`` and its log."""
-        self.book = folder / "book.jsonl"
+        """Create the topics and begin to write.
+
+        ``folder`` gets ``producer-ledger.jsonl``, which must not exist yet, and a log.
+
+        Raises:
+            Refused: the load could not begin.
+        """
+        self.ledger = folder / "producer-ledger.jsonl"
         arguments = [
             "--bootstrap",
             bootstrap,
@@ -68,102 +80,112 @@ class Load:
             str(rate),
             "--seed",
             str(seed),
+            "--ledger",
+            str(self.ledger),
         ]
-        self._child = Child("load", *arguments, "--book", str(self.book), log=folder / "load.log")
-        self.topics = self._child.told(list[str])
+        self._child = Child("load", *arguments, log=folder / "load.log")
+        self.topics = self._child.read_answer(list[str])
 
     def rate(self, records: float) -> None:
-        """Hold so many a second."""
-        self._child.ask("rate", Progress, rate=records)
+        """Hold this rate, in records a second."""
+        self._child.request("rate", Progress, rate=records)
 
     def burst(self, records: float, seconds: float) -> None:
-        """Hold so many a second, for so long."""
-        self._child.ask("burst", Progress, rate=records, seconds=seconds)
+        """Hold at least this rate, in records a second, for so many seconds."""
+        self._child.request("burst", Progress, rate=records, seconds=seconds)
 
     def progress(self) -> Progress:
-        """How far it is.
+        """Return what the load has done so far.
 
         Raises:
-            Refused: a producer's thread failed; says how.
+            Refused: a writer failed; the message is its error.
         """
-        return self._child.ask("progress", Progress)
+        return self._child.request("progress", Progress)
 
     def finish(self) -> Progress:
-        """Let it end its transactions and wait for what is on its way, a few minutes at most; the
-        book is complete then.
+        """Stop writing, end all transactions, and wait until all records are delivered.
+
+        The ledger is complete afterwards.
+
+        Raises:
+            Refused: a writer failed, or did not finish within ``FINISH_SECONDS``.
         """
-        told = self._child.ask("finish", Progress)
-        self._child.end()
-        return told
+        progress = self._child.request("finish", Progress)
+        self._child.stop()
+        return progress
 
     def stop(self) -> int:
-        """End it, and return its exit code."""
-        return self._child.end()
+        """Stop the process, and return its exit code."""
+        return self._child.stop()
 
 
 class Producers:
-    """All writers of a load."""
+    """All writers of a load, and the thread that flushes the ledger."""
 
     def __init__(
-        self, bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger
+        self, bootstrap: str, prefix: str, pace: Pace, seed: int, ledger: ProducerLedger
     ) -> None:
-        """Begin to write."""
-        self._book, self._pace = book, pace
-        self._writers = list(_writers(bootstrap, prefix, pace, seed, book))
-        self._over = threading.Event()
+        """Start all threads."""
+        self._ledger, self._pace = ledger, pace
+        self._writers = list(_writers(bootstrap, prefix, pace, seed, ledger))
+        self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=writer.run, daemon=True) for writer in self._writers
         ]
-        self._scribe = threading.Thread(target=self._write_down, daemon=True)
-        for thread in (*self._threads, self._scribe):
+        self._flusher = threading.Thread(target=self._flush_regularly, daemon=True)
+        for thread in (*self._threads, self._flusher):
             thread.start()
 
-    def obey(self, order: dict[str, Any]) -> Progress:
-        """Do what the runner says."""
-        match order["do"]:
+    def execute(self, command: dict[str, Any]) -> Progress:
+        """Execute a command of the parent, and return the progress after it.
+
+        Raises:
+            ValueError: there is no such command.
+        """
+        match command["command"]:
             case "rate":
-                self._pace.rate = order["rate"]
+                self._pace.rate = command["rate"]
             case "burst":
-                self._pace.burst(order["rate"], order["seconds"])
+                self._pace.burst(command["rate"], command["seconds"])
             case "finish":
                 self.finish()
             case "progress":
                 pass
             case unknown:
-                raise ValueError(f"no such order: {unknown}")
+                raise ValueError(f"no such command: {unknown}")
         return self._progress()
 
     def finish(self) -> None:
-        """Come to an end, in order.
+        """Let every writer finish, then flush the ledger a last time; may be called twice.
 
         Raises:
-            TimeoutError: the broker is away.
+            TimeoutError: a writer did not finish, most likely because the broker is away.
         """
         for writer in self._writers:
-            writer.over.set()
+            writer.stopping.set()
         deadline = time.monotonic() + FINISH_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self._over.set()
-        self._scribe.join()
-        late = [
-            writer.name
+        self._stopped.set()
+        self._flusher.join()
+        unfinished = [
+            writer.topic_name
             for writer, thread in zip(self._writers, self._threads, strict=True)
             if thread.is_alive()
         ]
-        if late:
-            raise TimeoutError(f"not ended within {FINISH_SECONDS} s: {late}")
+        if unfinished:
+            raise TimeoutError(f"writers did not end within {FINISH_SECONDS} s: {unfinished}")
 
-    def _write_down(self) -> None:
-        while not self._over.wait(FLUSH_SECONDS):
-            self._book.flush()
-        self._book.flush()
+    def _flush_regularly(self) -> None:
+        while not self._stopped.wait(FLUSH_SECONDS):
+            self._ledger.flush()
+        self._ledger.flush()
 
     def _progress(self) -> Progress:
         for writer in self._writers:
             if writer.error:
                 raise writer.error
-        counts = [writer.count for writer in self._writers]
+        counts = [writer.counts for writer in self._writers]
         ends = {end for count in counts for end in count.ends}
         return Progress(
             sent=sum(count.sent for count in counts),
@@ -177,41 +199,66 @@ class Producers:
 
 
 def _writers(
-    bootstrap: str, prefix: str, pace: Pace, seed: int, book: ProducerLedger
+    bootstrap: str, prefix: str, pace: Pace, seed: int, ledger: ProducerLedger
 ) -> Iterator[Writer]:
+    # Each writer has a generator of its own: its draws do not depend on the others' progress.
     for topic in TOPICS:
         name = f"{prefix}.{topic.name}"
         share = topic.share / (topic.plain + topic.transactional)
         if topic.plain:
-            yield Plain(bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{name}"))
+            rng = random.Random(f"{seed}/{name}")
+            yield PlainWriter(bootstrap, topic, name, share, ledger, pace, rng)
         for number in range(topic.transactional):
-            own = f"{name}-{number}"
-            yield Transactional(
-                bootstrap, topic, name, share, book, pace, random.Random(f"{seed}/{own}"), id=own
+            transactional_id = f"{name}-{number}"
+            rng = random.Random(f"{seed}/{transactional_id}")
+            yield TransactionalWriter(
+                bootstrap,
+                topic,
+                name,
+                share,
+                ledger,
+                pace,
+                rng,
+                transactional_id=transactional_id,
             )
 
 
 def _make_topics(broker: Broker, prefix: str) -> list[str]:
-    """They keep everything, however old its events are."""
+    """Create the topics, and return their names in full.
+
+    ``create_topic`` turns retention by time off: event times lie days back.
+    """
     return [broker.create_topic(f"{prefix}.{topic.name}", topic.partitions) for topic in TOPICS]
 
 
 def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.load", description=__doc__)
-    parser.add_argument("--bootstrap", required=True, help="of the broker")
-    parser.add_argument("--prefix", required=True, help="of its topics")
-    parser.add_argument("--rate", type=float, required=True, help="records a second to begin with")
-    parser.add_argument("--seed", type=int, default=0, help="of its dice")
-    parser.add_argument("--book", type=Path, required=True, help="file to make")
-    chosen = parser.parse_args()
-    book = ProducerLedger(chosen.book)
-    topics = _make_topics(Broker(chosen.bootstrap), chosen.prefix)
-    producers = Producers(chosen.bootstrap, chosen.prefix, Pace(chosen.rate), chosen.seed, book)
-    say(topics)
-    listen(producers.obey)
+    """Produce until standard input ends."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.load",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
+    parser.add_argument("--prefix", required=True, help="prefix of the topics' names")
+    parser.add_argument(
+        "--rate", type=float, required=True, help="records a second, until a command changes it"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of all random choices (default: 0)"
+    )
+    parser.add_argument(
+        "--ledger", type=Path, required=True, help="file to create for the producers' ledger"
+    )
+    options = parser.parse_args()
+    ledger = ProducerLedger(options.ledger)
+    topics = _make_topics(Broker(options.bootstrap), options.prefix)
+    producers = Producers(
+        options.bootstrap, options.prefix, Pace(options.rate), options.seed, ledger
+    )
+    send_answer(topics)
+    serve_commands(producers.execute)
     producers.finish()
-    book.close()
+    ledger.close()
     return 0
 
 

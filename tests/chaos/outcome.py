@@ -1,6 +1,4 @@
-"""What became of a run: of each fault, of the load, of each group. Pure values, and what can be
-said of them.
-"""
+"""The outcome of a run: of each fault, of the load, of each group. Pure values."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,24 +7,26 @@ from itertools import pairwise
 
 from tests.chaos.schedule import S3, STORE, Fault, Kind
 
-NAMED = 8
-"""Kinds of faults that are named as causes."""
+MAX_KINDS_NAMED = 8
+"""How many kinds of faults a table names as the causes of a pause."""
+LEAD_SECONDS = 5.0
+"""A fault that ended this long before a pause may still be its cause."""
 
 
-class NotApplied(Exception):  # noqa: N818  # what happened
-    """A fault that was drawn and could not be injected; says why. It does not count."""
+class NotInjected(Exception):  # noqa: N818  # an outcome, not an error
+    """A fault of the schedule could not be injected; the message says why. It does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultResult:
-    """A fault that was to be injected.
+    """What became of a fault of the schedule.
 
     Attributes:
-        fault: as it was drawn.
+        fault: the fault.
         began: seconds since the beginning of the run.
-        ended: likewise.
-        injected: whether it really was.
-        note: whom it hit, or why it could not be.
+        ended: seconds since the beginning of the run.
+        injected: whether it was really injected.
+        note: what it hit, or why it was not injected.
     """
 
     fault: Fault
@@ -35,56 +35,57 @@ class FaultResult:
     injected: bool
     note: str
 
-    def concerns(self, group: str) -> bool:
-        """Whether it may hold up a group."""
-        others = {STORE, S3, "kafka"}
-        return self.fault.target == group or self.fault.target in others
+    def affects(self, group: str) -> bool:
+        """Whether the fault may delay the commits of a group."""
+        shared = {STORE, S3, "kafka"}
+        return self.fault.target == group or self.fault.target in shared
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The longest time between two COMMITs of a group, in seconds since the beginning of the run."""
+    """The time between two COMMITs of a group, in seconds since the beginning of the run."""
 
     began: float = 0.0
     ended: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """The length of the pause."""
         return self.ended - self.began
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What is wrong with what a group landed, as the auditor and the load's own book say."""
+    """What is wrong with what a group landed, in records.
+
+    ``other`` has everything else that is wrong, in words: broken invariants, lost or foreign
+    objects, what could not be checked.
+    """
 
     missing: int = 0
     duplicates: int = 0
     misplaced: int = 0
     corrupted: int = 0
     other: tuple[str, ...] = ()
-    """Whatever else is wrong, in words: broken invariants, lost or foreign objects, what could not
-    be checked.
-    """
 
     @property
     def is_sound(self) -> bool:
-        """Nothing is."""
+        """Whether nothing is wrong."""
         return self == CheckResult()
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
-    """One group at the end.
+class GroupResult:
+    """One group at the end of a run.
 
     Attributes:
-        records: landed as data.
-        dead_letters: landed as such: tombstones, where the format has no place for them.
+        records: records landed as data.
+        dead_letters: records landed as dead letters: tombstones, in formats that cannot hold them.
         commits: times of its COMMITs, in seconds since the beginning of the run.
-        lag: records not landed when the run ended.
-        seconds_to_land: from the end of load and faults until all was landed; None if that took too
-            long.
-        check: what audit, fsck and the producers say.
+        lag: records that were not landed when the run ended.
+        seconds_to_land: from the end of load and faults until everything was landed; None if that
+            took longer than the limit.
+        check: what audit, fsck and the producers' ledger find wrong.
     """
 
     records: int
@@ -95,23 +96,24 @@ class Landed:
     check: CheckResult
 
     def longest_pause(self, until: float) -> Pause:
-        """Between commits that began before ``until``, the end of the load: who has nothing to land
-        makes no pause.
+        """The longest pause that began before ``until``, the end of the load.
+
+        Later pauses do not count: a group with nothing to land makes no COMMIT.
         """
         pauses = (Pause(a, b) for a, b in pairwise([0.0, *sorted(self.commits)]) if a < until)
         return max(pauses, key=lambda pause: pause.seconds, default=Pause())
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class LoadResult:
     """What the load produced.
 
     Attributes:
-        acknowledged: records that must land, by what the broker said to their producer.
-        aborted: records of transactions that were aborted, and must not land.
-        in_doubt: records of which the producer was not told; each may land once.
-        payload_bytes: of all.
-        seconds: over which it was produced.
+        acknowledged: records that the broker acknowledged, and that must land.
+        aborted: records of aborted transactions, which must not land.
+        in_doubt: records whose fate their producer does not know; each may land once.
+        payload_bytes: payload bytes of all records.
+        seconds: how long the load ran.
     """
 
     acknowledged: int
@@ -123,20 +125,24 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A whole run."""
+    """The outcome of a whole run.
+
+    Attributes:
+        requests_hit: number of requests of the store that a fault hit, by the proxy's fault.
+        environment: the machine and the versions, for the table.
+    """
 
     seed: int
     minutes: float
     results: Sequence[FaultResult]
     requests_hit: Mapping[str, int]
-    load: Produced
-    groups: Mapping[str, Landed]
-    about: Mapping[str, str] = field(default_factory=dict)
-    """Machine and versions."""
+    load: LoadResult
+    groups: Mapping[str, GroupResult]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_sound(self) -> bool:
-        """Everything landed in time, once, where it belongs, as it was."""
+        """Whether every record landed in time, once, in its place and unchanged."""
         return all(
             group.check.is_sound and group.seconds_to_land is not None
             for group in self.groups.values()
@@ -144,29 +150,29 @@ class Outcome:
 
     @property
     def injected(self) -> Counter[Kind]:
-        """How many of each kind really were."""
+        """How many faults of each kind were really injected."""
         return Counter(result.fault.kind for result in self.results if result.injected)
 
     def during(self, group: str, pause: Pause) -> list[FaultResult]:
-        """What may have caused a pause: what began in it or shortly before, or had not ended."""
-        before = 5.0
+        """The faults that may have caused a pause: those in effect in it or shortly before."""
         return [
             result
             for result in self.results
             if result.injected
-            and result.concerns(group)
+            and result.affects(group)
             and result.began < pause.ended
-            and result.ended > pause.began - before
+            and result.ended > pause.began - LEAD_SECONDS
         ]
 
 
 def describe_kinds(kinds: Iterable[Kind]) -> str:
-    """Kinds with how many there were of each: ``slow answers, broker killed (2)``."""
+    """List the commonest kinds with their number: ``broker killed (2), slow answers``."""
     counted = Counter(kinds)
-    said = [
+    named = [
         kind.value if number == 1 else f"{kind.value} ({number})"
-        for kind, number in counted.most_common(NAMED)
+        for kind, number in counted.most_common(MAX_KINDS_NAMED)
     ]
-    return ", ".join(said) + (
-        f", and {len(counted) - NAMED} other kinds" if len(counted) > NAMED else ""
-    )
+    unnamed = len(counted) - len(named)
+    if unnamed:
+        named.append(f"and {unnamed} other {'kind' if unnamed == 1 else 'kinds'}")
+    return ", ".join(named)

@@ -1,4 +1,4 @@
-"""Faults of pods and of their processes, and what users ask of groups at bad moments."""
+"""Faults of pods and their processes, and changes that users make to groups at bad moments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,87 +8,91 @@ from kubernetes import client
 
 from tests.chaos import targets
 from tests.chaos.environment import Environment
-from tests.chaos.outcome import NotApplied
+from tests.chaos.outcome import NotInjected
 from tests.chaos.schedule import Fault, Kind
 from tests.support.live_group import NAME, SYSTEM, LiveGroup
 
-Pods = Mapping[str, Any]
 Find = Callable[[str], list[psutil.Process]]
 
-NEW_DRIVER = 60
-"""Seconds until a new generation's driver is given up."""
-JUMPS = (-3600, -1200, -600, -120, 120, 600, 1200, 3600)
-"""Seconds a clock is wrong by; over 900, an S3 server refuses what is signed by it."""
+NEW_DRIVER_TIMEOUT = 60
+"""Seconds to wait until the driver of a new generation runs."""
+CLOCK_OFFSETS = (-3600, -1200, -600, -120, 120, 600, 1200, 3600)
+"""Seconds by which a clock is wrong.
+
+Beyond 900 either way, an S3 server refuses the signatures made with it.
+"""
 
 
-def _one(stage: Environment, fault: Fault, role: str) -> tuple[str, Any]:
-    """One of a group's running pods in a role."""
-    group = stage.groups[fault.target]
+def _pick_pod(environment: Environment, fault: Fault, role: str) -> tuple[str, Any]:
+    """One of a group's running pods in a role, with its uid."""
+    group = environment.groups[fault.target]
     running = group.running(role)
     pods = sorted((uid, pod) for uid, pod in group.pods(role).items() if uid in running)
     if not pods:
-        raise NotApplied(f"no {role} runs")
+        raise NotInjected(f"no {role} pod runs")
     return pods[fault.pick % len(pods)]
 
 
-def _some(find: Find, uid: str, pick: int | None = None) -> list[psutil.Process]:
-    """A pod's processes of a kind, or one of them."""
+def _find_processes(find: Find, uid: str, pick: int | None = None) -> list[psutil.Process]:
+    """The processes of a pod that ``find`` finds, or one of them."""
     found = find(uid)
     if not found:
-        raise NotApplied("no such process runs")
+        raise NotInjected("the pod runs no such process")
     return found if pick is None else [found[pick % len(found)]]
 
 
-def _kill(role: str, find: Find) -> Callable[[Environment, Fault], str]:
-    def strike(stage: Environment, fault: Fault) -> str:
-        uid, pod = _one(stage, fault, role)
-        return _killed(_some(find, uid, fault.pick), pod["metadata"]["name"])
+def _pod_process_killer(role: str, find: Find) -> Callable[[Environment, Fault], str]:
+    def inject(environment: Environment, fault: Fault) -> str:
+        uid, pod = _pick_pod(environment, fault, role)
+        return _kill_processes(_find_processes(find, uid, fault.pick), pod["metadata"]["name"])
 
-    return strike
+    return inject
 
 
-def _killed(processes: Sequence[psutil.Process], name: str) -> str:
+def _kill_processes(processes: Sequence[psutil.Process], name: str) -> str:
     if not targets.kill(processes):
-        raise NotApplied("it had ended")
+        raise NotInjected("the process had already ended")
     return name
 
 
-def _freeze(role: str, finds: Sequence[Find]) -> Callable[[Environment, Fault], str]:
-    def strike(stage: Environment, fault: Fault) -> str:
-        uid, pod = _one(stage, fault, role)
-        with targets.frozen(_some(finds[fault.pick % len(finds)], uid)) as stopped:
-            stage.rest(fault.seconds)
-        return f"{stopped} processes of {pod['metadata']['name']}"
+def _pod_process_freezer(role: str, finds: Sequence[Find]) -> Callable[[Environment, Fault], str]:
+    def inject(environment: Environment, fault: Fault) -> str:
+        uid, pod = _pick_pod(environment, fault, role)
+        with targets.frozen(_find_processes(finds[fault.pick % len(finds)], uid)) as stopped:
+            environment.wait(fault.seconds)
+        return f"{_processes(stopped)} of {pod['metadata']['name']}"
 
-    return strike
+    return inject
 
 
-def _delete(role: str) -> Callable[[Environment, Fault], str]:
-    def strike(stage: Environment, fault: Fault) -> str:
-        name = _one(stage, fault, role)[1]["metadata"]["name"]
-        stage.groups[fault.target].kubectl("delete", "pod", "--grace-period=0", "--force", name)
+def _pod_deleter(role: str) -> Callable[[Environment, Fault], str]:
+    def inject(environment: Environment, fault: Fault) -> str:
+        name = _pick_pod(environment, fault, role)[1]["metadata"]["name"]
+        environment.groups[fault.target].kubectl(
+            "delete", "pod", "--grace-period=0", "--force", name
+        )
         return str(name)
 
-    return strike
+    return inject
 
 
-def _evict(role: str) -> Callable[[Environment, Fault], str]:
-    def strike(stage: Environment, fault: Fault) -> str:
-        name = _one(stage, fault, role)[1]["metadata"]["name"]
-        namespace = stage.groups[fault.target].namespace
+def _pod_evicter(role: str) -> Callable[[Environment, Fault], str]:
+    def inject(environment: Environment, fault: Fault) -> str:
+        name = _pick_pod(environment, fault, role)[1]["metadata"]["name"]
+        namespace = environment.groups[fault.target].namespace
         about = client.V1ObjectMeta(name=name, namespace=namespace)
         try:
-            stage.core.create_namespaced_pod_eviction(
+            environment.core_api.create_namespaced_pod_eviction(
                 name, namespace, client.V1Eviction(metadata=about)
             )
         except client.ApiException as refused:
-            raise NotApplied(f"eviction refused: {refused.reason}") from refused
+            raise NotInjected(f"eviction refused: {refused.reason}") from refused
         return str(name)
 
-    return strike
+    return inject
 
 
-# ------------------------------------------------------------------------------- what users ask for
+# ----------------------------------------------------------------------- changes that a user makes
 
 
 def _raise_generation(group: LiveGroup) -> int:
@@ -100,55 +104,59 @@ def _raise_generation(group: LiveGroup) -> int:
     return generation
 
 
-def hand_over(stage: Environment, fault: Fault) -> str:
-    """A new generation is asked for."""
-    return f"to generation {_raise_generation(stage.groups[fault.target])}"
+def hand_over(environment: Environment, fault: Fault) -> str:
+    """Raise the group's generation, which starts a handover."""
+    return f"to generation {_raise_generation(environment.groups[fault.target])}"
 
 
-def zombie(stage: Environment, fault: Fault) -> str:
-    """The driver is frozen, a new generation is asked for and takes over without an answer, the old
-    one wakes.
+def freeze_during_handover(environment: Environment, fault: Fault) -> str:
+    """Freeze the driver, raise the generation, and wake the old driver after the fault.
+
+    The new driver has to take over without an answer from the old one, which then is a zombie.
     """
-    uid, pod = _one(stage, fault, "driver")
-    with targets.frozen(_some(targets.of_pod, uid)):
-        generation = _raise_generation(stage.groups[fault.target])
-        stage.rest(fault.seconds)
-    return f"{pod['metadata']['name']}, while generation {generation} was to take over"
+    uid, pod = _pick_pod(environment, fault, "driver")
+    with targets.frozen(_find_processes(targets.of_pod, uid)):
+        generation = _raise_generation(environment.groups[fault.target])
+        environment.wait(fault.seconds)
+    return f"{pod['metadata']['name']}, frozen while generation {generation} was due to take over"
 
 
-def _hand_over_killed(*, old: bool) -> Callable[[Environment, Fault], str]:
-    """Some seconds after the new driver runs, one of the two is killed."""
+def _handover_killer(*, old: bool) -> Callable[[Environment, Fault], str]:
+    """Start a handover, and kill one of the two drivers some seconds after the new one runs."""
 
-    def strike(stage: Environment, fault: Fault) -> str:
-        group = stage.groups[fault.target]
-        before = _one(stage, fault, "driver")[0]
+    def inject(environment: Environment, fault: Fault) -> str:
+        group = environment.groups[fault.target]
+        before = _pick_pod(environment, fault, "driver")[0]
         known = set(group.pods("driver"))
         generation = _raise_generation(group)
-        for _ in range(2 * NEW_DRIVER):
+        for _ in range(2 * NEW_DRIVER_TIMEOUT):
             if new := group.running("driver") - known:
                 break
-            stage.rest(0.5)
+            environment.wait(0.5)
         else:
-            raise NotApplied(f"no driver of generation {generation} within {NEW_DRIVER} s")
-        stage.rest(fault.pick % 20)
+            raise NotInjected(
+                f"no driver of generation {generation} ran within {NEW_DRIVER_TIMEOUT} s"
+            )
+        environment.wait(fault.pick % 20)
         uid = before if old else new.pop()
-        return _killed(_some(targets.of_pod, uid), f"at generation {generation}")
+        processes = _find_processes(targets.of_pod, uid)
+        return _kill_processes(processes, f"at the handover to generation {generation}")
 
-    return strike
+    return inject
 
 
-def suspend(stage: Environment, fault: Fault) -> str:
-    """The group is suspended, and after a while it is to run again."""
-    group = stage.groups[fault.target]
+def suspend(environment: Environment, fault: Fault) -> str:
+    """Suspend the group, and resume it after the fault."""
+    group = environment.groups[fault.target]
     group.change(state="Suspended")
-    stage.rest(fault.seconds)
+    environment.wait(fault.seconds)
     group.change(state="Running")
-    return f"after {fault.seconds:.0f} s"
+    return f"resumed after {fault.seconds:.0f} s"
 
 
-def scale(stage: Environment, fault: Fault) -> str:
-    """One executor becomes two, or two one."""
-    group = stage.groups[fault.target]
+def scale(environment: Environment, fault: Fault) -> str:
+    """Change the replicas from one to two, or from two to one."""
+    group = environment.groups[fault.target]
     now = int(group.kubectl("get", "consumergroup", NAME, "-o", "jsonpath={.spec.replicas}"))
     group.kubectl("scale", "consumergroup", NAME, f"--replicas={3 - now}")
     return f"to {3 - now}"
@@ -157,66 +165,76 @@ def scale(stage: Environment, fault: Fault) -> str:
 # ---------------------------------------------------------------------------------- operator, clock
 
 
-def delete_operator(stage: Environment, fault: Fault) -> str:
-    """Its pod, without grace."""
-    stage.stack.kill_operator()
+def delete_operator(environment: Environment, fault: Fault) -> str:
+    """Delete the operator's pod without a grace period."""
+    environment.stack.kill_operator()
     return ""
 
 
-def _operator(stage: Environment) -> list[psutil.Process]:
-    return [process for uid in stage.stack.operators() for process in _some(targets.of_pod, uid)]
+def _operator(environment: Environment) -> list[psutil.Process]:
+    return [
+        process
+        for uid in environment.stack.operators()
+        for process in _find_processes(targets.of_pod, uid)
+    ]
 
 
-def kill_operator(stage: Environment, fault: Fault) -> str:
-    """Its process."""
-    return _killed(_operator(stage), SYSTEM)
+def kill_operator(environment: Environment, fault: Fault) -> str:
+    """Kill the operator's process."""
+    return _kill_processes(_operator(environment), SYSTEM)
 
 
-def freeze_operator(stage: Environment, fault: Fault) -> str:
-    """Its process."""
-    with targets.frozen(_operator(stage)) as stopped:
-        stage.rest(fault.seconds)
-    return f"{stopped} processes"
+def freeze_operator(environment: Environment, fault: Fault) -> str:
+    """Freeze the operator's process."""
+    with targets.frozen(_operator(environment)) as stopped:
+        environment.wait(fault.seconds)
+    return _processes(stopped)
 
 
-def jump(stage: Environment, fault: Fault) -> str:
-    """All of a group's processes read a wrong time, and after a while the right one."""
-    if stage.no_clock:
-        raise NotApplied(stage.no_clock)
-    group, off = stage.groups[fault.target], JUMPS[fault.pick % len(JUMPS)]
-    said = sum(
-        targets.set_clock(uid, off) for uid in group.running("driver") | group.running("executor")
+def shift_clock(environment: Environment, fault: Fault) -> str:
+    """Shift the clock of all processes of a group, and set it right after the fault."""
+    if environment.clock_unavailable:
+        raise NotInjected(environment.clock_unavailable)
+    group, offset = environment.groups[fault.target], CLOCK_OFFSETS[fault.pick % len(CLOCK_OFFSETS)]
+    reached = sum(
+        targets.set_clock(uid, offset)
+        for uid in group.running("driver") | group.running("executor")
     )
-    if not said:
-        raise NotApplied("nobody could be told")
-    stage.rest(fault.seconds)
+    if not reached:
+        raise NotInjected("no process reads a shiftable clock")
+    environment.wait(fault.seconds)
+    # The pods are listed again: those started in between must not keep the wrong time either.
     for uid in group.running("driver") | group.running("executor"):
         targets.set_clock(uid, 0)
-    return f"{off:+d} s for {said} processes"
+    return f"{offset:+d} s for {_processes(reached)}"
+
+
+def _processes(count: int) -> str:
+    return f"{count} {'process' if count == 1 else 'processes'}"
 
 
 INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
-    Kind.DRIVER_JVM_KILLED: _kill("driver", targets.jvms),
-    Kind.DRIVER_PYTHON_KILLED: _kill("driver", targets.pythons),
-    Kind.DRIVER_FROZEN: _freeze(
+    Kind.DRIVER_JVM_KILLED: _pod_process_killer("driver", targets.jvms),
+    Kind.DRIVER_PYTHON_KILLED: _pod_process_killer("driver", targets.pythons),
+    Kind.DRIVER_FROZEN: _pod_process_freezer(
         "driver", (targets.of_pod, targets.of_pod, targets.pythons, targets.jvms)
     ),
-    Kind.DRIVER_POD_DELETED: _delete("driver"),
-    Kind.DRIVER_POD_EVICTED: _evict("driver"),
-    Kind.ZOMBIE: zombie,
+    Kind.DRIVER_POD_DELETED: _pod_deleter("driver"),
+    Kind.DRIVER_POD_EVICTED: _pod_evicter("driver"),
+    Kind.ZOMBIE: freeze_during_handover,
     Kind.HAND_OVER: hand_over,
-    Kind.HAND_OVER_KILLED: _hand_over_killed(old=True),
-    Kind.HAND_OVER_NEW_KILLED: _hand_over_killed(old=False),
+    Kind.HAND_OVER_KILLED: _handover_killer(old=True),
+    Kind.HAND_OVER_NEW_KILLED: _handover_killer(old=False),
     Kind.SUSPENDED: suspend,
-    Kind.EXECUTOR_JVM_KILLED: _kill("executor", targets.jvms),
-    Kind.EXECUTOR_FROZEN: _freeze("executor", (targets.of_pod,)),
-    Kind.WORKER_KILLED: _kill("executor", targets.workers),
-    Kind.WORKER_FROZEN: _freeze("executor", (targets.workers,)),
-    Kind.EXECUTOR_POD_DELETED: _delete("executor"),
-    Kind.EXECUTOR_POD_EVICTED: _evict("executor"),
+    Kind.EXECUTOR_JVM_KILLED: _pod_process_killer("executor", targets.jvms),
+    Kind.EXECUTOR_FROZEN: _pod_process_freezer("executor", (targets.of_pod,)),
+    Kind.WORKER_KILLED: _pod_process_killer("executor", targets.workers),
+    Kind.WORKER_FROZEN: _pod_process_freezer("executor", (targets.workers,)),
+    Kind.EXECUTOR_POD_DELETED: _pod_deleter("executor"),
+    Kind.EXECUTOR_POD_EVICTED: _pod_evicter("executor"),
     Kind.SCALED: scale,
     Kind.OPERATOR_POD_DELETED: delete_operator,
     Kind.OPERATOR_KILLED: kill_operator,
     Kind.OPERATOR_FROZEN: freeze_operator,
-    Kind.CLOCK: jump,
+    Kind.CLOCK: shift_clock,
 }

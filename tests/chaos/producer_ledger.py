@@ -1,7 +1,7 @@
-"""The load's book: what its producers know of each number, and what that says of what landed.
+"""The producers' ledger: what the load knows of each number, and how that compares to what landed.
 
-A file to which lines of JSON are appended, ``{"topic": …, "fate": …, "ranges": [[0, 10000]]}``,
-ranges half-open:
+The ledger is a file of JSON lines that is only appended to, such as
+``{"topic": …, "fate": …, "ranges": [[0, 10000]]}``, with half-open ranges:
 
 | fate         | written                                            | it must have landed |
 |--------------|----------------------------------------------------|---------------------|
@@ -9,9 +9,9 @@ ranges half-open:
 | Acknowledged | when the broker has it, or its transaction         | exactly once        |
 | Aborted      | when its transaction was aborted, or can only be   | never               |
 
-So a number that was begun and has no other fate is in doubt: its delivery failed, or its producer
-did not live to see it. A book whose writer was killed is still a book. The check takes a byte per
-number and one object's numbers at a time.
+A number that was begun and has no other fate is in doubt: its delivery failed, or its producer
+ended before it knew. So the ledger of a writer that was killed is valid, too. The comparison needs
+a byte of memory per number, and the numbers of one object at a time.
 """
 
 import threading
@@ -30,14 +30,15 @@ from tests.chaos.records import Identity
 Ranges = list[tuple[int, int]]
 Mask = npt.NDArray[np.bool_]
 MAX_RANGES_SHOWN = 20
-"""Of each kind, in a verdict told to a person."""
+"""How many ranges of each kind a printed comparison lists."""
 _BLOCK = 10_000
-_MOST = 100_000_000
-"""Numbers of a topic: what says more is a damaged row, and not worth the memory."""
+"""Numbers that one Begun line covers, so that not every number needs a line of its own."""
+_MAX_NUMBER = 100_000_000
+"""A row with a larger number is damaged; a byte per number would cost too much memory for it."""
 
 
 class Fate(StrEnum):
-    """See the module."""
+    """What is known of a number; see the module's table."""
 
     BEGUN = "Begun"
     ACKNOWLEDGED = "Acknowledged"
@@ -51,43 +52,48 @@ class _Line(msgspec.Struct):
 
 
 class ProducerLedger:
-    """Written by many threads; ``flush`` puts down what came since."""
+    """The writing side of the ledger, shared by all threads of the load."""
 
     def __init__(self, path: Path) -> None:
-        """A new one."""
+        """Create the file.
+
+        Raises:
+            FileExistsError: there is one already, of another run.
+        """
         self._file = path.open("xb")
         self._lock = threading.Lock()
         self._next: dict[str, int] = defaultdict(int)
         self._begun: dict[str, int] = defaultdict(int)
-        self._describe: dict[tuple[str, Fate], list[int]] = defaultdict(list)
+        self._unwritten: dict[tuple[str, Fate], list[int]] = defaultdict(list)
 
-    def number(self, topic: str) -> int:
-        """The topic's next number, which is in the book now."""
+    def next_number(self, topic: str) -> int:
+        """Return the topic's next number, which the file lists as Begun by then."""
         with self._lock:
             number = self._next[topic]
             self._next[topic] += 1
             if number >= self._begun[topic]:
                 self._begun[topic] += _BLOCK
                 self._write(_Line(topic, Fate.BEGUN, [(number, number + _BLOCK)]))
+                # Before the number is used: a record that landed must never be unknown here.
                 self._file.flush()
             return number
 
-    def tell(self, topic: str, fate: Fate, numbers: Iterable[int]) -> None:
-        """Note what became of these."""
+    def record_fate(self, topic: str, fate: Fate, numbers: Iterable[int]) -> None:
+        """Note the fate of numbers; the next ``flush`` writes it to the file."""
         with self._lock:
-            self._describe[topic, fate].extend(numbers)
+            self._unwritten[topic, fate].extend(numbers)
 
     def flush(self) -> None:
-        """Put down all that was told."""
+        """Write everything that was noted to the file."""
         with self._lock:
-            for (topic, fate), numbers in self._describe.items():
+            for (topic, fate), numbers in self._unwritten.items():
                 if numbers:
                     self._write(_Line(topic, fate, ranges_of(np.array(numbers, np.int64))))
                     numbers.clear()
             self._file.flush()
 
     def close(self) -> None:
-        """Put down the rest."""
+        """Flush and close the file."""
         self.flush()
         self._file.close()
 
@@ -96,7 +102,7 @@ class ProducerLedger:
 
 
 def ranges_of(numbers: npt.NDArray[np.int64]) -> Ranges:
-    """The same numbers as half-open ranges, in order."""
+    """The same numbers as half-open ranges, in ascending order."""
     if not len(numbers):
         return []
     ordered = np.unique(numbers)
@@ -106,16 +112,16 @@ def ranges_of(numbers: npt.NDArray[np.int64]) -> Ranges:
 
 
 class TopicComparison(msgspec.Struct, kw_only=True):
-    """One topic, the book held against what landed.
+    """One topic of the producers' ledger, compared with what landed.
 
     Attributes:
-        acknowledged, aborted: numbers, by the book.
+        acknowledged, aborted: how many numbers have this fate.
         landed: rows with a number of this topic.
-        in_doubt: numbers that landed, though the book does not say that they must.
-        missing: acknowledged, and not landed.
-        repeated: landed more than once.
-        aborted_landed: what the name says.
-        unknown: landed, and never begun.
+        in_doubt: numbers in doubt that landed.
+        missing: numbers that were acknowledged and did not land.
+        repeated: numbers that landed more than once.
+        aborted_landed: numbers that were aborted and landed.
+        unknown: numbers that landed and were never begun.
         misfiled: rows that landed under another topic.
     """
 
@@ -131,14 +137,17 @@ class TopicComparison(msgspec.Struct, kw_only=True):
 
     @property
     def is_exact(self) -> bool:
-        """Nothing is wrong."""
+        """Whether nothing is wrong."""
         return not (
             self.missing or self.repeated or self.aborted_landed or self.unknown or self.misfiled
         )
 
     def __str__(self) -> str:
-        """For a person."""
-        counts = f"{self.acknowledged} acknowledged, {self.landed} landed, {self.in_doubt} of them in doubt"
+        """The counts, then everything that is wrong."""
+        counts = (
+            f"{self.acknowledged} acknowledged, {self.landed} landed,"
+            f" {self.in_doubt} of them in doubt"
+        )
         wrong = {
             name: getattr(self, name)
             for name in ("missing", "repeated", "aborted_landed", "unknown", "misfiled")
@@ -149,32 +158,36 @@ class TopicComparison(msgspec.Struct, kw_only=True):
 
 
 class Comparison(msgspec.Struct):
-    """All topics; ``nameless`` rows tell no number at all."""
+    """All topics compared; ``unidentified`` counts the rows without a valid number."""
 
     topics: dict[str, TopicComparison]
-    nameless: int = 0
+    unidentified: int = 0
 
     @property
     def is_exact(self) -> bool:
-        """Every acknowledged number landed once, no aborted one did, and no other twice."""
+        """Every acknowledged number landed once, no aborted one did, and no other one twice.
+
+        An empty ledger proves nothing, so it is not exact.
+        """
         return (
             bool(self.topics)
-            and not self.nameless
-            and all(account.is_exact for account in self.topics.values())
+            and not self.unidentified
+            and all(topic.is_exact for topic in self.topics.values())
         )
 
     def __str__(self) -> str:
-        """For a person."""
-        lines = [f"{topic}: {account}" for topic, account in sorted(self.topics.items())]
-        return "\n".join(
-            [*lines, *([f"{self.nameless} rows without a number"] if self.nameless else [])]
-        )
+        """A line for each topic, and one for the rows without a number."""
+        lines = [f"{topic}: {compared}" for topic, compared in sorted(self.topics.items())]
+        if self.unidentified:
+            lines.append(f"rows without a number: {self.unidentified}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
-class Landed:
-    """The rows of an object: the topic it is of, and which records they are; None is none of the
-    load's.
+class LandedObject:
+    """The rows of an object, and the topic it landed under.
+
+    A row is None if the load did not produce it.
     """
 
     topic: str
@@ -183,54 +196,55 @@ class Landed:
 
 @dataclass
 class _Seen:
-    """How often each number of a topic landed: 255 is many."""
+    """How often each number of a topic landed; 255 stands for that many or more."""
 
     times: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     misfiled: int = 0
 
     def add(self, numbers: npt.NDArray[np.int64]) -> None:
-        if len(numbers) and (top := int(numbers.max()) + 1) > len(self.times):
-            self.times = np.pad(self.times, (0, max(top, 2 * len(self.times)) - len(self.times)))
+        if len(numbers) and (size := int(numbers.max()) + 1) > len(self.times):
+            self.times = np.pad(self.times, (0, max(size, 2 * len(self.times)) - len(self.times)))
         found, times = np.unique(numbers, return_counts=True)
         self.times[found] = np.minimum(self.times[found] + times, 255)
 
 
-def compare(book: Path, landed: Iterable[Landed]) -> Comparison:
-    """Hold the book against what landed."""
-    fates = _read(book)
+def compare(producer_ledger: Path, objects: Iterable[LandedObject]) -> Comparison:
+    """Compare the ledger in a file with the objects that landed."""
+    fates = _read(producer_ledger)
     seen: dict[str, _Seen] = defaultdict(_Seen)
-    nameless = 0
-    for found in landed:
+    unidentified = 0
+    for landed in objects:
         by_topic: dict[str, list[int]] = defaultdict(list)
-        for row in found.rows:
-            if row is None or not 0 <= row.number < _MOST:
-                nameless += 1
+        for row in landed.rows:
+            if row is None or not 0 <= row.number < _MAX_NUMBER:
+                unidentified += 1
             else:
                 by_topic[row.topic].append(row.number)
         for topic, numbers in by_topic.items():
             seen[topic].add(np.array(numbers, np.int64))
-            seen[topic].misfiled += len(numbers) if topic != found.topic else 0
+            seen[topic].misfiled += len(numbers) if topic != landed.topic else 0
     topics = fates.keys() | seen.keys()
     return Comparison(
-        {topic: _account(fates.get(topic, {}), seen[topic]) for topic in topics}, nameless
+        {topic: _compare_topic(fates.get(topic, {}), seen[topic]) for topic in topics}, unidentified
     )
 
 
-def _read(book: Path) -> dict[str, dict[Fate, Ranges]]:
+def _read(path: Path) -> dict[str, dict[Fate, Ranges]]:
     fates: dict[str, dict[Fate, Ranges]] = defaultdict(lambda: defaultdict(list))
-    for line in _lines(book):
+    for line in _lines(path):
         fates[line.topic][line.fate].extend(line.ranges)
     return fates
 
 
-def _lines(book: Path) -> Iterator[_Line]:
-    with book.open("rb") as lines:
+def _lines(path: Path) -> Iterator[_Line]:
+    with path.open("rb") as lines:
         for line in lines:
-            if line.endswith(b"\n"):  # what a killed writer left half-written was told to nobody
+            # A writer that was killed may leave half a line; nothing depends on what it noted.
+            if line.endswith(b"\n"):
                 yield msgspec.json.decode(line, type=_Line)
 
 
-def _account(fates: Mapping[Fate, Ranges], seen: _Seen) -> TopicComparison:
+def _compare_topic(fates: Mapping[Fate, Ranges], seen: _Seen) -> TopicComparison:
     size = max([len(seen.times), *(end for ranges in fates.values() for _, end in ranges)])
     times = np.pad(seen.times, (0, size - len(seen.times)))
     begun, acknowledged, aborted = (_mask(fates.get(fate, []), size) for fate in Fate)
@@ -239,10 +253,10 @@ def _account(fates: Mapping[Fate, Ranges], seen: _Seen) -> TopicComparison:
         aborted=int(aborted.sum()),
         landed=int(times.sum()),
         in_doubt=int((begun & ~acknowledged & ~aborted & (times > 0)).sum()),
-        missing=_where(acknowledged & (times == 0)),
-        repeated=_where(times > 1),
-        aborted_landed=_where(aborted & (times > 0)),
-        unknown=_where(~begun & (times > 0)),
+        missing=_numbers_in(acknowledged & (times == 0)),
+        repeated=_numbers_in(times > 1),
+        aborted_landed=_numbers_in(aborted & (times > 0)),
+        unknown=_numbers_in(~begun & (times > 0)),
         misfiled=seen.misfiled,
     )
 
@@ -254,13 +268,14 @@ def _mask(ranges: Ranges, size: int) -> Mask:
     return mask
 
 
-def _where(mask: Mask) -> Ranges:
+def _numbers_in(mask: Mask) -> Ranges:
     return ranges_of(np.flatnonzero(mask).astype(np.int64))
 
 
 def _describe(found: Ranges | int) -> str:
+    """``3 (5..6, 9)`` for ranges, whose printed ends are inclusive; ``4 rows`` for a count."""
     if isinstance(found, int):
-        return f"{found} rows"
+        return f"{found} {'row' if found == 1 else 'rows'}"
     count = sum(end - start for start, end in found)
     shown = ", ".join(
         f"{start}..{end - 1}" if end - start > 1 else f"{start}"

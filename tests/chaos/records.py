@@ -1,9 +1,9 @@
-"""What the load's records look like: each says by itself which one it is.
+"""The records of the load. Each one names itself, so that it is recognized wherever it landed.
 
-Its value is ``{"id": 7, "p": 2, "ts": 1767225600000, "topic": "x.clicks", "pad": "…"}``: a number
-that no other record of the topic has, its Kafka partition, and the time of the event. A tombstone
-has no value, so its key says it. ``ts`` jumps, as events of phones do that were offline, or have no
-idea what time it is: days back and ahead, and around midnight.
+The value is ``{"id": 7, "p": 2, "ts": 1767225600000, "topic": "x.clicks", "pad": "…"}``: a number
+that no other record of the topic has, the Kafka partition, and the event time in milliseconds. A
+tombstone has no value, so its key holds topic and number. Event times jump as those of phones do
+that were offline or have a wrong clock: days back, days ahead, and around midnight.
 """
 
 import random
@@ -16,14 +16,14 @@ import msgspec
 import orjson
 
 DAY = 86_400_000
-"""In milliseconds, as event times are."""
+"""Milliseconds, the unit of event times."""
 BIG_BYTES = 1_000_000
-"""Just below what a broker takes unless told otherwise."""
+"""Just below the largest record that a broker accepts by default."""
 BIG, TOMBSTONE, HEADERS, KEYLESS = 0.0002, 0.002, 0.1, 0.1
-"""How many of the records are such."""
+"""Shares of the records that are big, tombstones, with headers, without a key."""
 _PRINTABLE = (string.ascii_letters + string.digits).encode()
-_STOCK = bytes(random.Random(5).choices(_PRINTABLE, k=2 * BIG_BYTES))
-"""Payloads are cut from this: to make each anew would cost more than all else."""
+_PADDING = bytes(random.Random(5).choices(_PRINTABLE, k=2 * BIG_BYTES))
+"""Payloads are slices of this: random bytes for each record would cost more than all the rest."""
 _TOMBSTONE = b"tombstone "
 
 
@@ -32,12 +32,12 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: without the load's prefix.
-        partitions: Kafka's.
-        share: of all records.
-        hot: share of the topic's records that go to Kafka partition 0 before the rest is spread
-            evenly.
-        plain: whether a producer without transactions writes into it.
-        transactional: producers with transactions that do.
+        partitions: number of Kafka partitions.
+        share: share of all records of the load.
+        hot: share of the topic's records that go to Kafka partition 0; the rest is spread evenly
+            over all Kafka partitions.
+        plain: whether a producer without transactions writes to the topic.
+        transactional: number of producers with transactions that write to the topic.
     """
 
     name: str
@@ -54,12 +54,14 @@ TOPICS: Sequence[Topic] = (
     Topic(name="orders", partitions=3, share=0.15, plain=False, transactional=2),
     Topic(name="bills", partitions=2, share=0.1, transactional=1),
 )
-"""More than half of all goes to one Kafka partition; one topic has transactions only, one has both.
+"""More than half of all records go to one Kafka partition.
+
+One topic has only records of transactions, one has records with and without.
 """
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which record it is."""
+    """What names a record: its topic in full, and its number in the topic."""
 
     topic: str
     number: int
@@ -67,7 +69,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is produced."""
+    """A record to be produced."""
 
     value: bytes | None
     key: bytes | None
@@ -76,11 +78,11 @@ class Record:
 
     @property
     def size(self) -> int:
-        """Bytes of its payload."""
+        """Bytes of the value."""
         return len(self.value or b"")
 
     def arguments(self) -> dict[str, Any]:
-        """For ``Producer.produce``."""
+        """The keyword arguments for ``Producer.produce``."""
         return {
             "value": self.value,
             "key": self.key,
@@ -89,46 +91,46 @@ class Record:
         }
 
 
-def record(identity: Identity, topic: Topic, dice: random.Random, now: int) -> Record:
-    """A record with this number; ``now`` in milliseconds."""
-    partition = 0 if dice.random() < topic.hot else dice.randrange(topic.partitions)
+def record(identity: Identity, topic: Topic, rng: random.Random, now: int) -> Record:
+    """Make the record with this identity; ``now`` is in milliseconds."""
+    partition = 0 if rng.random() < topic.hot else rng.randrange(topic.partitions)
     headers: list[tuple[str, bytes | None]] = []
-    if dice.random() < HEADERS:
-        headers = [("trace", b"%x" % dice.getrandbits(64)), ("empty", b""), ("null", None)]
-    if dice.random() < TOMBSTONE:
-        return Record(
-            None, _TOMBSTONE + f"{identity.topic} {identity.number}".encode(), headers, partition
-        )
-    key = None if dice.random() < KEYLESS else b"user-%d" % dice.randrange(5000)
-    return Record(_value(identity, partition, dice, now), key, headers, partition)
+    if rng.random() < HEADERS:
+        headers = [("trace", b"%x" % rng.getrandbits(64)), ("empty", b""), ("null", None)]
+    if rng.random() < TOMBSTONE:
+        key = _TOMBSTONE + f"{identity.topic} {identity.number}".encode()
+        return Record(None, key, headers, partition)
+    user = None if rng.random() < KEYLESS else b"user-%d" % rng.randrange(5000)
+    return Record(_value(identity, partition, rng, now), user, headers, partition)
 
 
-def _value(identity: Identity, partition: int, dice: random.Random, now: int) -> bytes:
+def _value(identity: Identity, partition: int, rng: random.Random, now: int) -> bytes:
     head = b'{"id":%d,"p":%d,"ts":%d,"topic":"%s","pad":"' % (
         identity.number,
         partition,
-        _event_time(dice, now),
+        _event_time(rng, now),
         identity.topic.encode(),
     )
-    size = BIG_BYTES if dice.random() < BIG else int(min(100 * dice.paretovariate(1.1), 8000))
-    begin = dice.randrange(len(_STOCK) - size)
-    return head + _STOCK[begin : begin + max(0, size - len(head) - 2)] + b'"}'
+    # Most payloads are small, with a long tail, as in real topics.
+    size = BIG_BYTES if rng.random() < BIG else int(min(100 * rng.paretovariate(1.1), 8000))
+    begin = rng.randrange(len(_PADDING) - size)
+    return head + _PADDING[begin : begin + max(0, size - len(head) - 2)] + b'"}'
 
 
-def _event_time(dice: random.Random, now: int) -> int:
-    kind = dice.random()
+def _event_time(rng: random.Random, now: int) -> int:
+    kind = rng.random()
     if kind < 0.85:
-        return now - dice.randrange(5000)
+        return now - rng.randrange(5000)
     if kind < 0.92:
-        return now - dice.randrange(3 * DAY)
+        return now - rng.randrange(3 * DAY)
     if kind < 0.95:
-        return now + dice.randrange(2 * DAY)
-    midnight = now - now % DAY + dice.randrange(-1, 2) * DAY
-    return midnight + dice.randrange(-3, 3)
+        return now + rng.randrange(2 * DAY)
+    midnight = now - now % DAY + rng.randrange(-1, 2) * DAY
+    return midnight + rng.randrange(-3, 3)
 
 
 def identity(value: bytes | None, key: bytes | None) -> Identity | None:
-    """Which record this is; None if it is none of the load's."""
+    """Identify a record by value and key; None if the load did not produce it."""
     if not value:  # a SequenceFile keeps a tombstone as an empty value
         if key is None or not key.startswith(_TOMBSTONE):
             return None

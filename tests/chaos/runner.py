@@ -1,6 +1,4 @@
-"""Playing a schedule: a thread for each lane waits for the time of its next fault, injects it, and
-notes how it ended.
-"""
+"""Executes a schedule: a thread for each track injects its faults when they are due."""
 
 import threading
 import time
@@ -10,7 +8,7 @@ from itertools import groupby
 
 from tests.chaos import pod_faults, server_faults, store_faults
 from tests.chaos.environment import Environment
-from tests.chaos.outcome import FaultResult, NotApplied
+from tests.chaos.outcome import FaultResult, NotInjected
 from tests.chaos.schedule import Fault, Kind
 
 INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
@@ -18,63 +16,64 @@ INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **pod_faults.INJECTORS,
     **server_faults.INJECTORS,
 }
-LATE = 30.0
-"""Seconds after its time when a fault is left out, for the one before it in its lane took so long.
-"""
+MAX_DELAY = 30.0
+"""Seconds after its time when a fault is skipped, because the one before it took so long."""
 
 
 @dataclass
 class Runner:
-    """A schedule on a stage; ``tell`` is called with each fault when it is over, by one thread at a
+    """Executes a schedule in an environment.
+
+    ``report`` is called with the result of each fault when the fault is over, by one thread at a
     time.
     """
 
-    stage: Environment
+    environment: Environment
     schedule: Sequence[Fault]
-    tell: Callable[[FaultResult], None]
+    report: Callable[[FaultResult], None]
     began: float = field(default_factory=time.monotonic)
     results: list[FaultResult] = field(default_factory=list)
-    _one: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the beginning of the run."""
         return time.monotonic() - self.began
 
     def start(self) -> Sequence[threading.Thread]:
-        """All lanes; join them."""
-        by_lane = groupby(
-            sorted(self.schedule, key=lambda fault: (fault.lane, fault.at)),
-            lambda fault: fault.lane,
+        """Start a thread for each track, and return them all to be joined."""
+        by_track = groupby(
+            sorted(self.schedule, key=lambda fault: (fault.track, fault.at)),
+            lambda fault: fault.track,
         )
         threads = [
-            threading.Thread(target=self._play, args=(list(faults),), daemon=True)
-            for _, faults in by_lane
+            threading.Thread(target=self._run_track, args=(list(faults),), daemon=True)
+            for _, faults in by_track
         ]
         for thread in threads:
             thread.start()
         return threads
 
-    def _play(self, faults: Iterable[Fault]) -> None:
+    def _run_track(self, faults: Iterable[Fault]) -> None:
         for fault in faults:
-            self.stage.rest(fault.at - self.now)
-            if self.stage.over.is_set():
+            self.environment.wait(fault.at - self.now)
+            if self.environment.stopping.is_set():
                 return
-            result = self._injected(fault)
-            with self._one:
+            result = self._inject(fault)
+            with self._lock:
                 self.results.append(result)
-                self.tell(result)
+                self.report(result)
 
-    def _injected(self, fault: Fault) -> FaultResult:
+    def _inject(self, fault: Fault) -> FaultResult:
         began = self.now
-        if began > fault.at + LATE:
-            return FaultResult(
-                fault, began, began, injected=False, note="too late: the one before it took long"
-            )
+        if began > fault.at + MAX_DELAY:
+            note = "skipped: the fault before it took too long"
+            return FaultResult(fault, began, began, injected=False, note=note)
         try:
-            note, injected = INJECTORS[fault.kind](self.stage, fault), True
-        except NotApplied as why:
-            note, injected = str(why), False
-        except Exception as error:  # noqa: BLE001  # whatever the machine says to it, the run goes on
+            note, injected = INJECTORS[fault.kind](self.environment, fault), True
+        except NotInjected as reason:
+            note, injected = str(reason), False
+        # One fault that cannot be injected must not end the run, whatever the cluster answers.
+        except Exception as error:  # noqa: BLE001  # see above
             note, injected = f"{type(error).__name__}: {error}".splitlines()[0], False
         return FaultResult(fault, began, self.now, injected, note)

@@ -1,12 +1,14 @@
-"""Which faults, when, on whom: drawn from a seed, and nothing else. Pure.
+"""The schedule of a chaos run: which fault begins when, and what it hits. Pure.
 
-Faults come in *lanes*, each a thing that can be broken in one way at a time: the store as one sees
-it through the proxy (twice, so that its faults overlap), each group's driver, each group's
-executors, the broker, the S3 server, the operator, a clock. Within a lane one fault is over, and a
-pause too, before the next begins; between lanes they overlap as they like. The kinds of a lane are
-dealt from a shuffled deck, so a run that is long enough has all of them. Every few minutes it is
-calm for a while: what never has a quiet moment shows only that nothing can be done, and not that
-what is done is done once.
+The schedule depends on the seed and the length of the run only.
+
+Faults come in *tracks*. A track breaks one component, in one way at a time: the store as its
+clients see it through the proxy (two tracks, so that its faults overlap), each group's driver, each
+group's executors, the broker, the S3 server, the operator, a clock. Within a track a fault and a
+pause are over before the next fault begins; faults of different tracks overlap freely. The kinds of
+a track are taken from a shuffled deck, so that a run that is long enough has all of them. Every few
+minutes there is a calm in which no fault begins: a system without a quiet moment may land nothing,
+and would then prove nothing about exactly once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,13 +23,13 @@ STORE, S3, KAFKA, OPERATOR = "store", "s3", "kafka", "operator"
 WARM_UP = 5.0
 """Seconds at the beginning without a fault."""
 STORM, CALM = 255.0, 45.0
-"""Seconds in which faults begin, and seconds after them in which none does."""
+"""Seconds of a storm, in which faults begin, and of the calm after it, in which none does."""
 
 
 class Kind(StrEnum):
-    """What is done; the value is how it is told."""
+    """What a fault does; the value is its name in tables and logs."""
 
-    # what a client of the store sees, through the proxy
+    # Faults that the proxy shows to clients of the store
     LATENCY = "slow answers"
     RESET_BEFORE = "connection reset before effect"
     RESET_AFTER = "connection reset after effect"
@@ -40,7 +42,7 @@ class Kind(StrEnum):
     SILENCE = "silence"
     CUT_OFF = "one driver cut off from the store"
     AWAY = "store away"
-    # processes on the node
+    # Faults of processes and pods on the node
     DRIVER_JVM_KILLED = "driver's JVM killed"
     DRIVER_PYTHON_KILLED = "driver's Python killed"
     DRIVER_FROZEN = "driver frozen"
@@ -61,7 +63,7 @@ class Kind(StrEnum):
     OPERATOR_POD_DELETED = "operator's pod deleted by force"
     OPERATOR_KILLED = "operator's process killed"
     OPERATOR_FROZEN = "operator frozen"
-    # servers
+    # Faults of servers and clocks
     KAFKA_KILLED = "broker killed"
     KAFKA_RESTARTED = "broker restarted"
     KAFKA_FROZEN = "broker frozen"
@@ -76,16 +78,16 @@ class Fault:
     """One fault.
 
     Attributes:
-        lane: number of its lane.
-        at: seconds after the beginning.
-        kind: what is done.
-        target: to whom: a group, or one of what there is only one of.
-        seconds: how long it lasts; 0 for what happens at once.
-        pick: any number, for choices among what is there at that time.
-        share: of the requests that are hit, for kinds that hit requests by chance.
+        track: number of its track.
+        at: when it begins, in seconds after the beginning of the run.
+        kind: what it does.
+        target: what it hits: a group, or one of the shared components.
+        seconds: how long it lasts; 0 if it happens at once.
+        pick: a random number that chooses among the pods or processes found at that time.
+        share: share of the requests that it hits, for kinds that hit requests at random.
     """
 
-    lane: int
+    track: int
     at: float
     kind: Kind
     target: str
@@ -95,28 +97,28 @@ class Fault:
 
     @property
     def end(self) -> float:
-        """When it is over."""
+        """When it is over, in seconds after the beginning of the run."""
         return self.at + self.seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """Faults of which there is one at a time.
+class Track:
+    """A sequence of faults of which one is in effect at a time.
 
     Attributes:
-        target: of all of them; None for any group.
-        cards: how often each kind is in the deck.
-        pause: seconds at least between the end of one and the beginning of the next.
-        more: seconds of further pause, on average.
+        target: what all its faults hit; None for a random group each time.
+        weights: how often each kind is in the deck.
+        min_pause: least seconds between the end of a fault and the beginning of the next.
+        mean_extra_pause: seconds that are added to that on average.
     """
 
     target: str | None
-    cards: Mapping[Kind, int]
-    pause: float
-    more: float
+    weights: Mapping[Kind, int]
+    min_pause: float
+    mean_extra_pause: float
 
 
-LASTING: Mapping[Kind, tuple[float, float]] = {
+DURATIONS: Mapping[Kind, tuple[float, float]] = {
     **dict.fromkeys(
         (
             Kind.LATENCY,
@@ -146,23 +148,25 @@ LASTING: Mapping[Kind, tuple[float, float]] = {
     Kind.DISK_FULL: (5, 25),
     Kind.CLOCK: (5, 40),
 }
-"""Seconds at least and at most of the kinds that last; the others happen at once."""
+"""Least and most seconds of the kinds that last; the other kinds happen at once."""
 
 SHARES = (0.05, 0.2, 0.5, 1.0)
-"""Of requests that are hit."""
+"""The shares of requests that a fault may hit."""
 
-_REQUESTS = {
+_REQUEST_FAULTS = {
     **dict.fromkeys(
         (Kind.LATENCY, Kind.RESET_BEFORE, Kind.ERROR_500, Kind.ERROR_503, Kind.TRUNCATED), 2
     ),
     **dict.fromkeys((Kind.RESET_AFTER, Kind.NO_ANSWER, Kind.LATE_EFFECT, Kind.ERROR_IN_200), 3),
 }
-LANES: tuple[Lane, ...] = (
-    Lane(STORE, _REQUESTS, pause=1, more=6),
-    Lane(STORE, {**_REQUESTS, Kind.SILENCE: 3, Kind.AWAY: 2}, pause=3, more=10),
-    Lane(None, {Kind.CUT_OFF: 1}, pause=15, more=30),
+TRACKS: tuple[Track, ...] = (
+    Track(STORE, _REQUEST_FAULTS, min_pause=1, mean_extra_pause=6),
+    Track(
+        STORE, {**_REQUEST_FAULTS, Kind.SILENCE: 3, Kind.AWAY: 2}, min_pause=3, mean_extra_pause=10
+    ),
+    Track(None, {Kind.CUT_OFF: 1}, min_pause=15, mean_extra_pause=30),
     *(
-        Lane(
+        Track(
             group,
             {
                 Kind.DRIVER_JVM_KILLED: 2,
@@ -175,13 +179,13 @@ LANES: tuple[Lane, ...] = (
                 Kind.HAND_OVER_KILLED: 2,
                 Kind.HAND_OVER_NEW_KILLED: 1,
             },
-            pause=35,
-            more=25,
+            min_pause=35,
+            mean_extra_pause=25,
         )
         for group in GROUPS
     ),
     *(
-        Lane(
+        Track(
             group,
             {
                 Kind.EXECUTOR_JVM_KILLED: 2,
@@ -192,75 +196,82 @@ LANES: tuple[Lane, ...] = (
                 Kind.EXECUTOR_POD_EVICTED: 1,
                 Kind.SCALED: 2,
             },
-            pause=20,
-            more=20,
+            min_pause=20,
+            mean_extra_pause=20,
         )
         for group in GROUPS
     ),
-    Lane(
+    Track(
         KAFKA,
         {Kind.KAFKA_KILLED: 1, Kind.KAFKA_RESTARTED: 1, Kind.KAFKA_FROZEN: 2},
-        pause=60,
-        more=40,
+        min_pause=60,
+        mean_extra_pause=40,
     ),
-    Lane(S3, {Kind.S3_KILLED: 2, Kind.S3_FROZEN: 1, Kind.DISK_FULL: 2}, pause=50, more=40),
-    Lane(
+    Track(
+        S3,
+        {Kind.S3_KILLED: 2, Kind.S3_FROZEN: 1, Kind.DISK_FULL: 2},
+        min_pause=50,
+        mean_extra_pause=40,
+    ),
+    Track(
         OPERATOR,
         {Kind.OPERATOR_POD_DELETED: 1, Kind.OPERATOR_KILLED: 1, Kind.OPERATOR_FROZEN: 1},
-        pause=70,
-        more=50,
+        min_pause=70,
+        mean_extra_pause=50,
     ),
-    Lane(PARQUET, {Kind.CLOCK: 1}, pause=15, more=25),
+    Track(PARQUET, {Kind.CLOCK: 1}, min_pause=15, mean_extra_pause=25),
 )
 
 
 def schedule(seed: int, minutes: float) -> tuple[Fault, ...]:
-    """All faults of a run of so many minutes, in the order in which they begin; all are over by its
-    end.
-    """
+    """All faults of a run, in the order in which they begin; all are over when it ends."""
     length = minutes * 60
-    drawn = [
-        fault for lane in range(len(LANES)) for fault in _dealt(lane, _chance(seed, lane), length)
+    faults = [
+        fault
+        for track in range(len(TRACKS))
+        for fault in _draw_track(track, _rng(seed, track), length)
     ]
-    drawn += _suspended(_chance(seed, len(LANES)), length)
-    return tuple(sorted(drawn, key=lambda fault: (fault.at, fault.lane)))
+    faults += _draw_suspensions(_rng(seed, len(TRACKS)), length)
+    return tuple(sorted(faults, key=lambda fault: (fault.at, fault.track)))
 
 
 def storms(length: float) -> Iterator[tuple[float, float]]:
-    """Beginnings and ends of the times at which it is not calm."""
+    """The beginning and end of each storm of a run of ``length`` seconds."""
     begin = WARM_UP
     while begin < length:
         yield begin, min(begin + STORM, length)
         begin += STORM + CALM
 
 
-def _chance(seed: int, lane: int) -> Random:
-    return Random(f"{seed}/{lane}")
+def _rng(seed: int, track: int) -> Random:
+    return Random(f"{seed}/{track}")
 
 
-def _dealt(number: int, chance: Random, length: float) -> Iterator[Fault]:
-    """The faults of a lane."""
-    lane = LANES[number]
+def _draw_track(number: int, rng: Random, length: float) -> Iterator[Fault]:
+    """Draw the faults of a track."""
+    track = TRACKS[number]
     deck: list[Kind] = []
     for begin, end in storms(length):
-        at = begin + chance.uniform(0, lane.more)
+        at = begin + rng.uniform(0, track.mean_extra_pause)
         while at < end:
+            # A new deck only when the last one is used up: then no kind is left out for long.
             if not deck:
-                deck = [kind for kind, cards in lane.cards.items() for _ in range(cards)]
-                chance.shuffle(deck)
-            kind, target = deck.pop(), lane.target or chance.choice(GROUPS)
-            seconds = min(chance.uniform(*LASTING.get(kind, (0.0, 0.0))), end - at)
+                deck = [kind for kind, weight in track.weights.items() for _ in range(weight)]
+                rng.shuffle(deck)
+            kind, target = deck.pop(), track.target or rng.choice(GROUPS)
+            # No fault lasts into the calm.
+            seconds = min(rng.uniform(*DURATIONS.get(kind, (0.0, 0.0))), end - at)
             fault = Fault(
-                number, at, kind, target, seconds, chance.randrange(2**16), chance.choice(SHARES)
+                number, at, kind, target, seconds, rng.randrange(2**16), rng.choice(SHARES)
             )
             yield fault
-            at = fault.end + lane.pause + chance.expovariate(1 / lane.more)
+            at = fault.end + track.min_pause + rng.expovariate(1 / track.mean_extra_pause)
 
 
-def _suspended(chance: Random, length: float) -> Iterator[Fault]:
-    """Each group once, somewhere in the middle of a run that is long enough."""
+def _draw_suspensions(rng: Random, length: float) -> Iterator[Fault]:
+    """Suspend each group once, in the middle of a run that is long enough."""
     if length < STORM:
         return
-    for number, group in enumerate(GROUPS, start=len(LANES)):
-        at, seconds = chance.uniform(0.3, 0.7) * length, chance.uniform(*LASTING[Kind.SUSPENDED])
+    for number, group in enumerate(GROUPS, start=len(TRACKS)):
+        at, seconds = rng.uniform(0.3, 0.7) * length, rng.uniform(*DURATIONS[Kind.SUSPENDED])
         yield Fault(number, at, Kind.SUSPENDED, group, seconds)

@@ -1,11 +1,11 @@
-"""Faults that a client of the store sees: rules of the proxy, in force for a while."""
+"""Faults that clients of the store see: rules of the proxy that are in force for a while."""
 
 from collections.abc import Callable, Mapping
 
 from tests.chaos.environment import Environment
-from tests.chaos.faults import Fault as Blow
+from tests.chaos.faults import Fault as ProxyFault
 from tests.chaos.faults import Operation, Rule
-from tests.chaos.outcome import NotApplied
+from tests.chaos.outcome import NotInjected
 from tests.chaos.schedule import Fault, Kind
 
 WRITES = (
@@ -15,7 +15,7 @@ WRITES = (
     Operation.COMPLETE_UPLOAD,
     Operation.ABORT_UPLOAD,
 )
-NARROWED: tuple[tuple[Operation, ...], ...] = (
+OPERATION_CHOICES: tuple[tuple[Operation, ...], ...] = (
     (),
     WRITES,
     (Operation.PUT_OBJECT,),
@@ -23,16 +23,16 @@ NARROWED: tuple[tuple[Operation, ...], ...] = (
     (Operation.UPLOAD_PART, Operation.CREATE_UPLOAD),
     (Operation.GET_OBJECT, Operation.HEAD_OBJECT, Operation.LIST_OBJECTS_V2, Operation.LIST_PARTS),
 )
-"""Whom a fault may strike: everything, or what hurts most."""
+"""Which operations a fault may hit, one of them drawn: all, or those that are most critical."""
 
-Make = Callable[[Fault], Rule]
+MakeRule = Callable[[Fault], Rule]
 
 
-def _rule(blow: Blow, seconds: float = 0.0, jitter: float = 0.0) -> Make:
+def _rule(proxy_fault: ProxyFault, seconds: float = 0.0, jitter: float = 0.0) -> MakeRule:
     def make(fault: Fault) -> Rule:
-        operations = NARROWED[fault.pick % len(NARROWED)]
+        operations = OPERATION_CHOICES[fault.pick % len(OPERATION_CHOICES)]
         return Rule(
-            fault=blow,
+            fault=proxy_fault,
             operations=operations,
             probability=fault.share,
             seconds=seconds,
@@ -42,12 +42,12 @@ def _rule(blow: Blow, seconds: float = 0.0, jitter: float = 0.0) -> Make:
     return make
 
 
-def _of_writes(
-    blow: Blow, operations: tuple[Operation, ...] = WRITES, seconds: float = 0.0
-) -> Make:
+def _rule_for_writes(
+    proxy_fault: ProxyFault, operations: tuple[Operation, ...] = WRITES, seconds: float = 0.0
+) -> MakeRule:
     def make(fault: Fault) -> Rule:
         return Rule(
-            fault=blow,
+            fault=proxy_fault,
             operations=operations,
             probability=fault.share,
             seconds=seconds,
@@ -57,62 +57,64 @@ def _of_writes(
     return make
 
 
-RULES: Mapping[Kind, Make] = {
-    Kind.LATENCY: _rule(Blow.LATENCY, seconds=1.5, jitter=1.5),
-    Kind.RESET_BEFORE: _rule(Blow.RESET),
-    Kind.RESET_AFTER: _rule(Blow.RESET_AFTER),
-    Kind.ERROR_500: _rule(Blow.ERROR_500),
-    Kind.ERROR_503: _rule(Blow.SLOW_DOWN),
-    Kind.TRUNCATED: lambda fault: Rule(fault=Blow.TRUNCATE, probability=fault.share),
-    Kind.NO_ANSWER: _of_writes(Blow.ERROR_500_AFTER),
-    Kind.LATE_EFFECT: _of_writes(Blow.DELAY, seconds=10.0),
-    # S3 answers so to completions; a 200 to a PUT that did nothing would be a store that lies
+RULES: Mapping[Kind, MakeRule] = {
+    Kind.LATENCY: _rule(ProxyFault.LATENCY, seconds=1.5, jitter=1.5),
+    Kind.RESET_BEFORE: _rule(ProxyFault.RESET),
+    Kind.RESET_AFTER: _rule(ProxyFault.RESET_AFTER),
+    Kind.ERROR_500: _rule(ProxyFault.ERROR_500),
+    Kind.ERROR_503: _rule(ProxyFault.SLOW_DOWN),
+    Kind.TRUNCATED: lambda fault: Rule(fault=ProxyFault.TRUNCATE, probability=fault.share),
+    Kind.NO_ANSWER: _rule_for_writes(ProxyFault.ERROR_500_AFTER),
+    Kind.LATE_EFFECT: _rule_for_writes(ProxyFault.DELAY, seconds=10.0),
+    # Only S3's answer to a completion may be 200 with an error. A store that answered so to a PUT
+    # would break its contract, and no client could be right.
     Kind.ERROR_IN_200: lambda fault: Rule(
-        fault=(Blow.ERROR_200, Blow.ERROR_200_AFTER)[fault.pick % 2],
+        fault=(ProxyFault.ERROR_200, ProxyFault.ERROR_200_AFTER)[fault.pick % 2],
         operations=(Operation.COMPLETE_UPLOAD,),
         probability=max(fault.share, 0.5),
     ),
-    Kind.SILENCE: _rule(Blow.SILENCE),
-    Kind.AWAY: lambda _: Rule(fault=Blow.PARTITION),
+    Kind.SILENCE: _rule(ProxyFault.SILENCE),
+    Kind.AWAY: lambda _: Rule(fault=ProxyFault.PARTITION),
 }
 
 
-def strike(stage: Environment, fault: Fault) -> str:
-    """Have such a rule in force; counts if a request was hit."""
-    return _during(stage, RULES[fault.kind](fault), fault.seconds)
+def inject_rule(environment: Environment, fault: Fault) -> str:
+    """Put the rule of the fault's kind in force; the fault counts if it hit a request."""
+    return _apply_for(environment, RULES[fault.kind](fault), fault.seconds)
 
 
-def cut_off(stage: Environment, fault: Fault) -> str:
-    """One driver alone does not reach the store, by its pod's address; its executors and the others
-    do.
-    """
+def cut_off(environment: Environment, fault: Fault) -> str:
+    """Cut one driver off from the store, by its pod's address; all other pods still reach it."""
     pods = sorted(
-        stage.groups[fault.target].pods("driver").values(), key=lambda pod: pod["metadata"]["name"]
+        environment.groups[fault.target].pods("driver").values(),
+        key=lambda pod: pod["metadata"]["name"],
     )
     addresses = [pod["status"]["podIP"] for pod in pods if pod["status"].get("podIP")]
     if not addresses:
-        raise NotApplied("no driver has an address")
+        raise NotInjected("no driver pod has an address")
     address = addresses[fault.pick % len(addresses)]
-    return _during(stage, Rule(fault=Blow.PARTITION, clients=(address,)), fault.seconds)
+    return _apply_for(
+        environment, Rule(fault=ProxyFault.PARTITION, clients=(address,)), fault.seconds
+    )
 
 
-def _during(stage: Environment, rule: Rule, seconds: float) -> str:
-    before = _hits(stage, rule)
-    with stage.proxy.during(rule):
-        stage.rest(seconds)
-    # while another rule of the same kind is in force, some of these are its own
-    hits = _hits(stage, rule) - before
+def _apply_for(environment: Environment, rule: Rule, seconds: float) -> str:
+    before = _hit_count(environment, rule)
+    with environment.proxy.during(rule):
+        environment.wait(seconds)
+    # Rules of the same fault on the other track are counted, too: this only proves a hit roughly.
+    hits = _hit_count(environment, rule) - before
     if not hits:
-        raise NotApplied("no request came by")
-    whom = ", ".join(rule.operations) or "all"
-    return f"{hits} hits of {rule.probability:.0%} of {whom}"
+        raise NotInjected("no request was hit")
+    operations = ", ".join(rule.operations) or "all"
+    return f"{hits} hits of {rule.probability:.0%} of {operations}"
 
 
-def _hits(stage: Environment, rule: Rule) -> int:
-    return sum(stage.proxy.counts().faults.get(rule.fault, {}).values())
+def _hit_count(environment: Environment, rule: Rule) -> int:
+    return sum(environment.proxy.counts().faults.get(rule.fault, {}).values())
 
 
 INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
-    **dict.fromkeys(RULES, strike),
+    **dict.fromkeys(RULES, inject_rule),
     Kind.CUT_OFF: cut_off,
 }

@@ -1,83 +1,93 @@
-"""The table of a run: for people, and as Markdown for the documentation. Pure."""
+"""The tables of a run, for the terminal and in Markdown for the documentation. Pure."""
 
 from collections.abc import Iterator
 
 from rich.table import Table
 
-from tests.chaos.outcome import Landed, Outcome, describe_kinds
+from tests.chaos.outcome import GroupResult, Outcome, describe_kinds
 
 Row = tuple[str, str]
 
 
 def figures(outcome: Outcome) -> Iterator[Row]:
-    """What is told, line by line."""
+    """The rows of the first table: what was done, and what came of it."""
     load, injected = outcome.load, outcome.injected
     yield "seed, minutes", f"{outcome.seed}, {outcome.minutes:g}"
-    yield "faults injected", f"{injected.total()}, of {len(injected)} kinds"
+    yield "faults injected", f"{injected.total():,}, of {len(injected)} kinds"
     hits = ", ".join(f"{kind} {number:,}" for kind, number in sorted(outcome.requests_hit.items()))
-    yield "requests of the store that were hit", f"{sum(outcome.requests_hit.values()):,} ({hits})"
+    yield "store requests hit by faults", f"{sum(outcome.requests_hit.values()):,} ({hits})"
     yield (
         "records produced",
         (
-            f"{load.acknowledged:,} acknowledged, {load.aborted:,} in aborted transactions, {load.in_doubt:,} in doubt"
+            f"{load.acknowledged:,} acknowledged, {load.aborted:,} in aborted transactions, "
+            f"{load.in_doubt:,} in doubt"
         ),
     )
-    per_second = load.acknowledged / max(load.seconds, 1)
+    seconds = max(load.seconds, 1)
     yield (
         "load held",
-        f"{per_second:,.0f} records/s, {load.payload_bytes / max(load.seconds, 1) / 1e6:.2f} MB/s of payload",
+        (
+            f"{load.acknowledged / seconds:,.0f} records/s, "
+            f"{load.payload_bytes / seconds / 1e6:.2f} MB/s of payload"
+        ),
     )
-    for name, landed in outcome.groups.items():
-        yield from ((f"{name}: {what}", value) for what, value in _of_group(outcome, name, landed))
-    yield from outcome.about.items()
+    for name, group in outcome.groups.items():
+        rows = _group_figures(outcome, name, group)
+        yield from ((f"{name}: {figure}", value) for figure, value in rows)
+    yield from outcome.environment.items()
 
 
-def _of_group(outcome: Outcome, name: str, landed: Landed) -> Iterator[Row]:
-    check, pause = landed.check, landed.longest_pause(outcome.load.seconds)
+def _group_figures(outcome: Outcome, name: str, group: GroupResult) -> Iterator[Row]:
+    check, pause = group.check, group.longest_pause(outcome.load.seconds)
     yield (
         "landed",
-        f"{landed.records:,} records and {landed.dead_letters:,} dead letters, in {len(landed.commits):,} commits",
+        (
+            f"{group.records:,} records and {group.dead_letters:,} dead letters, "
+            f"in {len(group.commits):,} commits"
+        ),
     )
     yield (
         "missing, duplicates, misplaced, corrupted",
-        f"{check.missing}, {check.duplicates}, {check.misplaced}, {check.corrupted}",
+        f"{check.missing:,}, {check.duplicates:,}, {check.misplaced:,}, {check.corrupted:,}",
     )
     if check.other:
         yield "also wrong", "; ".join(check.other)
-    causes = (
-        describe_kinds(struck.fault.kind for struck in outcome.during(name, pause)) or "no fault"
-    )
-    yield "longest pause between commits", f"{pause.seconds:.0f} s, during: {causes}"
-    took = landed.seconds_to_land
+    kinds_during = describe_kinds(result.fault.kind for result in outcome.during(name, pause))
     yield (
-        "lag at the end",
-        f"{landed.lag:,} records, landed "
-        + ("NOT within the limit" if took is None else f"{took:.0f} s after load and faults ended"),
+        "longest pause between commits",
+        f"{pause.seconds:.0f} s, during: {kinds_during or 'no fault'}",
     )
+    seconds = group.seconds_to_land
+    landed = (
+        "NOT landed within the limit"
+        if seconds is None
+        else f"landed {seconds:.0f} s after load and faults ended"
+    )
+    yield "lag at the end", f"{group.lag:,} records, {landed}"
 
 
 def kinds(outcome: Outcome) -> Iterator[Row]:
-    """Faults injected by kind, the most first."""
+    """The rows of the second table: faults injected by kind, the commonest first."""
     return ((kind.value, f"{number}") for kind, number in outcome.injected.most_common())
 
 
 def markdown(outcome: Outcome) -> str:
-    """Both tables."""
+    """Both tables in Markdown."""
     return (
-        _table(("figure", "value"), figures(outcome))
+        _markdown_table(("figure", "value"), figures(outcome))
         + "\n"
-        + _table(("fault", "injected"), kinds(outcome))
+        + _markdown_table(("fault", "injected"), kinds(outcome))
     )
 
 
-def shown(title: str, rows: Iterator[Row]) -> Table:
-    """One of them, on a terminal."""
+def render(title: str, rows: Iterator[Row]) -> Table:
+    """One table for the terminal."""
     table = Table("", "", title=title, title_justify="left", show_header=False)
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def _table(head: Row, rows: Iterator[Row]) -> str:
+def _markdown_table(head: Row, rows: Iterator[Row]) -> str:
     lines = [head, ("---", "---"), *rows]
     return "".join(f"| {left} | {right} |\n" for left, right in lines)

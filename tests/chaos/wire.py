@@ -1,4 +1,4 @@
-"""What goes over a wire, and how a wire is cut: the proxy's view of HTTP, on top of aiohttp."""
+"""The proxy's HTTP on top of aiohttp: what is forwarded, and how a connection is broken."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-_BETWEEN_NEIGHBOURS = {
+_HOP_BY_HOP = {
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -20,15 +20,13 @@ _BETWEEN_NEIGHBOURS = {
     "transfer-encoding",
     "upgrade",
 }
-"""Headers that are not passed on, for they say something of one connection only; ``expect`` is
-answered here.
-"""
+"""Headers that concern one connection only (RFC 9110, 7.6.1) and are not forwarded."""
 _RESET = struct.pack("ii", 1, 0)
-"""For SO_LINGER: closing throws away what is not sent, and sends RST."""
+"""SO_LINGER on, zero seconds: closing discards unsent data and sends RST."""
 
 
-class Answer(msgspec.Struct):
-    """An error of S3's."""
+class S3Error(msgspec.Struct):
+    """An error answer of S3."""
 
     status: int
     code: str
@@ -36,50 +34,56 @@ class Answer(msgspec.Struct):
 
 
 async def body(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """A request's body, which a client with ``Expect: 100-continue`` only sends when told to."""
+    """Stream the body of a request.
+
+    A client that sends ``Expect: 100-continue`` waits for that answer before it sends the body.
+    """
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = (
-            0  # aiohttp's own handler does so: nothing of the answer has been sent
-        )
-    async for piece in request.content.iter_any():
-        yield piece
+        # As aiohttp's own Expect handler does: otherwise it would take the final answer for begun.
+        request.writer.output_size = 0
+    async for chunk in request.content.iter_any():
+        yield chunk
 
 
-def kept(request: web.BaseRequest) -> CIMultiDict[str]:
-    """A request's headers that are passed on."""
-    dropped = {*_BETWEEN_NEIGHBOURS, "expect"}
+def forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
+    """The headers of a request that are forwarded; ``body`` has answered ``Expect``."""
+    dropped = {*_HOP_BY_HOP, "expect"}
     return CIMultiDict(
         (name, value) for name, value in request.headers.items() if name.lower() not in dropped
     )
 
 
-def like(answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    """The same answer, its body still to come."""
-    kept = CIMultiDict(
-        (n, v) for n, v in answer.headers.items() if n.lower() not in _BETWEEN_NEIGHBOURS
+def response_like(answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    """A response with status and headers of the server's answer; the body is still to be sent."""
+    headers = CIMultiDict(
+        (name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP
     )
-    return web.StreamResponse(status=answer.status, reason=answer.reason, headers=kept)
+    return web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
 
 
-def error(answer: Answer) -> web.Response:
-    """As S3 says it."""
-    told = (
-        f"<Code>{answer.code}</Code><Message>{answer.message}</Message><RequestId>chaos</RequestId>"
+def error_response(error: S3Error) -> web.Response:
+    """The error as S3 sends it, in XML."""
+    fields = (
+        f"<Code>{error.code}</Code><Message>{error.message}</Message>"
+        "<RequestId>chaos</RequestId><HostId>chaos</HostId>"
     )
-    body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{told}<HostId>chaos</HostId></Error>'
-    return web.Response(status=answer.status, body=body.encode(), content_type="application/xml")
+    body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{fields}</Error>'
+    return web.Response(status=error.status, body=body.encode(), content_type="application/xml")
 
 
-def cut(request: web.BaseRequest, *, politely: bool = False) -> web.StreamResponse:
-    """End the connection; what is returned reaches nobody."""
+def close_connection(request: web.BaseRequest, *, graceful: bool = False) -> web.StreamResponse:
+    """End the client's connection, by a reset unless ``graceful``.
+
+    The returned response only satisfies aiohttp; it reaches no client.
+    """
     if request.transport:
-        request.transport.close() if politely else reset(request.transport)
+        request.transport.close() if graceful else reset(request.transport)
     return web.Response()
 
 
 def reset(transport: asyncio.BaseTransport) -> None:
-    """End a connection as a broken one ends."""
+    """End a connection with RST, as a network failure would."""
     with suppress(OSError):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     assert isinstance(transport, asyncio.Transport)
@@ -87,6 +91,6 @@ def reset(transport: asyncio.BaseTransport) -> None:
 
 
 def peer(transport: asyncio.BaseTransport) -> str:
-    """A client's address; of one that is gone already, no one's."""
+    """The client's address, or 0.0.0.0 if the client has disconnected already."""
     name = transport.get_extra_info("peername")
     return str(name[0]) if name else "0.0.0.0"

@@ -1,13 +1,11 @@
-"""The producers of the load: each a thread that holds its share of the rate, and tells the book
-what
-it knows.
+"""The producers of the load: threads that share its rate and note each number's fate.
 
-``Plain`` writes with an idempotent producer: a number is acknowledged when its delivery is
-reported. ``Transactional`` writes one transaction after the other, and each has its fate
-beforehand: it is committed, aborted, held open for a while, or its producer, a process of its own,
-is killed in the middle; then the next producer of the same transactional id fences what is left of
-it. While a broker is away both wait, and what librdkafka holds it delivers in order when the broker
-is back.
+``PlainWriter`` uses an idempotent producer: a number is acknowledged when its delivery is reported.
+``TransactionalWriter`` writes one transaction after the other and draws the end of each beforehand:
+it is committed or aborted, at once or after a while, or its producer, a process of its own, is
+killed in the middle; then the next producer with the same transactional id fences the killed one
+and aborts what it left open. While a broker is away both wait, and librdkafka delivers what it has
+queued in order when the broker is back.
 """
 
 import random
@@ -29,17 +27,19 @@ from tests.chaos.records import Identity, Record, Topic, record
 
 T = TypeVar("T")
 TICK = 0.05
-"""Seconds between two looks at how many records are due."""
+"""Seconds between two checks of how many records are due."""
 _ROOT = Path(__file__).resolve().parents[2]
-_DOOMED_SECONDS = 120
-_DOOMED_MOST = 1000
-"""Numbers that a producer that is to be killed gets on its command line."""
-_CALL_SECONDS = 5
+_END_TIMEOUT = 120
+"""Seconds that a producer has to deliver its queue, or to reach the point where it kills itself."""
+_MAX_KILLED_NUMBERS = 1000
+"""Numbers that a producer to be killed gets on its command line."""
+_CALL_TIMEOUT = 5
+"""Seconds of one attempt of a transactional call."""
 _QUEUED_KBYTES = 64 * 1024
 
 
-class End(StrEnum):
-    """What becomes of a transaction."""
+class TransactionEnd(StrEnum):
+    """How a transaction ends; with ``Held`` it first stays open for a while."""
 
     COMMIT = "Commit"
     ABORT = "Abort"
@@ -48,30 +48,36 @@ class End(StrEnum):
     KILL = "Kill"
 
 
-ENDS = {End.COMMIT: 70, End.ABORT: 15, End.HELD_COMMIT: 6, End.HELD_ABORT: 4, End.KILL: 5}
-"""How many of a hundred transactions."""
+WEIGHTS = {
+    TransactionEnd.COMMIT: 70,
+    TransactionEnd.ABORT: 15,
+    TransactionEnd.HELD_COMMIT: 6,
+    TransactionEnd.HELD_ABORT: 4,
+    TransactionEnd.KILL: 5,
+}
+"""Percent of the transactions that end this way."""
 
 
 class Pace:
-    """How many records a second, of all writers together; a burst goes on top for a while."""
+    """The rate of all writers together, in records a second, with bursts on top."""
 
     def __init__(self, rate: float) -> None:
-        """To begin with."""
+        """Begin with this rate and no burst."""
         self.rate = rate
         self._burst, self._until = 0.0, 0.0
 
     def burst(self, rate: float, seconds: float) -> None:
-        """So many, for so long."""
+        """Hold at least this rate for so many seconds."""
         self._burst, self._until = rate, time.monotonic() + seconds
 
     def now(self) -> float:
-        """Records a second."""
+        """The rate at this moment."""
         return max(self.rate, self._burst) if time.monotonic() < self._until else self.rate
 
 
 @dataclass
-class Count:
-    """What a writer has done so far."""
+class WriterCounts:
+    """What a writer has done so far, in records, payload bytes and ended transactions."""
 
     sent: int = 0
     bytes: int = 0
@@ -81,8 +87,8 @@ class Count:
     ends: dict[str, int] = field(default_factory=dict)
 
 
-def producer(bootstrap: str, settings: Mapping[str, object]) -> Producer:
-    """A producer that repeats nothing."""
+def create_producer(bootstrap: str, settings: Mapping[str, object]) -> Producer:
+    """Create an idempotent producer, with further settings of librdkafka."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -100,221 +106,249 @@ def producer(bootstrap: str, settings: Mapping[str, object]) -> Producer:
 
 @dataclass
 class Writer:
-    """A thread that writes its share."""
+    """A thread that writes its share of the load to one topic.
+
+    Attributes:
+        topic_name: the topic's name in full, with the load's prefix.
+        share: of the load's rate.
+        stopping: set when the writer is to finish.
+        error: what ended the thread, if it failed.
+    """
 
     bootstrap: str
     topic: Topic
-    name: str
-    """The topic's, in full."""
+    topic_name: str
     share: float
-    book: ProducerLedger
+    ledger: ProducerLedger
     pace: Pace
-    dice: random.Random
-    count: Count = field(default_factory=Count)
-    over: threading.Event = field(default_factory=threading.Event)
+    rng: random.Random
+    counts: WriterCounts = field(default_factory=WriterCounts)
+    stopping: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
-    _owed: float = 0.0
-    _at: float = field(default_factory=time.monotonic)
+    _due: float = 0.0
+    _checked_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        """Until it is over."""
+        """Write, and keep the error if that fails."""
         try:
             self.write()
-        except BaseException as error:  # noqa: BLE001  # whoever asks for the load's state is told
+        except BaseException as error:  # noqa: BLE001  # the load's next answer raises it
             self.error = error
 
     def write(self) -> None:
-        """Write until it is over, and finish what was begun."""
+        """Write until ``stopping`` is set, then finish what was begun."""
         raise NotImplementedError
 
-    def due(self) -> int:
-        """How many records to send now; what a stall of more than a second kept back is let go."""
+    def take_due(self) -> int:
+        """How many records to send now; what a stall of over a second left due is dropped."""
         now = time.monotonic()
         rate = self.pace.now() * self.share
-        self._owed = min(self._owed + (now - self._at) * rate, max(rate, 1))
-        self._at = now
-        count = int(self._owed)
-        self._owed -= count
+        self._due = min(self._due + (now - self._checked_at) * rate, max(rate, 1))
+        self._checked_at = now
+        count = int(self._due)
+        self._due -= count
         return count
 
-    def wait(self, made: Producer) -> None:
-        """Until the next look; by ``poll`` it would end at each delivery."""
-        made.poll(0)
-        self.over.wait(TICK)
+    def wait(self, producer: Producer) -> None:
+        """Serve delivery reports and wait a tick; ``poll(TICK)`` would return at each report."""
+        producer.poll(0)
+        self.stopping.wait(TICK)
 
     def send(
         self, producer: Producer, on_delivery: Callable[[int, Any], None] | None = None
     ) -> int:
-        """Hand the next record to a producer, waiting while its queue is full; its number."""
-        number = self.book.number(self.name)
-        made = record(
-            Identity(self.name, number), self.topic, self.dice, time.time_ns() // 1_000_000
-        )
-        told = partial(_told, number, on_delivery) if on_delivery else None
-        put(producer, self.name, made, told)
-        self.count.sent += 1
-        self.count.bytes += made.size
+        """Queue the next record, waiting while the queue is full, and return its number."""
+        number = self.ledger.next_number(self.topic_name)
+        identity = Identity(self.topic_name, number)
+        made = record(identity, self.topic, self.rng, time.time_ns() // 1_000_000)
+        report = partial(_report, number, on_delivery) if on_delivery else None
+        produce(producer, self.topic_name, made, report)
+        self.counts.sent += 1
+        self.counts.bytes += made.size
         return number
 
 
-def put(
-    producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None
+def produce(
+    producer: Producer, topic: str, record: Record, on_delivery: Callable[..., None] | None
 ) -> None:
-    """Hand a record to a producer, waiting while its queue is full."""
-    while not _taken(producer, topic, made, on_delivery):
+    """Queue a record at a producer, waiting while its queue is full."""
+    while not _try_produce(producer, topic, record, on_delivery):
         producer.poll(TICK)
 
 
-def _taken(
-    producer: Producer, topic: str, made: Record, on_delivery: Callable[..., None] | None
+def _try_produce(
+    producer: Producer, topic: str, record: Record, on_delivery: Callable[..., None] | None
 ) -> bool:
     try:
-        producer.produce(topic, on_delivery=on_delivery, **made.arguments())
+        producer.produce(topic, on_delivery=on_delivery, **record.arguments())
     except BufferError:
         return False
     return True
 
 
-def _told(number: int, tell: Callable[[int, Any], None], error: Any, _: Any) -> None:
-    tell(number, error)
+def _report(number: int, on_delivery: Callable[[int, Any], None], error: Any, _: Any) -> None:
+    on_delivery(number, error)
 
 
-class Plain(Writer):
-    """Without transactions."""
+class PlainWriter(Writer):
+    """Writes without transactions."""
 
     def write(self) -> None:
-        """See the module."""
-        while not self.over.is_set():
-            self._with(producer(self.bootstrap, {"message.timeout.ms": 0, "error_cb": self._fatal}))
+        """Write with one producer after the other; a fatal error ends a producer."""
+        while not self.stopping.is_set():
+            # A message timeout of 0 is none: records wait for the broker as long as it takes.
+            settings = {"message.timeout.ms": 0, "error_cb": self._on_error}
+            self._write_with(create_producer(self.bootstrap, settings))
 
-    def _with(self, made: Producer) -> None:
-        """Write until it is over, or this producer is of no more use."""
-        self._broken = False
-        while not self.over.is_set() and not self._broken:
-            for _ in range(self.due()):
+    def _write_with(self, producer: Producer) -> None:
+        """Write until ``stopping`` is set or the producer cannot be used any more."""
+        self._failed = False
+        while not self.stopping.is_set() and not self._failed:
+            for _ in range(self.take_due()):
                 try:
-                    self.send(made, self._delivered)
+                    self.send(producer, self._on_delivery)
                 except KafkaException:
-                    self._broken = True  # the number is in doubt
+                    self._failed = True  # the number stays in doubt
                     break
-            self.wait(made)
-        deadline = time.monotonic() + _DOOMED_SECONDS
-        while made.flush(1) and not self._broken and time.monotonic() < deadline:
-            """What is still on its way."""
+            self.wait(producer)
+        deadline = time.monotonic() + _END_TIMEOUT
+        while producer.flush(1) and not self._failed and time.monotonic() < deadline:
+            """Deliver what is still queued."""
 
-    def _delivered(self, number: int, error: KafkaError | None) -> None:
+    def _on_delivery(self, number: int, error: KafkaError | None) -> None:
         if error is None:
-            self.count.acknowledged += 1
-            self.book.tell(self.name, Fate.ACKNOWLEDGED, (number,))
+            self.counts.acknowledged += 1
+            self.ledger.record_fate(self.topic_name, Fate.ACKNOWLEDGED, (number,))
         else:
-            self.count.failed += 1
+            self.counts.failed += 1
 
-    def _fatal(self, error: KafkaError) -> None:
-        self._broken = self._broken or error.fatal()
+    def _on_error(self, error: KafkaError) -> None:
+        self._failed = self._failed or error.fatal()
 
 
 @dataclass
-class Transactional(Writer):
-    """One transaction after the other."""
+class TransactionalWriter(Writer):
+    """Writes one transaction after the other."""
 
-    id: str = ""
+    transactional_id: str = ""
 
     def write(self) -> None:
-        """See the module."""
-        made: Producer | None = None
-        # Each end once, so that a short run has seen them all; then as the dice fall.
-        first = self.dice.sample(list(End), len(End))
-        while not self.over.is_set():
-            if made is None:
-                made = self._next_producer()
-            end = first.pop() if first else self.dice.choices([*ENDS], [*ENDS.values()])[0]
+        """Draw the end of each transaction, then write it."""
+        producer: Producer | None = None
+        # Every end comes once first, so that a short run has them all; later ones are drawn.
+        first = self.rng.sample(list(TransactionEnd), len(TransactionEnd))
+        while not self.stopping.is_set():
+            if producer is None:
+                producer = self._next_producer()
+            end = first.pop() if first else self.rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
             try:
-                alive = self._killed() if end is End.KILL else self._transaction(made, end)
+                if end is TransactionEnd.KILL:
+                    self._write_and_kill()
+                    usable = False
+                else:
+                    usable = self._write_transaction(producer, end)
             except KafkaException:
-                alive = False  # it was about to begin
-            made = made if alive else None
+                usable = False  # the transaction could not begin
+            producer = producer if usable else None
 
     def _next_producer(self) -> Producer:
-        """It fences whoever had the id before, and aborts what that one left open."""
-        made = producer(self.bootstrap, {"transactional.id": self.id})
-        _insist(made.init_transactions)
-        return made
+        """Create a producer; it fences the former one of its id and aborts what that left open."""
+        producer = create_producer(self.bootstrap, {"transactional.id": self.transactional_id})
+        _retry(producer.init_transactions)
+        return producer
 
-    def _transaction(self, made: Producer, end: End) -> bool:
-        """Whether the producer can go on."""
-        made.begin_transaction()
+    def _write_transaction(self, producer: Producer, end: TransactionEnd) -> bool:
+        """Write one transaction; returns whether the producer can begin another."""
+        producer.begin_transaction()
         numbers: list[int] = []
         try:
-            self._fill(made, numbers)
-            if end in (End.HELD_COMMIT, End.HELD_ABORT):
-                self.over.wait(self.dice.uniform(2, 10))
+            self._fill(producer, numbers)
+            if end in (TransactionEnd.HELD_COMMIT, TransactionEnd.HELD_ABORT):
+                self.stopping.wait(self.rng.uniform(2, 10))
         except KafkaException:
-            return self._abort(made, numbers)
-        if end in (End.ABORT, End.HELD_ABORT):
-            return self._abort(made, numbers, end)
-        return self._commit(made, numbers, end)
+            return self._abort(producer, numbers)
+        if end in (TransactionEnd.ABORT, TransactionEnd.HELD_ABORT):
+            return self._abort(producer, numbers, end)
+        return self._commit(producer, numbers, end)
 
-    def _fill(self, made: Producer, numbers: list[int]) -> None:
-        until = time.monotonic() + self.dice.uniform(0.2, 2)
-        while time.monotonic() < until and not self.over.is_set():
-            for _ in range(self.due()):
-                numbers.append(self.send(made))  # noqa: PERF401  # those before an error are in the transaction, too
-            self.wait(made)
+    def _fill(self, producer: Producer, numbers: list[int]) -> None:
+        until = time.monotonic() + self.rng.uniform(0.2, 2)
+        while time.monotonic() < until and not self.stopping.is_set():
+            for _ in range(self.take_due()):
+                # Not extend(): numbers sent before an error belong to the transaction, too.
+                numbers.append(self.send(producer))  # noqa: PERF401  # see above
+            self.wait(producer)
 
-    def _commit(self, made: Producer, numbers: Sequence[int], end: End) -> bool:
+    def _commit(self, producer: Producer, numbers: Sequence[int], end: TransactionEnd) -> bool:
         try:
-            _insist(made.commit_transaction)
+            _retry(producer.commit_transaction)
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
-                return self._abort(made, numbers)
-            self.count.failed += len(numbers)
-            return False  # committed or not: in doubt
-        self._end(Fate.ACKNOWLEDGED, numbers, end)
-        return True
-
-    def _abort(self, made: Producer, numbers: Sequence[int], end: End = End.ABORT) -> bool:
-        """No commit was asked for, or it was refused: nobody can commit it any more."""
-        try:
-            _insist(made.abort_transaction)
-        except KafkaException:
-            self._end(Fate.ABORTED, numbers, end)
+                return self._abort(producer, numbers)
+            # Committed or not: nobody knows, so no fate is recorded and the numbers are in doubt.
+            self.counts.failed += len(numbers)
             return False
-        self._end(Fate.ABORTED, numbers, end)
+        self._record_end(Fate.ACKNOWLEDGED, numbers, end)
         return True
 
-    def _killed(self) -> bool:
-        """A transaction of a producer that is killed in the middle: nobody will ever commit it."""
-        due = min(_DOOMED_MOST, int(self.pace.now() * self.share * self.dice.uniform(0.2, 2)))
-        numbers = [self.book.number(self.name) for _ in range(max(1, due))]
-        # Whatever becomes of the process, it knows no commit.
-        self._end(Fate.ABORTED, numbers, End.KILL)
-        told = [self.bootstrap, self.id, self.name, self.topic.name, str(self.dice.getrandbits(32))]
-        command = [sys.executable, "-m", "tests.chaos.kill_group", *told, *map(str, numbers)]
+    def _abort(
+        self, producer: Producer, numbers: Sequence[int], end: TransactionEnd = TransactionEnd.ABORT
+    ) -> bool:
+        """Abort a transaction; the numbers count as aborted even if that call fails.
+
+        No commit was requested, or it was refused, so nobody can commit the transaction any more.
+        """
+        try:
+            _retry(producer.abort_transaction)
+        except KafkaException:
+            self._record_end(Fate.ABORTED, numbers, end)
+            return False
+        self._record_end(Fate.ABORTED, numbers, end)
+        return True
+
+    def _write_and_kill(self) -> None:
+        """Have a process write a transaction and kill itself in the middle of it."""
+        rate = self.pace.now() * self.share
+        count = max(1, min(_MAX_KILLED_NUMBERS, int(rate * self.rng.uniform(0.2, 2))))
+        numbers = [self.ledger.next_number(self.topic_name) for _ in range(count)]
+        # Before the process starts: it never commits, whatever happens to it or to this thread.
+        self._record_end(Fate.ABORTED, numbers, TransactionEnd.KILL)
+        seed = str(self.rng.getrandbits(32))
+        arguments = [
+            self.bootstrap,
+            self.transactional_id,
+            self.topic_name,
+            self.topic.name,
+            seed,
+            *map(str, numbers),
+        ]
         process = subprocess.Popen(
-            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "tests.chaos.killed_producer", *arguments],
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         try:
-            process.wait(_DOOMED_SECONDS)
+            process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self.count.sent += len(numbers)
-        return False
+        self.counts.sent += len(numbers)
 
-    def _end(self, fate: Fate, numbers: Sequence[int], end: End) -> None:
-        self.book.tell(self.name, fate, numbers)
-        self.count.ends[end] = self.count.ends.get(end, 0) + 1
+    def _record_end(self, fate: Fate, numbers: Sequence[int], end: TransactionEnd) -> None:
+        self.ledger.record_fate(self.topic_name, fate, numbers)
+        self.counts.ends[end] = self.counts.ends.get(end, 0) + 1
         if fate is Fate.ACKNOWLEDGED:
-            self.count.acknowledged += len(numbers)
+            self.counts.acknowledged += len(numbers)
         else:
-            self.count.aborted += len(numbers)
+            self.counts.aborted += len(numbers)
 
 
-def _insist(call: Callable[[float], T]) -> T:
-    """Repeat while there is no answer."""
+def _retry(call: Callable[[float], T]) -> T:
+    """Repeat a transactional call while its error is retriable, as while the broker is away."""
     while True:
         try:
-            return call(_CALL_SECONDS)
+            return call(_CALL_TIMEOUT)
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise

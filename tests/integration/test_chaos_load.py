@@ -1,6 +1,4 @@
-"""The load of ``make chaos``, and its book held against what landed: on a real broker and a real S3
-server.
-"""
+"""The load of ``make chaos`` on a real broker, its ledger compared with what landed in real S3."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from landfall.api.contract import ExitCode
 from tests.chaos.child_process import Refused
 from tests.chaos.compare_landed import check
 from tests.chaos.load import Load, Progress
-from tests.chaos.producer_ledger import Landed, compare
+from tests.chaos.producer_ledger import LandedObject, compare
 from tests.chaos.records import identity
 from tests.support.independent_audit import kafka_messages
 from tests.support.kafka import Broker
@@ -27,15 +25,15 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.timeout(1000), pytest.mark.xdist_group("load")]
 
-PATIENCE = 300
-"""Seconds, of which a machine with nothing else to do takes a tenth."""
+TIMEOUT = 300
+"""Seconds; an idle machine needs a tenth of them."""
 
 SPEC: dict[str, Any] = {"badRecords": {"maxRatio": "0.5"}}
-"""Tombstones have no time, so they become dead letters."""
+"""Tombstones have no event time, so they become dead letters."""
 
 
 @contextmanager
-def loaded(broker: Broker, prefix: str, folder: Path) -> Iterator[Load]:
+def running_load(broker: Broker, prefix: str, folder: Path) -> Iterator[Load]:
     load = Load(str(broker), prefix, rate=1000, seed=1, folder=folder)
     try:
         yield load
@@ -44,37 +42,37 @@ def loaded(broker: Broker, prefix: str, folder: Path) -> Iterator[Load]:
 
 
 @dataclass(frozen=True)
-class Produced:
+class FinishedLoad:
     """A load that has ended."""
 
     scene: Scene
-    book: Path
+    producer_ledger: Path
     progress: Progress
 
 
 @pytest.fixture(scope="module")
 def produced(
     kafka: Broker, s3: S3Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Produced]:
-    """With every end a transaction can come to."""
+) -> Iterator[FinishedLoad]:
+    """A load with transactions that ended in every way."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in s3.env.items():
             patch.setenv(name, value)
         scene = Scene(kafka, s3.create_bucket())
-        with loaded(kafka, scene.prefix, tmp_path_factory.mktemp("load")) as load:
-            eventually(load.progress, has_had_its_day, PATIENCE)
+        with running_load(kafka, scene.prefix, tmp_path_factory.mktemp("load")) as load:
+            eventually(load.progress, has_every_transaction_end, TIMEOUT)
             progress = load.finish()
-        yield Produced(scene, load.book, progress)
+        yield FinishedLoad(scene, load.ledger, progress)
 
 
-def held(broker: Broker, topics: list[str]) -> Iterator[Landed]:
-    """What a reader of committed records finds in Kafka."""
+def committed_records(broker: Broker, topics: list[str]) -> Iterator[LandedObject]:
+    """What a consumer with isolation level read_committed finds in Kafka."""
     for message in kafka_messages(broker, *topics):
-        yield Landed(message.topic() or "", [identity(message.value(), message.key())])
+        yield LandedObject(message.topic() or "", [identity(message.value(), message.key())])
 
 
-def has_had_its_day(progress: Progress) -> bool:
-    """Each end a transaction can come to."""
+def has_every_transaction_end(progress: Progress) -> bool:
+    """Whether transactions have ended in every way."""
     return len(progress.ends) == 5 and progress.acknowledged > 5000
 
 
@@ -90,43 +88,43 @@ def has_had_its_day(progress: Progress) -> bool:
     ],
     ids=["Json", "Parquet", "SequenceFile"],
 )
-def test_what_was_acknowledged_landed_once_and_what_was_aborted_never(
-    produced: Produced, s3: S3Server, spec: dict[str, Any]
+def test_acknowledged_records_land_once_and_aborted_ones_never(
+    produced: FinishedLoad, s3: S3Server, spec: dict[str, Any]
 ) -> None:
     scene = replace(produced.scene, bucket=s3.create_bucket())
     assert land(scene.group(**SPEC, **spec), None).code is ExitCode.OK
 
-    result = check(scene.group(**SPEC, **spec), produced.book)
+    comparison = check(scene.group(**SPEC, **spec), produced.producer_ledger)
 
-    assert result.is_exact, str(result)
-    accounts = result.topics.values()
-    assert produced.progress.acknowledged == sum(account.acknowledged for account in accounts)
-    assert produced.progress.aborted == sum(account.aborted for account in accounts)
+    assert comparison.is_exact, str(comparison)
+    topics = comparison.topics.values()
+    assert produced.progress.acknowledged == sum(topic.acknowledged for topic in topics)
+    assert produced.progress.aborted == sum(topic.aborted for topic in topics)
     assert produced.progress.sent == produced.progress.acknowledged + produced.progress.aborted
 
 
-def test_what_was_acknowledged_is_there_once_though_the_broker_was_killed_twice(
+def test_acknowledged_records_are_in_kafka_once_after_the_broker_was_killed_twice(
     own_server: Callable[[Kind], Server], tmp_path: Path
 ) -> None:
     server = own_server(KAFKA)
     broker = Broker(server.up().address or "")
-    with loaded(broker, "x", tmp_path) as load:
+    with running_load(broker, "x", tmp_path) as load:
         for _ in range(2):
             enough = load.progress().acknowledged + 2000
-            eventually(load.progress, lambda now: now.acknowledged > enough, PATIENCE)  # noqa: B023  # called at once
+            eventually(load.progress, lambda now: now.acknowledged > enough, TIMEOUT)  # noqa: B023  # called at once
             server.down(at_once=True)
             server.up()
-        eventually(load.progress, has_had_its_day, PATIENCE)
+        eventually(load.progress, has_every_transaction_end, TIMEOUT)
         progress = load.finish()
 
-    result = compare(load.book, held(broker, load.topics))
+    comparison = compare(load.ledger, committed_records(broker, load.topics))
 
-    assert result.is_exact, str(result)
-    assert progress.acknowledged == sum(account.acknowledged for account in result.topics.values())
+    assert comparison.is_exact, str(comparison)
+    assert progress.acknowledged == sum(topic.acknowledged for topic in comparison.topics.values())
 
 
-def test_a_load_keeps_the_requested_rate(kafka: Broker, tmp_path: Path) -> None:
-    with loaded(kafka, f"t{uuid4().hex[:8]}", tmp_path) as load:
+def test_a_load_holds_the_rate_that_a_command_sets(kafka: Broker, tmp_path: Path) -> None:
+    with running_load(kafka, f"t{uuid4().hex[:8]}", tmp_path) as load:
         load.rate(0)
         load.burst(300, 3600)
         assert load.progress().rate == 300
@@ -134,11 +132,11 @@ def test_a_load_keeps_the_requested_rate(kafka: Broker, tmp_path: Path) -> None:
         assert load.progress().rate == 0
         load.rate(200)
         before = load.progress().sent
-        eventually(load.progress, lambda now: now.sent > before + 200, PATIENCE)
+        eventually(load.progress, lambda now: now.sent > before + 200, TIMEOUT)
 
 
 def test_a_load_that_cannot_start_says_why(kafka: Broker, tmp_path: Path) -> None:
-    (tmp_path / "book.jsonl").touch()
+    (tmp_path / "producer-ledger.jsonl").touch()
 
     with pytest.raises(Refused, match="FileExistsError"):
         Load(str(kafka), f"t{uuid4().hex[:8]}", rate=1, seed=1, folder=tmp_path)

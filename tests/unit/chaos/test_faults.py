@@ -1,10 +1,10 @@
-"""Which fault strikes which request."""
+"""The fault proxy's rules: which requests they hit."""
 
 import pytest
 
-from tests.chaos.faults import Asked, Fault, Operation, Rule, Rules, asked
+from tests.chaos.faults import Fault, Operation, Rule, Rules, S3Request, parse_request
 
-PUT = Asked(Operation.PUT_OBJECT, "b/k", "10.0.0.1")
+PUT = S3Request(Operation.PUT_OBJECT, "b/k", "10.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ PUT = Asked(Operation.PUT_OBJECT, "b/k", "10.0.0.1")
         ("PUT", "/b/k?tagging", Operation.OTHER, "b/k"),
     ],
 )
-def test_a_request_is_told_by_its_first_line(
+def test_an_operation_is_parsed_from_method_and_target(
     method: str, target: str, operation: Operation, key: str
 ) -> None:
-    assert asked(method, target, "10.0.0.1") == Asked(operation, key, "10.0.0.1")
+    assert parse_request(method, target, "10.0.0.1") == S3Request(operation, key, "10.0.0.1")
 
 
 @pytest.mark.parametrize(
-    ("rule", "strikes"),
+    ("rule", "is_hit"),
     [
         (Rule(fault=Fault.RESET), True),
         (Rule(fault=Fault.RESET, operations=(Operation.GET_OBJECT, Operation.PUT_OBJECT)), True),
@@ -51,50 +51,50 @@ def test_a_request_is_told_by_its_first_line(
         (Rule(fault=Fault.RESET, times=0), False),
     ],
 )
-def test_a_rule_strikes_whom_it_names(rule: Rule, strikes: bool) -> None:
+def test_a_rule_hits_the_requests_that_it_matches(rule: Rule, is_hit: bool) -> None:
     rules = Rules(seed=1)
     rules.add(rule)
 
-    assert (rules.strike(PUT) is not None) is strikes
+    assert (rules.choose_fault(PUT) is not None) is is_hit
 
 
-def test_a_rule_ends_after_its_times() -> None:
+def test_a_rule_stops_after_its_number_of_times() -> None:
     rules = Rules(seed=1)
     rules.add(Rule(fault=Fault.RESET, times=2))
 
-    assert [rules.strike(PUT) is not None for _ in range(4)] == [True, True, False, False]
+    assert [rules.choose_fault(PUT) is not None for _ in range(4)] == [True, True, False, False]
 
 
-def test_what_could_not_be_struck_does_not_count() -> None:
+def test_a_restored_hit_does_not_count() -> None:
     rules = Rules(seed=1)
     active = rules.add(Rule(fault=Fault.TRUNCATE, times=1))
-    assert rules.strike(PUT) is active
+    assert rules.choose_fault(PUT) is active
 
-    active.give_back()
+    active.restore()
 
-    assert rules.strike(PUT) is active
+    assert rules.choose_fault(PUT) is active
 
 
-def test_latency_comes_on_top_of_the_first_other_fault() -> None:
+def test_latencies_come_on_top_of_the_first_other_fault() -> None:
     rules = Rules(seed=1)
     slow, reset, _ = (
         rules.add(Rule(fault=fault)) for fault in (Fault.LATENCY, Fault.RESET, Fault.ERROR_500)
     )
 
-    assert (rules.latencies(PUT), rules.strike(PUT)) == ([slow], reset)
+    assert (rules.latencies(PUT), rules.choose_fault(PUT)) == ([slow], reset)
 
 
-def test_a_seed_throws_the_same_dice_again_whatever_other_rules_do() -> None:
-    def struck(seed: int, others: int) -> list[bool]:
+def test_a_seed_hits_the_same_requests_whatever_other_rules_do() -> None:
+    def hits(seed: int, others: int) -> list[bool]:
         rules = Rules(seed)
         rules.add(Rule(fault=Fault.RESET, operations=(Operation.GET_OBJECT,), probability=0.5))
         rules.add(Rule(fault=Fault.ERROR_500, operations=(Operation.PUT_OBJECT,), probability=0.5))
         for _ in range(others):
-            rules.strike(Asked(Operation.GET_OBJECT, "b/k", "10.0.0.1"))
-        return [rules.strike(PUT) is not None for _ in range(100)]
+            rules.choose_fault(S3Request(Operation.GET_OBJECT, "b/k", "10.0.0.1"))
+        return [rules.choose_fault(PUT) is not None for _ in range(100)]
 
-    assert struck(7, 0) == struck(7, 50) != struck(8, 0)
-    assert 20 < sum(struck(7, 0)) < 80
+    assert hits(7, 0) == hits(7, 50) != hits(8, 0)
+    assert 20 < sum(hits(7, 0)) < 80
 
 
 def test_seconds_vary_by_the_jitter_and_are_never_negative() -> None:
@@ -106,7 +106,7 @@ def test_seconds_vary_by_the_jitter_and_are_never_negative() -> None:
     assert 0.25 < max(drawn) <= 0.3
 
 
-def test_a_lifted_rule_strikes_no_more() -> None:
+def test_a_lifted_rule_hits_nothing() -> None:
     rules = Rules(seed=1)
     first, second = (
         rules.add(Rule(fault=Fault.RESET)),
@@ -115,10 +115,10 @@ def test_a_lifted_rule_strikes_no_more() -> None:
     assert (rules.partition_of("10.0.0.1"), rules.partition_of("10.0.0.2")) == (second, None)
 
     assert rules.lift(second.number) == [second]
-    assert (rules.partition_of("10.0.0.1"), rules.strike(PUT)) == (None, first)
-    assert (rules.lift(), rules.lift(), rules.strike(PUT)) == ([first], [], None)
+    assert (rules.partition_of("10.0.0.1"), rules.choose_fault(PUT)) == (None, first)
+    assert (rules.lift(), rules.lift(), rules.choose_fault(PUT)) == ([first], [], None)
 
 
-def test_a_client_that_is_no_address_is_refused() -> None:
+def test_a_client_that_is_not_an_address_is_rejected() -> None:
     with pytest.raises(ValueError, match="driver-0"):
         Rules(seed=1).add(Rule(fault=Fault.RESET, clients=("driver-0",)))

@@ -1,4 +1,4 @@
-"""The load's book, held against what landed: whatever is wrong is named, and nothing else."""
+"""The producers' ledger compared with what landed: every deviation is named, and nothing else."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.chaos.producer_ledger import (
     Comparison,
     Fate,
-    Landed,
+    LandedObject,
     ProducerLedger,
     TopicComparison,
     compare,
@@ -20,7 +20,7 @@ from tests.chaos.producer_ledger import (
 )
 from tests.chaos.records import Identity
 
-FINE = TopicComparison(
+EXACT = TopicComparison(
     acknowledged=90,
     aborted=5,
     landed=90,
@@ -30,119 +30,124 @@ FINE = TopicComparison(
     aborted_landed=[],
     unknown=[],
 )
-"""Of numbers 0 to 99 the first 90 are acknowledged, then five aborted, and five in doubt."""
+"""Of the numbers 0 to 99, 90 are acknowledged, then 5 are aborted, and 5 are in doubt."""
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
-    book = ProducerLedger(tmp_path / "book.jsonl")
-    assert [book.number("t") for _ in range(100)] == list(range(100))
+def producer_ledger(tmp_path: Path) -> Path:
+    ledger = ProducerLedger(tmp_path / "ledger.jsonl")
+    assert [ledger.next_number("t") for _ in range(100)] == list(range(100))
     for number in (*range(0, 90, 2), *range(1, 90, 2)):
-        book.tell("t", Fate.ACKNOWLEDGED, [number])
-    book.flush()
-    book.tell("t", Fate.ABORTED, range(90, 95))
-    book.close()
-    return tmp_path / "book.jsonl"
+        ledger.record_fate("t", Fate.ACKNOWLEDGED, [number])
+    ledger.flush()
+    ledger.record_fate("t", Fate.ABORTED, range(90, 95))
+    ledger.close()
+    return tmp_path / "ledger.jsonl"
 
 
-def rows(*numbers: int, topic: str = "t", into: str = "t") -> Landed:
-    return Landed(into, [Identity(topic, number) for number in numbers])
+def rows(*numbers: int, topic: str = "t", into: str = "t") -> LandedObject:
+    return LandedObject(into, [Identity(topic, number) for number in numbers])
 
 
-def changed(**faults: object) -> Comparison:
+def exact_but(**changes: object) -> Comparison:
     return Comparison(
         {
             "t": TopicComparison(
-                **{**{name: getattr(FINE, name) for name in FINE.__struct_fields__}, **faults}
+                **{**{name: getattr(EXACT, name) for name in EXACT.__struct_fields__}, **changes}
             )
         }
-    )  # type: ignore[arg-type]  # its fields
+    )
 
 
-def test_what_landed_as_the_book_says_is_exact(written: Path) -> None:
-    verdict = compare(written, [rows(*range(40)), rows(), rows(*range(89, 39, -1))])
+def test_everything_landed_as_the_ledger_says_is_exact(producer_ledger: Path) -> None:
+    comparison = compare(producer_ledger, [rows(*range(40)), rows(), rows(*range(89, 39, -1))])
 
-    assert verdict == Comparison({"t": FINE})
-    assert verdict.is_exact
+    assert comparison == Comparison({"t": EXACT})
+    assert comparison.is_exact
 
 
 @pytest.mark.parametrize(
     ("landed", "expected"),
     [
-        ([rows(*range(10), *range(12, 89))], changed(landed=87, missing=[(10, 12), (89, 90)])),
-        ([], changed(landed=0, missing=[(0, 90)])),
-        ([rows(*range(90)), rows(7, 8, 30)], changed(landed=93, repeated=[(7, 9), (30, 31)])),
-        ([rows(*range(90), 7, 7)], changed(landed=92, repeated=[(7, 8)])),
-        ([rows(*range(90), 92, 93)], changed(landed=92, aborted_landed=[(92, 94)])),
-        ([rows(*range(90), 10_000)], changed(landed=91, unknown=[(10_000, 10_001)])),
-        ([rows(*range(90), 97, 97)], changed(landed=92, in_doubt=1, repeated=[(97, 98)])),
-        ([rows(*range(80)), rows(*range(80, 90), into="u")], changed(misfiled=10)),
+        ([rows(*range(10), *range(12, 89))], exact_but(landed=87, missing=[(10, 12), (89, 90)])),
+        ([], exact_but(landed=0, missing=[(0, 90)])),
+        ([rows(*range(90)), rows(7, 8, 30)], exact_but(landed=93, repeated=[(7, 9), (30, 31)])),
+        ([rows(*range(90), 7, 7)], exact_but(landed=92, repeated=[(7, 8)])),
+        ([rows(*range(90), 92, 93)], exact_but(landed=92, aborted_landed=[(92, 94)])),
+        ([rows(*range(90), 10_000)], exact_but(landed=91, unknown=[(10_000, 10_001)])),
+        ([rows(*range(90), 97, 97)], exact_but(landed=92, in_doubt=1, repeated=[(97, 98)])),
+        ([rows(*range(80)), rows(*range(80, 90), into="u")], exact_but(misfiled=10)),
     ],
 )
-def test_what_is_wrong_is_named(
-    written: Path, landed: Iterable[Landed], expected: Comparison
+def test_every_deviation_is_named(
+    producer_ledger: Path, landed: Iterable[LandedObject], expected: Comparison
 ) -> None:
-    verdict = compare(written, landed)
+    comparison = compare(producer_ledger, landed)
 
-    assert verdict == expected
-    assert not verdict.is_exact
-
-
-def test_numbers_in_doubt_may_land_once_or_not(written: Path) -> None:
-    verdict = compare(written, [rows(*range(90), 95, 97)])
-
-    assert verdict == changed(landed=92, in_doubt=2)
-    assert verdict.is_exact
+    assert comparison == expected
+    assert not comparison.is_exact
 
 
-def test_a_topic_of_which_the_book_knows_nothing_is_all_unknown(written: Path) -> None:
-    verdict = compare(written, [rows(*range(90)), rows(3, 4, topic="u", into="u")])
+def test_numbers_in_doubt_may_land_once_or_not(producer_ledger: Path) -> None:
+    comparison = compare(producer_ledger, [rows(*range(90), 95, 97)])
 
-    assert verdict.topics["u"].unknown == [(3, 5)]
-    assert not verdict.is_exact
-
-
-def test_a_row_without_a_number_is_counted(written: Path) -> None:
-    verdict = compare(written, [Landed("t", [None, *rows(*range(90), -1, 1 << 60).rows])])
-
-    assert verdict == Comparison({"t": FINE}, nameless=3)
-    assert not verdict.is_exact
+    assert comparison == exact_but(landed=92, in_doubt=2)
+    assert comparison.is_exact
 
 
-def test_a_repetition_of_hundreds_is_one(written: Path) -> None:
-    verdict = compare(written, [rows(*range(90)), *[rows(3)] * 600])
+def test_all_rows_of_a_topic_without_numbers_in_the_ledger_are_unknown(
+    producer_ledger: Path,
+) -> None:
+    comparison = compare(producer_ledger, [rows(*range(90)), rows(3, 4, topic="u", into="u")])
 
-    assert verdict.topics["t"].repeated == [(3, 4)]
-
-
-def test_an_empty_book_proves_nothing(tmp_path: Path) -> None:
-    ProducerLedger(tmp_path / "book.jsonl").close()
-
-    assert not compare(tmp_path / "book.jsonl", []).is_exact
+    assert comparison.topics["u"].unknown == [(3, 5)]
+    assert not comparison.is_exact
 
 
-def test_a_book_is_readable_up_to_where_its_writer_was_killed(written: Path) -> None:
-    whole = written.read_bytes()
-    written.write_bytes(whole + b'{"topic":"t","fate":"Ackno')
+def test_a_row_without_a_number_is_counted(producer_ledger: Path) -> None:
+    comparison = compare(
+        producer_ledger, [LandedObject("t", [None, *rows(*range(90), -1, 1 << 60).rows])]
+    )
 
-    assert compare(written, [rows(*range(90))]).is_exact
+    assert comparison == Comparison({"t": EXACT}, unidentified=3)
+    assert not comparison.is_exact
 
 
-def test_a_number_is_begun_in_the_file_before_it_is_given_out(tmp_path: Path) -> None:
-    book = ProducerLedger(tmp_path / "book.jsonl")
+def test_a_number_that_landed_hundreds_of_times_is_repeated_once(producer_ledger: Path) -> None:
+    comparison = compare(producer_ledger, [rows(*range(90)), *[rows(3)] * 600])
+
+    assert comparison.topics["t"].repeated == [(3, 4)]
+
+
+def test_an_empty_ledger_is_not_exact(tmp_path: Path) -> None:
+    ProducerLedger(tmp_path / "ledger.jsonl").close()
+
+    assert not compare(tmp_path / "ledger.jsonl", []).is_exact
+
+
+def test_a_ledger_is_readable_up_to_where_its_writer_was_killed(producer_ledger: Path) -> None:
+    whole = producer_ledger.read_bytes()
+    producer_ledger.write_bytes(whole + b'{"topic":"t","fate":"Ackno')
+
+    assert compare(producer_ledger, [rows(*range(90))]).is_exact
+
+
+def test_a_number_is_begun_in_the_file_before_it_is_returned(tmp_path: Path) -> None:
+    ledger = ProducerLedger(tmp_path / "ledger.jsonl")
 
     for number in range(25_000):
-        assert book.number("t") == number
+        assert ledger.next_number("t") == number
 
-    assert compare(tmp_path / "book.jsonl", [rows(24_999)]).topics["t"].unknown == []
+    assert compare(tmp_path / "ledger.jsonl", [rows(24_999)]).topics["t"].unknown == []
 
 
-def test_a_verdict_tells_a_person_what_is_wrong(written: Path) -> None:
-    verdict = compare(written, [rows(*range(1, 90), 92, 5), Landed("t", [None])])
+def test_a_printed_comparison_lists_what_is_wrong(producer_ledger: Path) -> None:
+    comparison = compare(producer_ledger, [rows(*range(1, 90), 92, 5), LandedObject("t", [None])])
 
-    assert str(verdict) == (
-        "t: 90 acknowledged, 91 landed, 0 of them in doubt; missing: 1 (0); repeated: 1 (5); aborted_landed: 1 (92)\n"
-        "1 rows without a number"
+    assert str(comparison) == (
+        "t: 90 acknowledged, 91 landed, 0 of them in doubt; missing: 1 (0); repeated: 1 (5);"
+        " aborted_landed: 1 (92)\n"
+        "rows without a number: 1"
     )
 
 

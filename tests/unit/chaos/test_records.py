@@ -1,4 +1,4 @@
-"""The load's records: each says which one it is, whatever it looks like."""
+"""The load's records: each one names itself."""
 
 import json
 import random
@@ -13,27 +13,27 @@ NOW = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 CLICKS = TOPICS[0]
 
 
-def made(count: int, topic: Topic = CLICKS) -> list[Record]:
-    dice = random.Random(1)
-    return [record(Identity("x.clicks", n), topic, dice, NOW) for n in range(count)]
+def make_records(count: int, topic: Topic = CLICKS) -> list[Record]:
+    rng = random.Random(1)
+    return [record(Identity("x.clicks", n), topic, rng, NOW) for n in range(count)]
 
 
-def test_every_record_says_which_one_it_is() -> None:
-    records = made(20_000)
+def test_every_record_is_identified() -> None:
+    records = make_records(20_000)
 
     assert [identity(r.value, r.key) for r in records] == [
         Identity("x.clicks", n) for n in range(len(records))
     ]
 
 
-def test_a_tombstone_says_which_one_it_is_where_no_value_is_an_empty_one() -> None:
-    key = next(r.key for r in made(20_000) if r.value is None)
+def test_a_tombstone_is_identified_by_its_key_even_with_an_empty_value() -> None:
+    key = next(r.key for r in make_records(20_000) if r.value is None)
 
     assert identity(b"", key) == identity(None, key) is not None
 
 
-def test_records_are_of_all_kinds() -> None:
-    records = made(20_000)
+def test_the_load_has_records_of_all_kinds() -> None:
+    records = make_records(20_000)
 
     assert any(r.value is None for r in records)
     assert any(r.key is None for r in records)
@@ -45,14 +45,14 @@ def test_records_are_of_all_kinds() -> None:
 
 
 def test_event_times_jump_by_days_and_touch_midnight() -> None:
-    times = [json.loads(r.value)["ts"] for r in made(5_000) if r.value]
+    times = [json.loads(r.value)["ts"] for r in make_records(5_000) if r.value]
 
     assert {at // DAY - NOW // DAY for at in times} == {-3, -2, -1, 0, 1, 2}
     assert {(at + 3) % DAY for at in times} >= set(range(6))
     assert sum(NOW - 5000 < at <= NOW for at in times) > len(times) * 0.8
 
 
-def test_shares_are_the_whole_load() -> None:
+def test_the_shares_of_the_topics_add_up_to_one() -> None:
     assert sum(topic.share for topic in TOPICS) == pytest.approx(1)
 
 
@@ -68,5 +68,7 @@ def test_shares_are_the_whole_load() -> None:
         (None, b"k"),
     ],
 )
-def test_what_is_none_of_the_loads_says_nothing(value: bytes | None, key: bytes | None) -> None:
+def test_a_record_of_other_producers_is_not_identified(
+    value: bytes | None, key: bytes | None
+) -> None:
     assert identity(value, key) is None

@@ -1,6 +1,4 @@
-"""The schedule of ``make chaos``: the seed alone decides; one fault at a time in a lane; all kinds,
-and calm in between.
-"""
+"""The schedule of ``make chaos``: its order, its kinds of faults, and the calms in between."""
 
 from collections import Counter
 from itertools import pairwise
@@ -9,10 +7,10 @@ import pytest
 
 from tests.chaos.schedule import (
     CALM,
+    DURATIONS,
     GROUPS,
-    LANES,
-    LASTING,
     STORM,
+    TRACKS,
     WARM_UP,
     Kind,
     schedule,
@@ -29,33 +27,33 @@ def test_the_same_seed_gives_the_same_schedule() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_half_an_hour_has_more_than_enough_faults_of_every_kind(seed: int) -> None:
-    drawn = Counter(fault.kind for fault in schedule(seed, 30))
+    counted = Counter(fault.kind for fault in schedule(seed, 30))
 
-    assert drawn.keys() == set(Kind)
-    assert drawn.total() >= 300
+    assert counted.keys() == set(Kind)
+    assert counted.total() >= 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_in_a_lane_one_fault_ends_before_the_next_begins(seed: int) -> None:
+def test_in_a_track_a_fault_ends_before_the_next_begins(seed: int) -> None:
     faults = schedule(seed, 30)
 
-    for number, lane in enumerate(LANES):
-        own = [fault for fault in faults if fault.lane == number]
+    for number, track in enumerate(TRACKS):
+        own = [fault for fault in faults if fault.track == number]
         assert all(
-            before.end + lane.pause <= after.at
+            before.end + track.min_pause <= after.at
             for before, after in pairwise(own)
             if after.at - before.end < CALM
         )
-        assert {fault.kind for fault in own} <= lane.cards.keys()
-        assert {fault.target for fault in own} <= ({lane.target} if lane.target else set(GROUPS))
+        assert {fault.kind for fault in own} <= track.weights.keys()
+        assert {fault.target for fault in own} <= ({track.target} if track.target else set(GROUPS))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_faults_last_as_long_as_their_kind_does_and_none_into_the_calm(seed: int) -> None:
+def test_no_fault_lasts_longer_than_its_kind_or_into_the_calm(seed: int) -> None:
     times = list(storms(30 * 60))
 
     for fault in schedule(seed, 30):
-        assert 0 <= fault.seconds <= LASTING.get(fault.kind, (0, 0))[1]
+        assert 0 <= fault.seconds <= DURATIONS.get(fault.kind, (0, 0))[1]
         assert fault.kind is Kind.SUSPENDED or any(
             begin <= fault.at and fault.end <= end for begin, end in times
         )

@@ -1,52 +1,54 @@
-"""The table of ``make chaos``: what it counts, and when a run is sound."""
+"""The tables of ``make chaos``, and when a run is sound."""
 
 from dataclasses import replace
 
 from tests.chaos import table
 from tests.chaos.outcome import (
-    NAMED,
+    MAX_KINDS_NAMED,
     CheckResult,
     FaultResult,
-    Landed,
+    GroupResult,
+    LoadResult,
     Outcome,
     Pause,
-    Produced,
     describe_kinds,
 )
 from tests.chaos.schedule import KAFKA, RAW, STORE, Fault, Kind
 
 
-def struck(
+def result(
     kind: Kind, target: str, began: float, ended: float, *, injected: bool = True
 ) -> FaultResult:
     return FaultResult(Fault(0, began, kind, target), began, ended, injected, "")
 
 
-LANDED = Landed(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult())
+LANDED = GroupResult(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult())
 OUTCOME = Outcome(
     seed=7,
     minutes=2,
     results=(
-        struck(Kind.ERROR_500, STORE, 5, 14),
-        struck(Kind.DRIVER_FROZEN, RAW, 19, 60),
-        struck(Kind.DRIVER_FROZEN, "another", 19, 60),
-        struck(Kind.SCALED, RAW, 30, 30, injected=False),
-        struck(Kind.KAFKA_KILLED, KAFKA, 71, 80),
+        result(Kind.ERROR_500, STORE, 5, 14),
+        result(Kind.DRIVER_FROZEN, RAW, 19, 60),
+        result(Kind.DRIVER_FROZEN, "another", 19, 60),
+        result(Kind.SCALED, RAW, 30, 30, injected=False),
+        result(Kind.KAFKA_KILLED, KAFKA, 71, 80),
     ),
     requests_hit={"Error500": 30, "Reset": 12},
-    load=Produced(acknowledged=1000, aborted=50, in_doubt=3, payload_bytes=6_000_000, seconds=120),
+    load=LoadResult(
+        acknowledged=1000, aborted=50, in_doubt=3, payload_bytes=6_000_000, seconds=120
+    ),
     groups={RAW: LANDED},
-    about={"machine": "2 cores"},
+    environment={"machine": "2 cores"},
 )
 
 
-def test_the_table_says_what_was_done_and_what_came_of_it() -> None:
+def test_the_tables_list_what_was_done_and_its_outcome() -> None:
     assert table.markdown(OUTCOME) == (
         "| figure | value |\n"
         "| --- | --- |\n"
         "| seed, minutes | 7, 2 |\n"
         "| faults injected | 4, of 3 kinds |\n"
-        "| requests of the store that were hit | 42 (Error500 30, Reset 12) |\n"
+        "| store requests hit by faults | 42 (Error500 30, Reset 12) |\n"
         "| records produced | 1,000 acknowledged, 50 in aborted transactions, 3 in doubt |\n"
         "| load held | 8 records/s, 0.05 MB/s of payload |\n"
         "| raw: landed | 990 records and 10 dead letters, in 6 commits |\n"
@@ -63,13 +65,13 @@ def test_the_table_says_what_was_done_and_what_came_of_it() -> None:
     )
 
 
-def test_a_pause_after_the_load_is_none_and_the_first_commit_ends_one() -> None:
+def test_pauses_begin_before_the_end_of_the_load_and_end_with_a_commit() -> None:
     assert LANDED.longest_pause(120) == Pause(20.0, 70.0)
     assert LANDED.longest_pause(15) == Pause(0.0, 10.0)
     assert LANDED.longest_pause(160) == Pause(150.0, 400.0)
 
 
-def test_a_run_is_sound_if_all_of_it_is() -> None:
+def test_a_run_is_sound_only_if_every_group_is() -> None:
     late = replace(LANDED, seconds_to_land=None)
     wrong = [
         replace(LANDED, check=CheckResult(**{name: 1}))
@@ -82,8 +84,8 @@ def test_a_run_is_sound_if_all_of_it_is() -> None:
         assert not replace(OUTCOME, groups={RAW: LANDED, "parquet": group}).is_sound
 
 
-def test_kinds_are_told_with_their_number() -> None:
+def test_kinds_are_described_with_their_number() -> None:
     kinds = [Kind.AWAY, Kind.KAFKA_KILLED, Kind.KAFKA_KILLED]
 
     assert describe_kinds(kinds) == "broker killed (2), store away"
-    assert describe_kinds(list(Kind)[: NAMED + 2]).endswith(", and 2 other kinds")
+    assert describe_kinds(list(Kind)[: MAX_KINDS_NAMED + 2]).endswith(", and 2 other kinds")
