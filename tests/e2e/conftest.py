@@ -1,5 +1,6 @@
-"""One cluster with the operator on it for the session; for each test a group in a namespace and
-over a bucket of its own.
+"""One cluster with the operator for the session; for each test a group of its own.
+
+Each group has a namespace and a bucket of its own.
 """
 
 import os
@@ -18,9 +19,7 @@ from tests.support.stack import Stack
 
 @pytest.fixture(scope="session")
 def stack() -> Stack:
-    """Everything up and the operator installed; skipped, saying why, where this machine can run no
-    node.
-    """
+    """A cluster, Kafka and S3 with the operator installed; skips where no node can run."""
     place = Place(Path(os.environ[SESSION]) / STACK)
     try:
         place.check()
@@ -31,21 +30,21 @@ def stack() -> Stack:
 
 @pytest.fixture
 def groups(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], LiveGroup]]:
-    """Makes groups that nobody has applied yet; none outlives the test."""
+    """Creates groups that are not applied yet, and removes them after the test."""
     for name, value in stack.s3.env.items():
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
-    with ExitStack() as made:
-        yield lambda: made.enter_context(stack.group())
+    with ExitStack() as created:
+        yield lambda: created.enter_context(stack.group())
 
 
 @pytest.fixture
 def group(groups: Callable[[], LiveGroup]) -> LiveGroup:
-    """One of them."""
+    """A group that is not applied yet."""
     return groups()
 
 
 @pytest.fixture
 def topic(group: LiveGroup) -> str:
-    """A topic of the group's, with some events."""
+    """A topic of the group with some events."""
     return group.topic()

@@ -1,4 +1,4 @@
-"""The rest of it (``make e2e``): what goes wrong around a group, and what is asked of it."""
+"""Groups on a real node when things go wrong around them; only ``make e2e`` runs these tests."""
 
 import shutil
 import signal
@@ -24,17 +24,17 @@ UNREADABLE = {
     "format": "Json",
     "timestamp": {"field": "nowhere.to.be.found", "unit": "Milliseconds"},
 }
-"""How no event can be decoded."""
+"""A ``decode`` section with which no event can be decoded: its timestamp field does not exist."""
 
 
-def lands(group: LiveGroup) -> None:
-    """Until it commits for the first time."""
+def apply_and_wait_for_commit(group: LiveGroup) -> None:
+    """Apply the group, and wait until it commits for the first time."""
     group.apply()
     group.wait_for_commit()
 
 
-def test_a_driver_that_needs_more_memory_says_so(group: LiveGroup, topic: str) -> None:
-    lands(group)
+def test_a_driver_that_runs_out_of_memory_is_reported(group: LiveGroup, topic: str) -> None:
+    apply_and_wait_for_commit(group)
 
     group.change(
         driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}}
@@ -47,8 +47,10 @@ def test_a_driver_that_needs_more_memory_says_so(group: LiveGroup, topic: str) -
     assert group.final_audit() == SOUND
 
 
-def test_a_node_is_drained_and_comes_back(group: LiveGroup, topic: str) -> None:
-    lands(group)
+def test_a_group_yields_when_its_node_is_drained_and_continues_afterwards(
+    group: LiveGroup, topic: str
+) -> None:
+    apply_and_wait_for_commit(group)
     node, drained = group.node(), group.driver()
 
     with events_arriving(group.scene, topic), cordoned(group, node):
@@ -82,10 +84,10 @@ def test_a_group_waits_for_a_node_that_fits(group: LiveGroup, topic: str) -> Non
     assert group.final_audit() == SOUND
 
 
-def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_that_goes_on(
+def test_an_upgrade_continues_after_its_operator_was_killed(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    lands(group)
+    apply_and_wait_for_commit(group)
 
     with events_arriving(group.scene, topic):
         group.change(generation=2)
@@ -97,10 +99,10 @@ def test_an_operator_that_dies_in_the_middle_of_an_upgrade_is_followed_by_one_th
     assert group.final_audit() == SOUND
 
 
-def test_an_image_that_does_not_run_is_taken_back(
+def test_an_image_that_does_not_start_is_rolled_back(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    lands(group)
+    apply_and_wait_for_commit(group)
     driver = group.driver()
 
     with events_arriving(group.scene, topic):
@@ -113,8 +115,8 @@ def test_an_image_that_does_not_run_is_taken_back(
     assert group.final_audit() == SOUND
 
 
-def test_a_generation_that_cannot_decode_is_taken_back_once(group: LiveGroup, topic: str) -> None:
-    lands(group)
+def test_a_generation_that_cannot_decode_is_rolled_back_once(group: LiveGroup, topic: str) -> None:
+    apply_and_wait_for_commit(group)
 
     with events_arriving(group.scene, topic):
         group.change(decode=UNREADABLE, generation=2)
@@ -132,8 +134,8 @@ def test_a_generation_that_cannot_decode_is_taken_back_once(group: LiveGroup, to
     assert (group.ledger().epoch, group.condition("Stalled")[1]) == (epoch, "RolledBack")
 
 
-def test_a_suspended_group_goes_on_where_it_stopped(group: LiveGroup, topic: str) -> None:
-    lands(group)
+def test_a_resumed_group_continues_at_its_checkpoint(group: LiveGroup, topic: str) -> None:
+    apply_and_wait_for_commit(group)
 
     group.change(state="Suspended")
     group.wait_for_phase("Suspended")
@@ -145,35 +147,38 @@ def test_a_suspended_group_goes_on_where_it_stopped(group: LiveGroup, topic: str
     assert group.final_audit() == SOUND
 
 
-@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["silent", "gone"])
-def test_a_store_that_is_away_is_told_and_waited_for(
-    stack: Stack, group: LiveGroup, topic: str, how: signal.Signals
+@pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "killed"])
+def test_an_unavailable_store_is_reported_and_waited_for(
+    stack: Stack, group: LiveGroup, topic: str, fault: signal.Signals
 ) -> None:
-    lands(group)
+    apply_and_wait_for_commit(group)
     driver = group.driver()
 
-    with events_arriving(group.scene, topic), stack.s3_outage(how):
+    with events_arriving(group.scene, topic), stack.s3_outage(fault):
         group.wait_for_condition("CommitsHealthy", "False", "StoreUnavailable")
         group.wait(lambda: ("Warning", "StoreUnavailable") in group.events(), "an Event says so")
-        group.wait(lambda: stack.condition(group, "CommitsHealthy") == 0, "a metric, too")
+        group.wait(lambda: stack.condition(group, "CommitsHealthy") == 0, "a metric says so")
 
     group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
     assert group.final_audit() == SOUND
     assert group.driver() == driver
 
 
-def test_the_operator_is_upgraded_and_no_driver_notices(
+def test_an_upgrade_of_the_operator_leaves_the_pods_of_groups_alone(
     stack: Stack, group: LiveGroup, topic: str, tmp_path: Path
 ) -> None:
-    stack.install(previous(tmp_path))
-    lands(group)
+    stack.install(previous_chart(tmp_path))
+    apply_and_wait_for_commit(group)
     pods, operators = group.running("driver") | group.running("executor"), stack.operators()
 
     with events_arriving(group.scene, topic):
         stack.install()
         group.wait(lambda: operators.isdisjoint(stack.operators()), "another operator runs")
         group.change(upgrade={"rollback": {"window": "1h"}})
-        group.wait(lambda: group.status()["observedGeneration"] == 2, "it looks after the group")
+        group.wait(
+            lambda: group.status()["observedGeneration"] == 2,
+            "the operator has reconciled the group",
+        )
         group.wait_for_commit()
 
     assert group.running("driver") | group.running("executor") == pods
@@ -181,16 +186,16 @@ def test_the_operator_is_upgraded_and_no_driver_notices(
     assert group.final_audit() == SOUND
 
 
-def previous(folder: Path) -> Path:
-    """The chart of the release before this one."""
+def previous_chart(folder: Path) -> Path:
+    """A copy of the chart with an older version, to be upgraded from."""
     chart = folder / "landfall"
     shutil.copytree(CHART, chart)
-    about = yaml.safe_load((chart / "Chart.yaml").read_text())
-    (chart / "Chart.yaml").write_text(yaml.safe_dump({**about, "version": "0.0.9"}))
+    chart_yaml = yaml.safe_load((chart / "Chart.yaml").read_text())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({**chart_yaml, "version": "0.0.9"}))
     return chart
 
 
-def test_groups_do_not_get_in_each_others_way(groups: Callable[[], LiveGroup]) -> None:
+def test_two_groups_run_side_by_side(groups: Callable[[], LiveGroup]) -> None:
     both = groups(), groups()
     for group in both:
         group.topic()

@@ -1,6 +1,4 @@
-"""``dev/cluster up`` runs pods, and ``down`` leaves the machine as it was, whatever happened in
-between.
-"""
+"""``dev/cluster up`` gives a node that runs pods; ``down`` leaves the machine as it was before."""
 
 import os
 import signal
@@ -24,26 +22,26 @@ NewCluster = Callable[[str], Cluster]
 
 
 @pytest.fixture
-def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewCluster]:
-    """Makes clusters that this test alone may kill."""
+def new_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewCluster]:
+    """Creates clusters of the test's own, which it may kill, and stops them after the test."""
     monkeypatch.delenv(EXISTING, raising=False)
     try:
         requirements.check([tmp_path, cache.folder()], HIDDEN)
     except Missing as missing:
         pytest.skip(str(missing))
-    made: list[Cluster] = []
+    clusters: list[Cluster] = []
 
     def make(name: str) -> Cluster:
-        made.append(Cluster(tmp_path / name))
-        return made[-1]
+        clusters.append(Cluster(tmp_path / name))
+        return clusters[-1]
 
     yield make
-    for cluster in made:
+    for cluster in clusters:
         cluster.down()
 
 
-def test_a_pod_runs_and_a_service_leads_to_the_api_server(new: NewCluster) -> None:
-    cluster = new("one")
+def test_a_pod_runs_and_a_service_reaches_the_api_server(new_cluster: NewCluster) -> None:
+    cluster = new_cluster("one")
 
     kubectl = _up(cluster)
 
@@ -53,19 +51,19 @@ def test_a_pod_runs_and_a_service_leads_to_the_api_server(new: NewCluster) -> No
     assert list((cluster.home / "log" / "pods").iterdir())
 
 
-def test_a_second_up_changes_nothing(new: NewCluster) -> None:
-    cluster = new("one")
+def test_a_second_up_changes_nothing(new_cluster: NewCluster) -> None:
+    cluster = new_cluster("one")
     before = cluster.up()
 
     after = cluster.up()
 
     assert after == before
-    # whatever is started again has a former log
+    # a daemon that is restarted keeps the log of its former run
     assert not list((cluster.home / "log").glob("*.previous"))
 
 
-def test_clusters_stand_side_by_side(new: NewCluster) -> None:
-    one, other = new("one"), new("other")
+def test_two_clusters_run_side_by_side(new_cluster: NewCluster) -> None:
+    one, other = new_cluster("one"), new_cluster("other")
 
     hosts = {one.up().host, other.up().host}
     one.down()
@@ -74,15 +72,15 @@ def test_clusters_stand_side_by_side(new: NewCluster) -> None:
     assert other.status().running
 
 
-def test_down_leaves_nothing_but_logs_and_images(new: NewCluster) -> None:
-    cluster = new("one")
-    before = _machine()
+def test_down_leaves_only_logs_and_images(new_cluster: NewCluster) -> None:
+    cluster = new_cluster("one")
+    before = _machine_state()
     _run_a_pod(_up(cluster))
 
     cluster.down()
 
-    assert _machine() == before
-    assert _left(cluster) == []
+    assert _machine_state() == before
+    assert _leftovers(cluster) == []
     assert {path.name for path in cluster.home.iterdir()} == {
         "containerd",
         "lock",
@@ -91,23 +89,23 @@ def test_down_leaves_nothing_but_logs_and_images(new: NewCluster) -> None:
     }
 
 
-@pytest.mark.parametrize("victim", ["node", "etcd", "containerd", "kubelet"])
-def test_up_after_a_kill_makes_it_whole_again(new: NewCluster, victim: str) -> None:
-    cluster = new("one")
-    before = _machine()
+@pytest.mark.parametrize("daemon", ["node", "etcd", "containerd", "kubelet"])
+def test_up_repairs_a_cluster_with_a_killed_daemon(new_cluster: NewCluster, daemon: str) -> None:
+    cluster = new_cluster("one")
+    before = _machine_state()
     _run_a_pod(_up(cluster))
-    cluster.node.daemons.stop(victim)
+    cluster.node.daemons.stop(daemon)
 
     _run_a_pod(_up(cluster))
     cluster.down()
 
-    assert _machine() == before
-    assert _left(cluster) == []
+    assert _machine_state() == before
+    assert _leftovers(cluster) == []
 
 
-def test_down_after_a_kill_of_everything_leaves_nothing(new: NewCluster) -> None:
-    cluster = new("one")
-    before = _machine()
+def test_down_cleans_up_after_all_daemons_were_killed(new_cluster: NewCluster) -> None:
+    cluster = new_cluster("one")
+    before = _machine_state()
     _run_a_pod(_up(cluster))
     for pid in _processes(cluster):
         with suppress(ProcessLookupError):
@@ -115,18 +113,18 @@ def test_down_after_a_kill_of_everything_leaves_nothing(new: NewCluster) -> None
 
     cluster.down(purge=True)
 
-    assert _machine() == before
-    assert (_left(cluster), cluster.home.exists()) == ([], False)
+    assert _machine_state() == before
+    assert (_leftovers(cluster), cluster.home.exists()) == ([], False)
 
 
-def test_images_are_not_loaded_into_a_cluster_of_the_users(
-    new: NewCluster, monkeypatch: pytest.MonkeyPatch
+def test_images_are_not_loaded_into_a_cluster_that_the_user_brought(
+    new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubeconfig = Path(__file__)
     monkeypatch.setenv(EXISTING, str(kubeconfig))
 
     with pytest.raises(Missing, match="by its own registry"):
-        new("one").load(images.TARGETS)
+        new_cluster("one").load(images.TARGETS)
 
 
 def _up(cluster: Cluster) -> Callable[..., str]:
@@ -152,14 +150,14 @@ def _processes(cluster: Cluster) -> list[int]:
     return sorted(cluster.node.daemons.pids())
 
 
-def _left(cluster: Cluster) -> list[object]:
-    """Processes, links and cgroups of a cluster."""
+def _leftovers(cluster: Cluster) -> list[object]:
+    """The processes, network links and cgroups of a cluster that still exist."""
     cgroups = [*CGROUPS.glob(f"*/{cluster.node.cgroup}"), *CGROUPS.glob(cluster.node.cgroup)]
     return [*_processes(cluster), *network.links(cluster.home), *cgroups]
 
 
-def _machine() -> dict[str, str]:
-    """What a node could change of this machine's own."""
+def _machine_state() -> dict[str, str]:
+    """Everything of this machine that a node may change: settings, mounts, iptables rules."""
     settings = {name: Path("/proc/sys", name).read_text() for name in KERNEL}
     mounts = [
         line

@@ -1,6 +1,4 @@
-"""The core: a group on a real node from ``kubectl apply`` to data in S3, through what happens to
-groups.
-"""
+"""A group on a real node, from ``kubectl apply`` to deletion, through kills and handovers."""
 
 import pytest
 
@@ -12,36 +10,38 @@ from tests.support.live_group import SOUND, LiveGroup, events_arriving
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 
 
-def test_what_is_applied_lands_and_is_told(group: LiveGroup, topic: str) -> None:
+def test_an_applied_group_lands_and_reports_its_status(group: LiveGroup, topic: str) -> None:
     group.apply()
 
     assert group.final_audit() == SOUND
     group.wait_for_phase("Running")
     group.wait(lambda: group.status()["replicas"] == 1, "the status counts the executor")
     columns = group.columns()
-    told = ("NAME", "PHASE", "GENERATION", "REPLICAS", "LAG", "LAG-TIME")
-    assert [columns[name] for name in told] == ["scene", "Running", "1", "1", "0", "0s"]
-    assert columns.keys() - told == {"COMMIT-FAILURES", "LAST-COMMIT", "AGE"}
+    shown = ("NAME", "PHASE", "GENERATION", "REPLICAS", "LAG", "LAG-TIME")
+    assert [columns[name] for name in shown] == ["scene", "Running", "1", "1", "0", "0s"]
+    assert columns.keys() - shown == {"COMMIT-FAILURES", "LAST-COMMIT", "AGE"}
     assert {role: group.root(role) for role in ("driver", "executor")} == {
         "driver": "ro",
         "executor": "ro",
     }
 
 
-def test_nobody_joins_a_driver_as_an_executor_without_its_secret(
-    group: LiveGroup, topic: str
-) -> None:
+def test_an_executor_without_the_secret_cannot_join_a_driver(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
-    stranger = "_SPARK_AUTH_SECRET=guessed SPARK_EXECUTOR_MEMORY=64m SPARK_EXECUTOR_ID=99 timeout 240 /opt/entrypoint executor"
+    intruder = (
+        "_SPARK_AUTH_SECRET=guessed SPARK_EXECUTOR_MEMORY=64m SPARK_EXECUTOR_ID=99"
+        " timeout 240 /opt/entrypoint executor"
+    )
 
-    with pytest.raises(Refused, match=r"exit code 1$"):  # 124 would be one that has joined
-        group.inside("executor", "bash", "-c", stranger)
+    # Exit code 124, the timeout's, would mean that the executor joined and ran on.
+    with pytest.raises(Refused, match=r"exit code 1$"):
+        group.inside("executor", "bash", "-c", intruder)
 
     assert group.final_audit() == SOUND
 
 
-def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: LiveGroup, topic: str) -> None:
+def test_a_killed_driver_is_restarted_and_loses_nothing(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
 
@@ -55,7 +55,7 @@ def test_a_driver_that_is_killed_comes_back_and_loses_nothing(group: LiveGroup, 
     assert group.running("driver").isdisjoint(killed)
 
 
-def test_an_executor_that_is_killed_is_replaced(group: LiveGroup, topic: str) -> None:
+def test_a_killed_executor_is_replaced(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
     driver = group.driver()
@@ -78,7 +78,9 @@ def test_a_new_generation_takes_over_under_load(group: LiveGroup, topic: str) ->
         group.change(generation=2)
         group.wait(lambda: group.ledger().generation == 2, "generation 2 opens the ledger")
         group.wait_for_commit()
-        group.wait(lambda: group.status().get("activeGeneration") == 2, "the status says so")
+        group.wait(
+            lambda: group.status().get("activeGeneration") == 2, "the status shows generation 2"
+        )
 
     assert group.final_audit() == SOUND
     assert group.status()["plan"]["change"] == "NewGeneration"
@@ -88,7 +90,7 @@ def test_a_new_generation_takes_over_under_load(group: LiveGroup, topic: str) ->
     }
 
 
-def test_executors_change_without_another_driver(group: LiveGroup, topic: str) -> None:
+def test_replicas_change_without_a_new_driver(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
     driver = group.driver()
@@ -97,7 +99,7 @@ def test_executors_change_without_another_driver(group: LiveGroup, topic: str) -
         group.kubectl("scale", "consumergroup", "scene", f"--replicas={replicas}")
         group.wait(
             lambda: group.status().get("replicas") == replicas,  # noqa: B023
-            f"{replicas} executors are at work",
+            f"{replicas} executors run, by the status",
         )
         group.wait(lambda: len(group.running("executor")) == replicas, f"{replicas} pods run")  # noqa: B023
 
@@ -106,7 +108,7 @@ def test_executors_change_without_another_driver(group: LiveGroup, topic: str) -
     assert group.driver() == driver
 
 
-def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: LiveGroup, topic: str) -> None:
+def test_a_deleted_group_drains_and_leaves_its_data(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_until_landed()
 
@@ -120,7 +122,7 @@ def test_a_group_that_is_deleted_drains_and_leaves_its_data(group: LiveGroup, to
     assert (group.audit(), group.scene.findings()) == SOUND
 
 
-def test_wrong_keys_are_named(group: LiveGroup, topic: str) -> None:
+def test_wrong_keys_of_the_store_are_reported(group: LiveGroup, topic: str) -> None:
     group.apply(secret="wrong")
 
     message = group.wait_for_condition("Stalled", "True", "StoreDenied")
