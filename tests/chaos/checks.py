@@ -107,7 +107,7 @@ def _other_findings(found: dict[str, Any]) -> list[str]:
         if found[name]
     ]
     other += [" ".join(map(str, fault.values())) for fault in found["faults"][:10]]
-    return other if other or found["whole"] else ["the audit is not complete"]
+    return other if other or found["whole"] else ["landfall audit found faults"]
 
 
 def _run_fsck(environment: Environment, file: Path) -> list[str]:

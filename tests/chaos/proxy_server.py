@@ -238,7 +238,7 @@ class Proxy(web.Server):
         headers: CIMultiDict[str],
         content: bytes,
     ) -> None:
-        with suppress(TimeoutError):  # the usual case: nobody releases it before its time
+        with suppress(TimeoutError):  # the usual case: the delay ends before a release
             await asyncio.wait_for(self._release.wait(), seconds)
         status = 0
         with suppress(*_CONNECTION_LOST):

@@ -285,7 +285,7 @@ class TransactionalWriter(Writer):
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
                 return self._abort(producer, numbers)
-            # Committed or not: nobody knows, so no fate is recorded and the numbers are in doubt.
+            # The broker may have committed or not. No fate is recorded: the numbers stay in doubt.
             self.counts.failed += len(numbers)
             return False
         self._record_end(Fate.ACKNOWLEDGED, numbers, end)
@@ -296,7 +296,7 @@ class TransactionalWriter(Writer):
     ) -> bool:
         """Abort a transaction; the numbers count as aborted even if that call fails.
 
-        No commit was requested, or it was refused, so nobody can commit the transaction any more.
+        No commit was requested, or it was refused, so the transaction can never be committed.
         """
         try:
             _retry(producer.abort_transaction)
