@@ -5,11 +5,13 @@ BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
 SCRIPTS := dev/kafka dev/s3 dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
+# Without the variable, Material for MkDocs advertises its successor at each build.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 # Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,20 +58,24 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
 	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark build audit,-r requirements/$(file).txt)
 
-crds: setup ## Generate crds/, the chart's copy and docs/reference.md from the models
+crds: setup ## Generate crds/, the chart's copy, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@cp crds/consumergroups.landfall.dev.yaml charts/landfall/files/
-	@$(BIN)/python -m dev.reference > docs/.new && mv docs/.new docs/reference.md
+	@$(BIN)/python -m dev.docs
 
 fmt: setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format -q . $(SCRIPTS) && $(BIN)/ruff check -q --fix . $(SCRIPTS)
 
-check: setup ## Check format, lint, types, import contracts, dependencies
+check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
 	@$(BIN)/mypy -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
+	@$(MKDOCS) build --quiet --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
+
+docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT=n)
+	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
 
 test: ready tools check ## Run the checks and all tests except those that only `make e2e` runs
 	@$(PYTEST) $(PARALLEL) -m "not full" tests

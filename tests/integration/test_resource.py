@@ -22,7 +22,7 @@ from tests.support.groups import Groups, Json, changed, document, refusal, yaml_
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "resource.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "consumer-group.md").read_text()
 
 
 def table(heading: str) -> list[tuple[str, ...]]:
@@ -190,7 +190,7 @@ def laid_over(base: Json, more: Json) -> Json:
 
 
 def test_there_are_examples() -> None:
-    assert {"README.md", "resource.md", "backup.yaml", "partition.yaml"} <= {
+    assert {"README.md", "consumer-group.md", "backup.yaml", "partition.yaml"} <= {
         name for name, _ in examples()
     }
 

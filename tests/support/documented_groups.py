@@ -1,4 +1,4 @@
-"""Groups in the states that docs/resource.md shows, with the status that the operator writes."""
+"""Groups in the states that docs/reference/consumer-group.md shows, with the status that the operator writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "resource.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "consumer-group.md"
 IMAGE = "registry.example/landfall-spark"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from landfall import __version__
@@ -57,13 +58,29 @@ def test_the_page_lists_every_value() -> None:
     known = set(_known(schema)) - {"global"}
     leaves = {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
 
-    listed = re.findall(
-        r"^\| `([\w.]+)` \|",
-        (ROOT / "docs/install.md").read_text().partition("## Values")[2],
-        re.MULTILINE,
-    )
+    listed = [path for path, _ in VALUES]
 
     assert sorted(listed) == sorted(leaves)
+
+
+VALUES = re.findall(
+    r"^\| `([\w.]+)` \| (.*?) \|",
+    (ROOT / "docs/reference/helm-values.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("path", "default"), VALUES)
+def test_the_page_has_the_default_of_every_value(path: str, default: str) -> None:
+    value = yaml.safe_load((CHART / "values.yaml").read_text())
+    for key in path.split("."):
+        value = value[key]
+
+    if path.endswith("ecurityContext"):  # too long for a table
+        assert isinstance(value, dict)
+        assert default == "non-root, no privileges"
+    else:
+        assert yaml.safe_load(default.strip("`")) == value
 
 
 def test_the_schema_rejects_unknown_keys() -> None:
@@ -93,15 +110,14 @@ def test_every_alert_is_explained_where_its_link_leads() -> None:
         for group in groups
         for rule in group["rules"]
     }
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/guides/troubleshooting.md").read_text()
     sections = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
 
-    assert links == {alert: f"docs/operations.md#{alert.lower()}" for alert in links}
+    assert links == {alert: f"docs/guides/troubleshooting.md#{alert.lower()}" for alert in links}
     assert set(links) == {section for section in sections if section.startswith("Landfall")}
-    assert set(links) == set(re.findall(r"^\| (Landfall\w+) \|", page, re.MULTILINE))
 
 
-METRICS = set(re.findall(r"`(landfall_\w+)`", (ROOT / "docs/metrics.md").read_text()))
+METRICS = set(re.findall(r"`(landfall_\w+)`", (ROOT / "docs/reference/metrics.md").read_text()))
 """A unit test of the operator compares that page with the code."""
 
 

@@ -1,6 +1,6 @@
 """The operator's Prometheus metrics: those of its own work, and those of every group.
 
-``docs/metrics.md`` lists every metric, and a test compares it with this package.
+``docs/reference/metrics.md`` lists every metric, and a test compares it with this package.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.reference import page
 from landfall.api.spec import GroupSpec
 from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, schema, to_yaml
 from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, with_constraints
@@ -34,10 +33,6 @@ def field(path: str) -> Node:
 
 def test_the_file_is_generated_from_the_models() -> None:
     assert FILE.read_text() == to_yaml(), "run `make crds`"
-
-
-def test_the_reference_is_generated_from_the_models() -> None:
-    assert (FILE.parents[1] / "docs" / "reference.md").read_text() == page(), "run `make crds`"
 
 
 def test_the_file_reads_back() -> None:

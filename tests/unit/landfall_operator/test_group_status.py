@@ -14,7 +14,7 @@ from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure,
 from landfall_operator.reporting.group_status import report, worth_writing
 from tests.support.cluster_model import START, World, group
 
-OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "guides" / "troubleshooting.md"
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_the_data_planes_reasons_are_known_here() -> None:
 
 @pytest.mark.parametrize("reason", sorted(set(Reason) - GOOD_NEWS))
 def test_every_reason_has_a_section_in_the_documentation(reason: Reason) -> None:
-    assert f"\n### {reason}\n" in OPERATIONS.read_text()
+    assert f"\n### {reason}\n" in TROUBLESHOOTING.read_text()
 
 
 def test_a_status_reads_back_from_the_api_server(running: GroupObservation) -> None:

@@ -1,4 +1,4 @@
-"""The operator's metrics, and that docs/metrics.md lists them all."""
+"""The operator's metrics, and that docs/reference/metrics.md lists them all."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapsho
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 PROCESS_PREFIXES = ("process_", "python_")
 
 

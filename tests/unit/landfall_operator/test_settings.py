@@ -7,7 +7,7 @@ import pytest
 
 from landfall_operator.settings import read
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "operator.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "operator.md"
 
 
 def test_flags_win_over_the_environment() -> None:

@@ -7,7 +7,7 @@ Secrets appear by reference only.
 
 Sizes are written as Kubernetes quantities (``256Mi``, ``1G``) and durations as ``90s``, ``5m`` or
 ``1h30m``. The docstrings of the fields are what ``kubectl explain`` prints and what
-``docs/reference.md`` is made of.
+``docs/reference/fields.md`` is made of.
 """
 
 from landfall.api.spec.decode import (

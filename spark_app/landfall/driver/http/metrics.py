@@ -3,7 +3,7 @@
 Every metric has the labels ``namespace`` and ``group``; metrics by topic also have ``topic``. No
 label holds a Kafka partition, a key or a message. The first ``TOPICS`` topics by name have a series
 of their own, and the rest share ``topic="_other"``: their sum, or their maximum for ages.
-``docs/metrics.md`` lists every name.
+``docs/reference/metrics.md`` lists every name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

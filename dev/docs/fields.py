@@ -1,27 +1,27 @@
-"""``docs/reference.md``, made from the CRD: every field of a ``ConsumerGroup``, as ``kubectl explain`` tells it.
-
-``make crds`` writes it, a test fails when it is not what this module makes.
-"""
+"""Every field of a ``ConsumerGroup``, from the CRD, with the same words as ``kubectl explain``."""
 
 import re
-import sys
 from collections.abc import Iterator
 
+from dev.docs.text import prose
 from landfall_operator.api.change_impact import weight
 from landfall_operator.api.crd import schema
 from landfall_operator.api.schema import Schema
 
 HEAD = """# Every field of a ConsumerGroup
 
-Made by `make crds` from the models; [resource.md](resource.md) is the page to begin with. `kubectl explain cg.spec.output` tells
-the same at the command line. **Bold** fields are required. What a change of a field asks for:
+<!-- Made by `make crds` from the models. -->
 
-| | |
+[The ConsumerGroup](consumer-group.md) is the page to begin with. `kubectl explain cg.spec.output`
+prints the same texts. **Bold** fields are required. The last column says what a change of the
+field leads to:
+
+| change | what happens |
 |---|---|
-| Ignore | nothing; only the operator reads it |
-| Live | the running driver is told |
-| Restart | the driver starts again and goes on where it was |
-| NewGeneration | a new driver takes over, is watched, and is taken back if it fails (`upgrade`) |
+| Ignore | nothing; only the operator reads the field |
+| Live | the running driver applies it |
+| Restart | the driver restarts and continues where it was |
+| NewGeneration | [a new driver takes over](../guides/change-a-group.md), or is rolled back |
 
 `status.plan` says which of them the last change was.
 """
@@ -44,8 +44,8 @@ def _section(path: str, node: Schema) -> Iterator[str]:
     with_weight = path.startswith("spec")
     yield f"## `{path}`\n"
     if "description" in node:
-        yield f"{node['description']}\n"
-    yield "| field | type | | change |" if with_weight else "| field | type | |"
+        yield f"{prose(node['description'])}\n"
+    yield "| field | type | meaning | change |" if with_weight else "| field | type | meaning |"
     yield "|---|---|---|---|" if with_weight else "|---|---|---|"
     for name, child in fields.items():
         shown = f"**`{name}`**" if name in node.get("required", ()) else f"`{name}`"
@@ -92,7 +92,3 @@ def _text(node: Schema) -> str:
     if "properties" in node.get("items", node):
         description = description.partition(". ")[0].rstrip(".") + "."
     return description.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

@@ -1,0 +1,1 @@
+"""The pages and pictures of ``docs/`` that are made from the code."""

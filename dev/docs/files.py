@@ -1,0 +1,28 @@
+"""Which files of ``docs/`` are made from the code, and by what."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dev.docs import alerts, commands, contracts, fields, pictures, records, stages, status
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def generated() -> Mapping[str, str]:
+    """The text of each, by its path below ``docs/``."""
+    return {
+        "architecture.md": contracts.page(),
+        "reference/fields.md": fields.page(),
+        "reference/cli.md": commands.landfall(),
+        "reference/operator.md": commands.operator(),
+        "reference/alerts.md": alerts.page(),
+        "reference/http.md": status.page(),
+        "reference/stages.md": stages.page(),
+        "reference/ledger.md": records.page(),
+        "images/stages.svg": stages.picture(),
+        "images/ledger-records.svg": records.picture(),
+        "images/batch.svg": pictures.batch(),
+        "images/commit-timeline.svg": pictures.commit_timeline(),
+        "images/handover.svg": pictures.handover(),
+        "images/architecture.svg": pictures.architecture(),
+    }
