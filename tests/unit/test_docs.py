@@ -1,0 +1,348 @@
+"""The documentation agrees with the code: pages made from it, links, YAML, names of files."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+import yaml
+
+from dev.docs.files import generated
+from landfall import registry
+from landfall.api import contract
+from landfall.api.contract import ExitCode, Phase
+from landfall.api.spec import ConsumerGroup, parse_group
+from landfall_operator.api.change_impact import FIELDS
+from landfall_operator.api.status import Stage
+from tests.chaos.schedule import Kind
+from tests.model.variants import VARIANTS
+from tests.support.groups import document
+from tests.support.markdown import DOCS, ROOT, anchors, code, links, name, pages, prose
+
+GENERATED = generated()
+
+
+@pytest.mark.parametrize("file", GENERATED)
+def test_what_comes_from_the_code_is_what_the_code_makes(file: str) -> None:
+    if file.endswith("cli.md") and sys.version_info >= (3, 12):
+        pytest.skip(
+            "argparse lays its help out otherwise from one Python to the next; the page is 3.11's"
+        )
+
+    assert (DOCS / file).read_text() == GENERATED[file], "run `make crds`"
+
+
+# ------------------------------------------------------------------------------------- how it reads
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_lines_of_prose_fit_the_screen(page: Path) -> None:
+    assert [f"{number}: {line}" for number, line in prose(page) if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_a_list_is_one_on_the_site(page: Path) -> None:
+    """Python-Markdown wants an empty line before a list, GitHub does not."""
+    lines = list(prose(page))
+    glued = [
+        line
+        for (_, before), (_, line) in pairwise(lines)
+        if re.match(r"[-*] |\d+\. ", line)
+        and before
+        and not re.match(r" |[-*] |\d+\. |#|<", before)
+    ]
+
+    assert glued == []
+
+
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+
+    assert len(lines) <= 120
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_who_begins_is_led_to_the_glossary(page: str) -> None:
+    assert "docs/glossary.md" in links(ROOT / page)
+
+
+# -------------------------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert [link for link in links(page) if not _leads(page, link)] == []
+
+
+def _leads(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    if re.match(r"[a-z]+:", link):
+        return link.startswith("https://")
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def test_pages_of_the_site_link_to_nothing_outside_of_it() -> None:
+    outside = [
+        (name(page), link)
+        for page in pages()
+        for link in links(page)
+        if DOCS in page.parents and not re.match(r"[a-z]+:|#", link)
+        if DOCS not in (page.parent / link.partition("#")[0]).resolve().parents
+    ]
+
+    assert outside == []
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    return [ROOT / file for file in listed.split("\0") if file and (ROOT / file).is_file()]
+
+
+def test_pages_named_anywhere_in_the_repository_exist() -> None:
+    named = re.compile(r"docs/[\w/.-]+\.md(?:#[\w-]+)?")
+    dead = [
+        (name(file), link)
+        for file in tracked()
+        if file.suffix in {".py", ".yaml", ".yml", ".json", ".md", ".toml", ".tpl", ".txt", ""}
+        for link in named.findall(file.read_text(errors="ignore"))
+        if not _leads(ROOT / "README.md", link)
+    ]
+
+    assert dead == []
+
+
+TOP = "tests|examples|charts|dev|docker|requirements|operator|spark_app"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    named = re.findall(rf"`((?:{TOP})/[\w./-]*[\w/])(?:::(\w+))?`", page.read_text())
+
+    assert [(path, test) for path, test in named if not _is_there(ROOT / path, test)] == []
+
+
+def _is_there(file: Path, function: str) -> bool:
+    if not function:
+        return file.exists()
+    return file.is_file() and function in {
+        node.name
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_names_of_python_in_a_page_exist(page: Path) -> None:
+    named = re.findall(r"`(landfall(?:_operator)?(?:\.\w+)+)`", page.read_text())
+
+    assert [text for text in named if not _resolves(text)] == []
+
+
+def _resolves(text: str) -> bool:
+    try:
+        resolve_name(text)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_the_example_of_a_test_of_a_plug_in_passes() -> None:
+    page = DOCS / "guides/extending.md"
+    (group,), (program,) = code(page, "yaml"), code(page, "python")
+
+    exec(program.text, {"group": _group(yaml.safe_load(group.text))})
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_make_targets_that_a_page_names_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = page.read_text()
+    named = set(re.findall(r"(?:`|^|\$ )make ([a-z0-9-]+)", text, re.MULTILINE))
+
+    assert named - targets == set()
+
+
+# --------------------------------------------------------------------------------------------- YAML
+
+CHART = ROOT / "charts/landfall"
+VALUES: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+
+
+def documents() -> list[Any]:
+    """Every YAML document in the pages, as pytest takes it."""
+    return [
+        pytest.param(each, id=f"{name(page)}-{number}")
+        for page in pages()
+        for number, block in enumerate(code(page, "yaml"), 1)
+        for each in yaml.safe_load_all(block.text)
+    ]
+
+
+@pytest.mark.parametrize("written", documents())
+def test_yaml_is_a_group_or_values_of_the_chart(written: dict[str, Any]) -> None:
+    assert isinstance(written, dict)
+    if written.keys() <= VALUES["properties"].keys():
+        assert list(_unknown(VALUES, written)) == []
+    else:
+        spec = _group(written).spec
+        if "shop.steps" not in json.dumps(written):  # which a page only names
+            registry.pipeline(spec)
+
+
+def _group(written: dict[str, Any]) -> ConsumerGroup:
+    """A group, or a part of one in its place in a small one."""
+    if "kind" in written:
+        return parse_group(written)
+    part = written if "spec" in written else {"spec": written}
+    return parse_group(_laid_over(document("example", decode__format="Json"), part))
+
+
+def _laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a group in its place in a small one."""
+    merged = {
+        key: _laid_over(base[key], value) if isinstance(base.get(key), dict) else value
+        for key, value in more.items()
+    }
+    return {**base, **merged}
+
+
+def _unknown(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Keys that the chart would refuse."""
+    for key, value in values.items():
+        node = schema.get("properties", {}).get(key)
+        if node is None and schema.get("additionalProperties") is False:
+            yield f"{path}{key}"
+        elif isinstance(value, dict) and node is not None:
+            yield from _unknown(node, value, f"{path}{key}.")
+
+
+def test_a_key_that_the_chart_does_not_know_is_found() -> None:
+    assert list(_unknown(VALUES, {"image": {"registri": "x"}, "watch": {"namespaces": []}})) == [
+        "image.registri"
+    ]
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """The cells of the table with this head, without their backticks."""
+    rows = (DOCS / page).read_text().partition(f"\n{heading}\n")[2].partition("\n\n")[0]
+    return [[c.strip() for c in row.strip("|").split("|")] for row in rows.splitlines()[1:]]
+
+
+def test_every_exit_code_is_explained() -> None:
+    rows = table("reference/exit-codes.md", "| exit code | meaning | what to do |")
+
+    assert [int(row[0]) for row in rows] == sorted(ExitCode)
+
+
+def test_every_path_of_a_driver_is_explained() -> None:
+    control = {contract.EXECUTORS_PATH, contract.YIELD_PATH, contract.OPEN_PATH}
+    shown = (DOCS / "reference/http.md").read_text()
+
+    assert control == set(re.findall(r"^\| `(/control/\w+)`", shown, re.MULTILINE))
+
+
+def test_what_a_change_leads_to_is_what_the_operator_decides() -> None:
+    rows = table("guides/change-a-group.md", "| change | what happens | fields |")
+
+    assert {
+        field: change for change, _, fields in rows for field in re.findall(r"`([\w.]+)`", fields)
+    } == {field: str(change) for field, change in FIELDS.items()}
+
+
+def test_every_stage_has_its_drivers_and_its_end() -> None:
+    rows = table("concepts/handover.md", "| stage | drivers | ends when |")
+
+    shown = {stage for row in rows for stage in row[0].split(", ")}
+    assert shown == set(Stage) - {Stage.DELETED}
+
+
+def test_every_rule_of_the_protocol_has_its_row() -> None:
+    rows = table("evidence/model.md", "| rule | without it | `--variant` |")
+
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row[2])} == set(VARIANTS)
+
+
+def test_the_faults_of_a_chaos_run_are_those_that_there_are() -> None:
+    rows = table("evidence/chaos.md", "| fault | times | fault | times | fault | times |")
+
+    assert {fault for row in rows for fault in row[::2]} - {"---"} == set(Kind)
+
+
+def test_every_phase_of_a_driver_is_explained() -> None:
+    rows = table("concepts/handover.md", "| phase | the driver |")
+
+    assert {phase for row in rows for phase in re.findall(r"`(\w+)`", row[0])} == set(Phase)
+
+
+# ------------------------------------------------------------------------------ what programs print
+
+
+def test_what_a_program_printed_says_which_command_made_it() -> None:
+    unsaid = [
+        (name(page), block.text.splitlines()[0])
+        for page in pages()
+        if name(page) not in TESTED
+        for block in code(page, "console")
+        if not block.made_by and _shows_output(block.text)
+    ]
+
+    assert unsaid == []
+
+
+def _shows_output(text: str) -> bool:
+    """Whether there is more than what one types, perhaps on several lines."""
+    typed = text.replace("\\\n", "").splitlines()
+    return not all(line.startswith("$ ") for line in typed)
+
+
+TESTED = {"docs/reference/consumer-group.md", "docs/reference/cli.md"}
+"""Pages whose blocks a test compares with what is printed."""
+
+
+def test_the_story_of_a_rule_is_the_one_that_the_model_tells() -> None:
+    (block,) = code(DOCS / "evidence/model.md", "console")
+    command, _, shown = block.text.partition("\n")
+    arguments = command.removeprefix("$ python ").split()
+
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == shown.strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "folders"), [("make demo", ("demo",)), ("make demo-cluster", ("demo", "tour"))]
+)
+def test_phases_of_a_demo_have_the_names_that_the_page_shows(
+    command: str, folders: tuple[str, ...]
+) -> None:
+    sources = "".join(
+        file.read_text() for folder in folders for file in (ROOT / "dev" / folder).glob("*.py")
+    )
+    shown = [block.text for page in pages() for block in code(page) if block.made_by == command]
+    titles = {title for text in shown for title in re.findall(r"^\d+  (.+)$", text, re.MULTILINE)}
+
+    assert titles
+    assert [title for title in titles if _as_written(title) not in sources] == []
+
+
+def _as_written(title: str) -> str:
+    """A phase's title as it is in the program, where numbers and topics are filled in."""
+    return title.replace("336,776", "{flights.COUNT:,}").replace(
+        "flights.EWR, flights.JFK, flights.LGA", "{topics}"
+    )
