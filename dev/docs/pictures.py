@@ -120,6 +120,13 @@ def handover() -> str:
     drawing = Drawing(
         860, 462, "A handover by YIELD and OPEN, and a takeover of a driver that does not answer"
     )
+    _with_answer(drawing)
+    drawing.path("M20 256H840", GREY, arrow=False)
+    _without_answer(drawing)
+    return drawing.svg()
+
+
+def _with_answer(drawing: Drawing) -> None:
     drawing.words(24, 30, "The old driver answers", HEAD)
     drawing.words(24, 74, "old driver", NOTE)
     drawing.labelled(
@@ -148,7 +155,9 @@ def handover() -> str:
     drawing.path("M498 170V148", GREEN)
     drawing.path("M350 222H545", GREY, arrow=False)
     drawing.words(448, 238, "the pause: one look at the ledger", SMALL)
-    drawing.path("M20 256H840", GREY, arrow=False)
+
+
+def _without_answer(drawing: Drawing) -> None:
     drawing.words(24, 284, "The old driver does not answer within drainTimeout", HEAD)
     drawing.words(24, 326, "old driver", NOTE)
     drawing.labelled(Box(150, 302, 196, 36), ["lands", "then hangs"], BLUE)
@@ -178,7 +187,6 @@ def handover() -> str:
     )
     drawing.path("M398 408V396", GREEN)
     drawing.path("M600 338C560 350 470 340 420 358", RED, dashed=True)
-    return drawing.svg()
 
 
 def architecture() -> str:

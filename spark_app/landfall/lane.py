@@ -45,7 +45,7 @@ class Lane:
         name: str,
         new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
     ) -> None:
-        """Refer to lane ``name`` of a group; ``new_pool`` makes the pool in which slots are read."""
+        """Refer to lane ``name`` of a group; ``new_pool`` makes the pool that reads its slots."""
         self.slots, self.group, self.name = slots, group, name
         self._new_pool = new_pool
 

@@ -210,9 +210,6 @@ class BatchPlan:
         return frozenset(slice_.topic_partition for b in self.bins for slice_ in b)
 
 
-Round = BatchPlan  # the driver's old name for it
-
-
 def stagger_fraction(tp: TopicPartition) -> float:
     """A number in [0, 1) that is constant for a topic partition and spread evenly over them."""
     # Not hash(): Python salts it, so that it would change with every start of the driver.

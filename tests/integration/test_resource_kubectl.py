@@ -1,4 +1,4 @@
-"""What kubectl shows of groups is what docs/reference/consumer-group.md shows: get, describe, explain, wait."""
+"""kubectl shows groups as docs/reference/consumer-group.md does: get, describe, explain, wait."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The tutorial does on a real Kafka what its page shows: its program and its group, command by command."""
+"""The tutorial does on a real Kafka what its page shows, command by command."""
 
 import os
 import re

@@ -170,7 +170,7 @@ def test_a_kill_at_any_call_of_a_hand_over_loses_and_repeats_nothing(who: str, h
         case = f"{who} killed {how} call {number}"
         assert landed_offsets(scene.store) == written_offsets(scene.log), case
         assert list(scene.store.open_uploads("")) == [], case
-        lane = Lane(scene.store, "twin", LANE)
+        lane = Lane(scene.store, "fake", LANE)
         opened = [
             r.revision for seq, body in lane.bodies() if isinstance(r := decode(seq, body), Open)
         ]

@@ -1,4 +1,4 @@
-"""Groups in the states that docs/reference/consumer-group.md shows, with the status that the operator writes."""
+"""Groups in the states that docs/reference/consumer-group.md shows, each with its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

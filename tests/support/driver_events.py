@@ -16,7 +16,7 @@ from tests.support.fakes import (
 
 
 def ledger_state(store: MemoryStore) -> State:
-    return Lane(store, "twin", LANE).read()
+    return Lane(store, "fake", LANE).read()
 
 
 def recreate(log: FakeLog, topic: str, end: int) -> None:

@@ -44,7 +44,7 @@ def group(**spec: object) -> ConsumerGroup:
     document = {
         "apiVersion": "landfall.dev/v1alpha1",
         "kind": "ConsumerGroup",
-        "metadata": {"name": "twin"},
+        "metadata": {"name": "fake"},
         "spec": {
             "source": {"kafka": {"bootstrapServers": "fake:9092", "topicPattern": ".*"}},
             "output": {"url": "s3://bucket/root"},

@@ -136,8 +136,8 @@ def _within_lag_target(view: View) -> Finding:
     overdue = timedelta(seconds=round(view.status.overdue_seconds))
     if overdue <= target:
         return Finding("True", Reason.AS_EXPECTED)
-    # The target and not the present value: a message that changes at each pass would be written
-    # each time.
+    # The message names the target and not the present value: a message that changes in every pass
+    # would cause a write in every pass.
     return Finding("False", Reason.LAG_ABOVE_TARGET, f"records are overdue by more than {target}")
 
 

@@ -14,7 +14,7 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
-from landfall.plan import Backlog, Capacity, Policy, Round, Sizes, plan
+from landfall.plan import Backlog, BatchPlan, Capacity, Policy, Sizes, plan
 from landfall.task import Batch
 
 
@@ -30,7 +30,7 @@ class InFlightBatch:
     """
 
     batch: Batch
-    planned: Round
+    planned: BatchPlan
     started: datetime
     results: Future[list[SliceResult]]
 

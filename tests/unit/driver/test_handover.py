@@ -24,7 +24,7 @@ def log() -> FakeLog:
 
 
 def lane(store: MemoryStore) -> Lane:
-    return Lane(store, "twin", LANE)
+    return Lane(store, "fake", LANE)
 
 
 def opened_by(store: MemoryStore) -> list[str]:

@@ -98,7 +98,7 @@ def test_status_shows_what_is_landed(server: ThreadingHTTPServer, board: StatusB
 
     assert code == 200
     assert (status["group"], status["phase"], status["lag_records"], status["caught_up"]) == (
-        "twin",
+        "fake",
         "Stopped",
         0,
         True,

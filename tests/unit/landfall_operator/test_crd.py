@@ -105,10 +105,10 @@ def test_descriptions_include_rules_bounds_and_defaults() -> None:
         "output.s3.partBytes": "Part size of multipart uploads, in bytes. Must be a quantity above "
         "zero, such as 256Mi, 1G or "
         "1000000. Must be at least 5Mi. Must be at most 5Gi. Default: `16Mi`.",
-        "replicas": "Number of executors. `kubectl scale`, HPA and KEDA write this field. Ignored if "
-        "`autoscaling` is set. 0 to 1000. Default: `1`.",
-        "autoscaling": "Lets the operator choose the number of executors. `replicas` applies if not "
-        "set. minReplicas must not exceed maxReplicas.",
+        "replicas": "Number of executors. `kubectl scale`, HPA and KEDA write this field. Ignored "
+        "if `autoscaling` is set. 0 to 1000. Default: `1`.",
+        "autoscaling": "Lets the operator choose the number of executors. `replicas` applies if "
+        "not set. minReplicas must not exceed maxReplicas.",
     }
 
 

@@ -34,7 +34,7 @@ class Crashed(BaseException):
 
 @dataclass
 class Crash:
-    """Every step on the file system from number ``at`` on fails, as if the process had died there."""
+    """Every step on the file system from number ``at`` fails, as if the process had died."""
 
     at: int
     steps: int = 0
@@ -222,7 +222,7 @@ def test_an_open_upload_never_replaces_another_object(store: FileStore) -> None:
     assert content(store, "data/1") == b"theirs"
 
 
-def test_an_open_upload_never_replaces_a_strangers_file(store: FileStore, tmp_path: Path) -> None:
+def test_an_open_upload_never_replaces_a_foreign_file(store: FileStore, tmp_path: Path) -> None:
     mine = uploaded(store, "data/1", [b"mine"])
     (tmp_path / "root" / "data").mkdir(parents=True)
     (tmp_path / "root" / "data" / "1").write_bytes(b"them")

@@ -1,4 +1,4 @@
-"""Faults of the twin: the caller sees what a caller of S3 would."""
+"""Faults of the store in memory: the caller sees what a caller of S3 would."""
 
 from collections import deque
 from collections.abc import Callable

@@ -33,9 +33,9 @@ OPEN_PARTS = Answer(
 
 
 def head(token: str = "token-1", size: int = 4, **headers: str) -> Answer:
-    told = {"ETag": '"opaque"', "Content-Length": str(size), f"x-amz-meta-{TOKEN}": token}
+    metadata = {"ETag": '"opaque"', "Content-Length": str(size), f"x-amz-meta-{TOKEN}": token}
     return Answer(
-        200, headers=told | {name.replace("_", "-"): value for name, value in headers.items()}
+        200, headers=metadata | {name.replace("_", "-"): value for name, value in headers.items()}
     )
 
 

@@ -29,7 +29,7 @@ class ArrivalTimes:
     times: tuple[datetime, ...] = ()
 
     def record(self, end: int, now: datetime) -> "ArrivalTimes":
-        """Add that the log ended at ``end`` when it was looked at ``now``; only growth counts."""
+        """Add an observation: at ``now`` the log ended at ``end``. Only growth counts."""
         if self.ends and end <= self.ends[-1]:
             return self
         ends, times = (*self.ends, end), (*self.times, now)
@@ -40,7 +40,7 @@ class ArrivalTimes:
         )
 
     def landed(self, checkpoint: int) -> "ArrivalTimes":
-        """Drop what is landed."""
+        """The same without the records below ``checkpoint``, which are landed."""
         keep = bisect_right(self.ends, checkpoint)
         return ArrivalTimes(self.ends[keep:], self.times[keep:]) if keep else self
 
