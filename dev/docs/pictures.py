@@ -222,22 +222,19 @@ def architecture() -> str:
 
 
 OPERATOR = (
-    ("runtime", "reconciler, work queue, cache, API and driver clients", BLUE),
+    ("runtime", "reconciler, work queue, API and driver clients", BLUE),
     ("reporting", "status, conditions, texts of Events", GREEN),
-    ("core", "rollout table, desired state, autoscaler", GREEN),
-    ("objects", "manifests and pod templates", GREEN),
+    ("core", "cache, rollout table, desired state, autoscaler", GREEN),
+    ("objects", "manifests, pod templates, rights", GREEN),
+    ("landfall_operator.api", "the CRD, the status, validation", GREEN),
 )
 DATA_PLANE = (
-    ("cli", "run, status, audit, fsck, verify, locate, cat", BLUE),
+    ("cli · audit", "the commands; the independent auditor", BLUE),
     ("driver", "the loop, handover, recovery; Spark and HTTP", BLUE),
-    ("task", "in an executor: read, encode, upload parts", BLUE),
-    ("checks · audit", "fsck, verify, locate · the independent auditor", BLUE),
-    (
-        "pipeline · formats · source · store",
-        "decode, route, encode; the edges, behind small protocols",
-        BLUE,
-    ),
-    ("ledger · plan · offsets", "records and their fold; what is landed next", GREEN),
+    ("task · registry · lane", "executors; plug-ins; reading and appending a ledger", BLUE),
+    ("formats · source · store", "the edges, behind small protocols", BLUE),
+    ("plan · checks · pipeline", "what lands next; fsck; decode and route", GREEN),
+    ("ledger · objects", "records and their fold; uploads as values", GREEN),
 )
 
 

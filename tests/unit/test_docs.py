@@ -346,3 +346,19 @@ def _as_written(title: str) -> str:
     return title.replace("336,776", "{flights.COUNT:,}").replace(
         "flights.EWR, flights.JFK, flights.LGA", "{topics}"
     )
+
+
+@pytest.mark.parametrize(
+    ("heading", "package"),
+    [("The data plane", "spark_app/landfall"), ("The operator", "operator/landfall_operator")],
+)
+def test_the_architecture_names_every_package_and_no_other(heading: str, package: str) -> None:
+    section = (DOCS / "architecture.md").read_text().partition(f"## {heading}\n")[2]
+    rows = section.partition("\n## ")[0].splitlines()
+    cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+    modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
+    packages = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+
+    assert documented == modules | packages
