@@ -133,7 +133,7 @@ class Drawing:
     def path(
         self, path: str, tone: Tone = PLAIN, *, dashed: bool = False, arrow: bool = True
     ) -> None:
-        """A line in SVG's path language, with a head at its end unless told otherwise."""
+        """A line in SVG's path language, with a head at its end unless ``arrow`` is false."""
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         head = f' marker-end="url(#head{TONES.index(tone)})"' if arrow else ""
         self._parts.append(

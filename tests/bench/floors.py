@@ -4,10 +4,11 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import zstandard
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from isal import isal_zlib
 
 from landfall.api.spec import Output
@@ -57,9 +58,7 @@ def measure(broker: Broker, load: Load, output: Output) -> Floor:
         * load.size
         / 1e6
         / _cpu(lambda: _consume(broker, load, len(payloads))),
-        compress={
-            name: mb / _cpu(lambda c=compress: c(joined)) for name, compress in codecs.items()
-        },
+        compress={name: mb / _cpu(partial(compress, joined)) for name, compress in codecs.items()},
         ratio={name: len(joined) / len(body) for name, body in compressed.items()},
         upload=_upload(output, compressed["gzip"]),
     )
@@ -98,7 +97,7 @@ def _consume(broker: Broker, load: Load, count: int, values: list[bytes] | None 
         messages = consumer.consume(min(10_000, count - got), 1.0)
         got += len(messages)
         if values is not None:
-            values += map(Message.value, messages)
+            values += [value for message in messages if (value := message.value()) is not None]
     consumer.close()
 
 

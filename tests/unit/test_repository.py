@@ -166,7 +166,7 @@ def test_the_wheel_holds_both_packages() -> None:
 @pytest.mark.xdist_group("of its own")
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there is only one worker")
 def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist tells it by the name, and with a pytest it does not know, it says nothing and
-    groups nothing.
+    """pytest-xdist appends the group to the name. With a pytest release that it does not know, it
+    groups nothing, and reports no error.
     """
     assert request.node.nodeid.endswith("@of its own")

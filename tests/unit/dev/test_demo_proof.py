@@ -45,7 +45,7 @@ def test_all_of_them_once_each_is_exact(tmp_path: Path) -> None:
             Count(rows=3, distinct=3, missing=1, days=2, misplaced=0),
         ),
     ],
-    ids=["one missing", "one twice", "one missing for one twice", "a stranger"],
+    ids=["one missing", "one twice", "one missing for one twice", "an unknown flight"],
 )
 def test_a_wrong_count_is_not_exact(
     tmp_path: Path, landed: list[tuple[int, str]], again: list[tuple[int, str]], found: Count
