@@ -100,7 +100,7 @@ class Column(Model):
     """
     field: str | None = None
     """Payload field the column is read from; dots separate the steps of a nested path. The column's
-    name if not set.
+    name is used if not set.
     """
     nullable: bool = True
     """Whether the field may be absent or null."""
