@@ -77,7 +77,6 @@ class Style:
 
 
 SMALL = Style(size=11.5, color=MUTED)
-LEFT = Style(anchor="start")
 NOTE = Style(size=11.5, anchor="start", color=MUTED)
 HEAD = Style(size=13, anchor="start", bold=True)
 

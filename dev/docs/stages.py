@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dev.docs.drawing import AMBER, BLUE, GREEN, GREY, MUTED, Box, Drawing, Style, Tone
+from dev.docs.drawing import AMBER, BLUE, GREEN, GREY, MUTED, NOTE, Box, Drawing, Style, Tone
 from landfall_operator.api.status import Stage
 from landfall_operator.core import rollout
 from landfall_operator.core.rollout import TABLE, Event
@@ -152,16 +152,13 @@ def picture() -> str:
         drawing.words(*way.label, " · ".join(events), style)
     for stage in TABLE:
         drawing.labelled(Box(*AT[stage], *SIZE), [stage], TONES.get(stage, BLUE))
-    drawing.words(
-        30, 456, "solid: the way forward  ·  dashed: back to an earlier stage", LEFT_MUTED
-    )
+    drawing.words(30, 456, "solid: the way forward  ·  dashed: back to an earlier stage", NOTE)
     drawing.words(
         840, 456, "from every stage: Suspend → Suspending, Delete → Deleting", RIGHT_MUTED
     )
     return drawing.svg()
 
 
-LEFT_MUTED = Style(size=11.5, anchor="start", color=MUTED)
 RIGHT_MUTED = Style(size=11.5, anchor="end", color=MUTED)
 
 

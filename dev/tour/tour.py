@@ -100,16 +100,7 @@ class Tour:
     def upgrade(self, name: str) -> None:
         """Start a new generation: its driver warms up, then the old one hands over."""
         self.story.say(f"[bold]kubectl patch consumergroup {name}: generation 2")
-        self.kubectl(
-            "patch",
-            GROUPS,
-            name,
-            "-n",
-            NAMESPACE,
-            "--type=merge",
-            "-p",
-            '{"spec":{"generation":2}}',
-        )
+        self._patch(name, '{"spec":{"generation":2}}')
         seconds = wait(
             lambda: self._status(name).get("activeGeneration") == 2, f"{name} runs generation 2"
         )
@@ -140,16 +131,7 @@ class Tour:
     def suspend(self) -> None:
         """Suspend both groups: their drivers drain, and no other driver takes over."""
         for name in NAMES:
-            self.kubectl(
-                "patch",
-                GROUPS,
-                name,
-                "-n",
-                NAMESPACE,
-                "--type=merge",
-                "-p",
-                '{"spec":{"state":"Suspended"}}',
-            )
+            self._patch(name, '{"spec":{"state":"Suspended"}}')
         wait(
             lambda: all(self._status(name)["phase"] == "Suspended" for name in NAMES),
             "both groups are suspended",
@@ -170,6 +152,9 @@ class Tour:
     def next_commit(self, name: str, before: int) -> float:
         """Wait for a group's next commit after ``before``; returns how many seconds it took."""
         return wait(lambda: self.ledger(name).commits > before, f"{name} commits")
+
+    def _patch(self, name: str, patch: str) -> None:
+        self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", patch)
 
     def _status(self, name: str) -> dict[str, Any]:
         status: dict[str, Any] = self.kubectl.group(name).get("status", {})

@@ -24,7 +24,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_fields(record),
+            **event_fields(record),
         }
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, followed by the traceback if there is one."""
-        fields = _fields(record)
+        fields = event_fields(record)
         group = fields.pop("group", None)
         subject = f"{group}: " if group else ""
         rest = "".join(f" {name}={value}" for name, value in fields.items())
@@ -58,6 +58,6 @@ def _time(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
+def event_fields(record: logging.LogRecord) -> dict[str, object]:
     """What the event carries in ``extra``: every attribute that logging does not set itself."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}

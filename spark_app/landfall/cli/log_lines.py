@@ -2,7 +2,7 @@
 
 import logging
 
-_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+from landfall.logs import event_fields
 
 
 class EventFormatter(logging.Formatter):
@@ -13,10 +13,6 @@ class EventFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
         """The line, without a traceback."""
-        fields = "".join(
-            f" {name}={value}"
-            for name, value in vars(record).items()
-            if name not in _STANDARD_FIELDS
-        )
+        fields = "".join(f" {name}={value}" for name, value in event_fields(record).items())
         level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
         return f"{record.asctime} {level}{record.message}{' ' if fields else ''}{fields}"
