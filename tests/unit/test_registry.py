@@ -38,6 +38,25 @@ def test_every_built_in_name_can_be_built() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("spec", "output_format"),
+    [
+        ({}, "SequenceFile"),
+        ({"decode": {}}, "SequenceFile"),
+        ({"decode": {"format": "Raw"}}, "SequenceFile"),
+        ({"decode": {"format": "Json"}}, "Json"),
+        ({"decode": {"format": "examples.plugins.logfmt:Logfmt"}}, "Json"),
+    ],
+)
+def test_the_default_output_format_fits_the_decoder(
+    spec: Mapping[str, object], output_format: str
+) -> None:
+    made = group(output={"url": "s3://logs/backup"}, **spec)
+
+    registry.check_spec(made)
+    assert made.spec.output.format == output_format
+
+
 def test_the_decoder_extracts_what_all_stages_read() -> None:
     stages = registry.pipeline(
         group(

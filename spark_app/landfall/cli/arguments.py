@@ -4,6 +4,7 @@ This module imports nothing heavy: ``landfall --help`` must not wait for NumPy o
 """
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ exit codes:
   6  a check found a fault
 """
 
+MAX_PORT = 65535
+_LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"
+_MASTER = re.compile(rf"{_LOCAL}|spark://[^/\s:]+:[0-9]+(,[^/\s:]+:[0-9]+)*|k8s://\S+|yarn")
+
 
 def parser() -> argparse.ArgumentParser:
     """Everything ``landfall`` accepts; ``command`` of the parsed arguments names the command."""
@@ -42,6 +47,44 @@ def parser() -> argparse.ArgumentParser:
     for add in (_run, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
     return root
+
+
+def port(text: str) -> int:
+    """A TCP port.
+
+    Raises:
+        ArgumentTypeError: the text is not a number from 0 to 65535.
+    """
+    return _number(text, MAX_PORT)
+
+
+def natural(text: str) -> int:
+    """A number from 0 on that fits in 64 bits.
+
+    Raises:
+        ArgumentTypeError: the text is no such number.
+    """
+    return _number(text, 2**63 - 1)
+
+
+def _number(text: str, most: int) -> int:
+    if not re.fullmatch("[0-9]{1,19}", text, re.ASCII) or int(text) > most:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {most}, got {text!r}")
+    return int(text)
+
+
+def spark_master(text: str) -> str:
+    """A Spark master's URL.
+
+    Raises:
+        ArgumentTypeError: the text has no form that Spark knows.
+    """
+    if not _MASTER.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            "must be local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT or "
+            f"yarn, got {text!r}"
+        )
+    return text
 
 
 def _command(commands: Any, name: str, summary: str, about: str) -> argparse.ArgumentParser:
@@ -104,15 +147,16 @@ examples:
     )
     command.add_argument(
         "--master",
+        type=spark_master,
         default="local[*]",
         help="the Spark master; local[N] uses N cores of this machine (default: %(default)s)",
     )
     command.add_argument(
         "--http-port",
-        type=int,
+        type=port,
         metavar="N",
         help="the port of /status and /metrics; 0 takes any free port "
-        "(default: spec.tuning.httpPort)",
+        "(default: spec.tuning.httpPort, or any free port if that one is taken)",
     )
     command.add_argument(
         "--verbose", action="store_true", help="log every event, not only warnings and errors"
@@ -179,8 +223,8 @@ examples:
     )
     _add_group(command)
     command.add_argument("topic", metavar="TOPIC", help="the topic")
-    command.add_argument("partition", type=int, metavar="PARTITION", help="its Kafka partition")
-    command.add_argument("offset", type=int, metavar="OFFSET", help="the offset to look up")
+    command.add_argument("partition", type=natural, metavar="PARTITION", help="its Kafka partition")
+    command.add_argument("offset", type=natural, metavar="OFFSET", help="the offset to look up")
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -222,7 +266,7 @@ examples:
         action="store_true",
         help="print each row as JSON with offset, timestamp, key and value",
     )
-    command.add_argument("--limit", type=int, metavar="N", help="stop after N rows")
+    command.add_argument("--limit", type=natural, metavar="N", help="stop after N rows")
 
 
 def _verify(commands: Any) -> None:
@@ -293,6 +337,6 @@ examples:
     _add_group(command)
     _add_topics(command)
     command.add_argument(
-        "--generation", type=int, metavar="N", help="check only what generation N landed"
+        "--generation", type=natural, metavar="N", help="check only what generation N landed"
     )
     _add_report_options(command)

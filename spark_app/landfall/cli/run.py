@@ -8,11 +8,18 @@ from landfall.api.contract import ExitCode
 from landfall.cli import console, group_file
 from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress
+from landfall.errors import Reason, Stalled
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Land a group until it is stopped or caught up."""
-    from landfall.driver.run import Options, run_group  # noqa: PLC0415  # other commands need neither Spark nor Kafka
+    """Land a group until it is stopped or caught up.
+
+    Raises:
+        Stalled: SPEC_INVALID, ``--http-port`` is taken.
+    """
+    # Other commands need neither Spark nor Kafka.
+    from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
+    from landfall.driver.run import Options, run_group  # noqa: PLC0415
 
     group = group_file.load(arguments.group, os.environ)
     options = Options(
@@ -24,7 +31,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
         _log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
-        return run_group(group, options, show_status)
+        try:
+            return run_group(group, options, show_status)
+        except PortUnavailable as error:
+            raise Stalled(
+                Reason.SPEC_INVALID, f"--http-port: {error}; 0 takes any free port"
+            ) from None
 
 
 def _log_to_stderr(level: int) -> None:

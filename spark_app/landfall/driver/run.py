@@ -18,7 +18,7 @@ from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
-from landfall.driver.http.server import StatusBoard, serve
+from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
@@ -47,7 +47,7 @@ class Options:
         until_caught_up: stop when everything the log holds at the start is landed.
         master: Spark's master; None for the one that Spark's own configuration names.
         http_host: the address to serve status and metrics on.
-        http_port: None for the spec's; 0 for any free port.
+        http_port: None for the spec's, or any free port if that one is taken; 0 for any free port.
         revision: of software and spec, for handovers; empty to open the lane at once, whoever owns
             it.
         control: where to accept control commands, if anywhere.
@@ -134,8 +134,10 @@ def _serve(
     stack: ExitStack,
 ) -> None:
     """Serve status, metrics and, if it is configured, control, until ``stack`` is closed."""
-    port = group.spec.tuning.http_port if options.http_port is None else options.http_port
-    server = serve(board, options.http_host, port)
+    if options.http_port is None:
+        server = serve_near(board, options.http_host, group.spec.tuning.http_port)
+    else:
+        server = serve(board, options.http_host, options.http_port)
     stack.callback(server.shutdown)
     log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
     if control := options.control:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.api.contract import Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
-from landfall.driver.http.server import STUCK, StatusBoard, serve
+from landfall.driver.http.server import STUCK, PortUnavailable, StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
@@ -51,6 +51,26 @@ def serving(board: StatusBoard) -> Iterator[ThreadingHTTPServer]:
 def server(board: StatusBoard) -> Iterator[ThreadingHTTPServer]:
     with serving(board) as server:
         yield server
+
+
+def test_a_port_in_use_is_a_sentence(server: ThreadingHTTPServer, board: StatusBoard) -> None:
+    taken = server.server_port
+
+    with pytest.raises(
+        PortUnavailable, match=f"cannot listen on 127.0.0.1:{taken}: Address already in use"
+    ):
+        serve(board, "127.0.0.1", taken)
+
+
+def test_a_second_driver_on_the_usual_port_takes_a_free_one(
+    server: ThreadingHTTPServer, board: StatusBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    second = serve_near(board, "127.0.0.1", server.server_port)
+
+    assert get(second, "/version")[0] == 200
+    assert second.server_port != server.server_port
+    assert caplog.messages == ["serving on another port"]
+    second.shutdown()
 
 
 def get(server: ThreadingHTTPServer, path: str) -> tuple[int, str]:

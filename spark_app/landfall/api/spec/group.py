@@ -1,10 +1,10 @@
 """The ``ConsumerGroup`` document as a whole: metadata, spec, and parsing with readable errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
@@ -22,6 +22,9 @@ from landfall.api.spec.source import Source
 from landfall.api.spec_errors import spec_errors
 from landfall.api.values import DnsName, Name
 from landfall.errors import Reason, Stalled
+
+RAW_FORMAT = "SequenceFile"
+"""The output format of raw payloads unless the group names one: it can hold any payload."""
 
 
 class GroupSpec(Model):
@@ -63,6 +66,20 @@ class GroupSpec(Model):
     """The executors' pods. Their container is called ``executor``."""
     tuning: Tuning = Tuning()
     """Settings whose defaults fit most groups."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _raw_payloads_go_to_sequence_files(cls, document: Any) -> Any:
+        """The document with the output format that fits its decoder, if it names none."""
+        match document:
+            case {"output": Mapping() as output} if "format" not in output:
+                decode = document.get("decode", {})
+                is_raw = isinstance(decode, Mapping) and decode.get("format", "Raw") == "Raw"
+                return {
+                    **document,
+                    "output": {**output, "format": RAW_FORMAT if is_raw else "Json"},
+                }
+        return document
 
 
 class Metadata(BaseModel):

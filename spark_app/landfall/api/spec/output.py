@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -93,6 +93,10 @@ class Codec(StrEnum):
     SNAPPY = "Snappy"
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
+
+
 class Output(Model):
     """Where objects are written, and in which format."""
 
@@ -105,9 +109,11 @@ class Output(Model):
     """Import path of a custom store, which interprets ``url`` itself. Without one, ``url`` is
     ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``.
     """
-    format: Name = "Json"
+    # The default depends on the decoder, so the schema has none: ``GroupSpec`` fills it in.
+    format: Annotated[Name, Field(json_schema_extra=_without_default)] = "Json"
     """Object format: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or a custom
-    ``package.module:Name``.
+    ``package.module:Name``. If not set, ``SequenceFile`` for ``decode.format: Raw``, which keeps
+    every payload, key and offset as it is, and ``Json`` for any other decoder.
     """
     codec: Codec | None = None
     """Compression. The default of the format if not set."""

@@ -27,7 +27,9 @@ class UploadPolicy(Model):
     """When a topic partition is due to be landed: by size or by age, whichever comes first."""
 
     max_bytes: Bytes = 256 * 2**20
-    """Estimated object bytes of a topic partition's backlog at which it is landed."""
+    """Landed bytes at which a topic partition's backlog is landed: the size of the objects that it
+    will make, compressed as they are, estimated from what was landed before.
+    """
     max_age: Duration = timedelta(minutes=5)
     """Age of a topic partition's oldest unlanded record at which it is landed."""
     overrides: tuple[Override, ...] = ()
@@ -112,8 +114,8 @@ class Tuning(Model):
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Number of ledger records between two snapshots."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    """Port on which a driver outside Kubernetes serves status and metrics. In Kubernetes it is
-    always 8080.
+    """Port on which a driver outside Kubernetes serves status and metrics; any free port if this
+    one is taken. In Kubernetes it is always 8080.
     """
     spark_conf: dict[str, str] = Field(default_factory=dict)
     """Spark properties. They override those that Landfall sets."""

@@ -5,6 +5,7 @@ not answer (a restart would not help then). It answers 503 when the driver is st
 has made no pass for ``STUCK``.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from landfall.api.contract import Phase, Status
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.store_monitor import Outage
+from landfall.errors import Retry
+
+log = logging.getLogger(__name__)
 
 STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1
@@ -78,11 +82,15 @@ class StatusBoard:
         return (HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE), why
 
 
+class PortUnavailable(Retry):
+    """The port is in use, or this process may not listen on it."""
+
+
 def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
     """Answer in background threads until ``shutdown``; port 0 picks a free port.
 
     Raises:
-        OSError: the port is taken.
+        PortUnavailable: nothing can listen on the port now.
     """
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: board.latest))
@@ -105,6 +113,18 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
     return in_background(host, port, Handler)
 
 
+def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
+    """As ``serve``, but on any free port if this one cannot be listened on."""
+    try:
+        return serve(board, host, port)
+    except PortUnavailable as error:
+        server = serve(board, host, 0)
+        log.warning(
+            "serving on another port", extra={"port": server.server_port, "why": str(error)}
+        )
+        return server
+
+
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do not log clients that hang up or are too slow: anybody could fill the log with them."""
@@ -118,9 +138,12 @@ def in_background(
     """Answer each request in a thread of its own until ``shutdown``.
 
     Raises:
-        OSError: the port is taken.
+        PortUnavailable: nothing can listen on the port now.
     """
-    server = _Server((host, port), handler)
+    try:
+        server = _Server((host, port), handler)
+    except OSError as error:
+        raise PortUnavailable(f"cannot listen on {host}:{port}: {error.strerror}") from error
     server.daemon_threads = True
     threading.Thread(
         target=server.serve_forever, args=(SHUTDOWN_SECONDS,), name="http", daemon=True
