@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
+from typing import cast
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,27 +93,31 @@ class Checkpoint:
     def __getitem__(self, tp: TopicPartition) -> int:
         return self.next_offsets[tp]
 
-    def add(self, tp: TopicPartition, start: int) -> "Checkpoint":
-        """The checkpoint with one more topic partition, at offset ``start``.
+    def add(self, starts: Mapping[TopicPartition, int]) -> "Checkpoint":
+        """The checkpoint with more topic partitions, each at its start offset.
 
         Raises:
-            ValueError: the topic partition is in the checkpoint already, or ``start`` is negative.
+            ValueError: a topic partition is in the checkpoint already, or its start is negative.
         """
-        if tp in self.next_offsets or start < 0:
-            raise ValueError(
-                f"{tp}: cannot enter at offset {start}, checkpoint has {self.next_offsets.get(tp)}"
-            )
-        return Checkpoint({**self.next_offsets, tp: start})
+        for tp, start in starts.items():
+            if tp in self.next_offsets or start < 0:
+                raise ValueError(
+                    f"{tp}: cannot enter at offset {start}, "
+                    f"checkpoint has {self.next_offsets.get(tp)}"
+                )
+        return _owning(self._copied() | dict(starts))
 
-    def drop(self, tp: TopicPartition) -> "Checkpoint":
-        """The checkpoint without a topic partition.
+    def drop(self, tps: Iterable[TopicPartition]) -> "Checkpoint":
+        """The checkpoint without these topic partitions.
 
         Raises:
-            ValueError: the topic partition is not in the checkpoint.
+            ValueError: a topic partition is not in the checkpoint.
         """
-        if tp not in self.next_offsets:
-            raise ValueError(f"{tp}: cannot leave, it is not in the checkpoint")
-        return Checkpoint({t: o for t, o in self.next_offsets.items() if t != tp})
+        kept = self._copied()
+        for tp in tps:
+            if kept.pop(tp, None) is None:
+                raise ValueError(f"{tp}: cannot leave, it is not in the checkpoint")
+        return _owning(kept)
 
     def advance(self, slices: Iterable[Slice]) -> "Checkpoint":
         """The checkpoint after ``slices``, in any order, which must adjoin without gap or overlap.
@@ -120,10 +125,22 @@ class Checkpoint:
         Raises:
             ValueError: a slice does not start at its topic partition's next offset.
         """
-        advanced = dict(self.next_offsets)
+        advanced = self._copied()
         for slice_ in sorted(slices):
             tp, offsets = slice_.topic_partition, slice_.offsets
             if advanced.get(tp) != offsets.start:
                 raise ValueError(f"{tp}: expected offset {advanced.get(tp)}, got {offsets.start}")
             advanced[tp] = offsets.end
-        return Checkpoint(advanced)
+        return _owning(advanced)
+
+    def _copied(self) -> dict[TopicPartition, int]:
+        # ``copy`` clones the table of the dict behind the proxy; ``dict(proxy)`` would hash every
+        # key again, which takes twenty times as long.
+        return cast("MappingProxyType[TopicPartition, int]", self.next_offsets).copy()
+
+
+def _owning(next_offsets: dict[TopicPartition, int]) -> Checkpoint:
+    """A checkpoint of a dict that nobody else has, which is therefore not copied again."""
+    checkpoint = object.__new__(Checkpoint)
+    object.__setattr__(checkpoint, "next_offsets", MappingProxyType(next_offsets))
+    return checkpoint

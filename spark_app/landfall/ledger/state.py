@@ -250,18 +250,22 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
 
 
 def _add(state: State, record: Add) -> State:
-    checkpoint, members = state.checkpoint, dict(state.members)
     _check_generation(state, (entry.topic_partition for entry in record.entries))
-    for entry in record.entries:
-        checkpoint = checkpoint.add(entry.topic_partition, entry.start)
-        members[entry.topic_partition] = Member(entry.topic_id, state.generation)
-    return replace(state, checkpoint=checkpoint, members=members)
+    starts = {entry.topic_partition: entry.start for entry in record.entries}
+    if len(starts) != len(record.entries):
+        raise ValueError("a topic partition enters twice")
+    added = {
+        entry.topic_partition: Member(entry.topic_id, state.generation) for entry in record.entries
+    }
+    return replace(
+        state, checkpoint=state.checkpoint.add(starts), members={**state.members, **added}
+    )
 
 
 def _drop(state: State, record: Drop) -> State:
-    checkpoint, members, retired = state.checkpoint, dict(state.members), dict(state.retired)
+    checkpoint = state.checkpoint.drop(record.topic_partitions)
+    members, retired = dict(state.members), dict(state.retired)
     for tp in record.topic_partitions:
-        checkpoint = checkpoint.drop(tp)
         # The topic partition may have left before, under a higher generation than this time's.
         retired[tp] = max(members.pop(tp).generation, retired.get(tp, 0))
     return replace(state, checkpoint=checkpoint, members=members, retired=retired)

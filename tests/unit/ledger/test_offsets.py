@@ -88,21 +88,21 @@ def test_slices_advance_in_any_order() -> None:
 
 
 def test_a_topic_partition_enters_once() -> None:
-    checkpoint = Checkpoint().add(CLICKS, 7)
+    checkpoint = Checkpoint().add({CLICKS: 7})
 
     assert checkpoint[CLICKS] == 7
     with pytest.raises(ValueError, match="cannot enter at offset 0, checkpoint has 7"):
-        checkpoint.add(CLICKS, 0)
+        checkpoint.add({CLICKS: 0})
     with pytest.raises(ValueError, match="cannot enter at offset -1"):
-        checkpoint.add(VIEWS, -1)
+        checkpoint.add({VIEWS: -1})
 
 
 def test_a_topic_partition_leaves_once() -> None:
-    checkpoint = Checkpoint({CLICKS: 7, VIEWS: 1}).drop(CLICKS)
+    checkpoint = Checkpoint({CLICKS: 7, VIEWS: 1}).drop([CLICKS])
 
     assert checkpoint == Checkpoint({VIEWS: 1})
     with pytest.raises(ValueError, match="clicks/3: cannot leave, it is not in the checkpoint"):
-        checkpoint.drop(CLICKS)
+        checkpoint.drop([CLICKS])
 
 
 def test_a_checkpoint_keeps_its_own_copy_of_the_offsets() -> None:
