@@ -65,6 +65,8 @@ class FakeLog:
     ids: dict[str, str] = field(default_factory=dict)
     mirrored: dict[TopicPartition, int] = field(default_factory=dict)
     error: LandfallError | None = None
+    times: dict[TopicPartition, list[tuple[datetime, int]]] = field(default_factory=dict)
+    """Of some topic partitions, times and the first offset of each, in order."""
 
     def write(self, topic: str, *ends: int, log_start: int = 0) -> "FakeLog":
         """Set the end offsets of the topic's Kafka partitions."""
@@ -93,9 +95,10 @@ class FakeLog:
         }
 
     def offsets_at(
-        self, tps: Collection[TopicPartition], _: datetime
+        self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
-        return {tp: self.watermarks([tp])[tp].end for tp in tps}
+        later = {tp: [o for at, o in self.times.get(tp, ()) if at >= time] for tp in tps}
+        return {tp: min([*later[tp], marks.end]) for tp, marks in self.watermarks(tps).items()}
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

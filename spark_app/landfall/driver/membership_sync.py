@@ -6,7 +6,7 @@ topic of that name enters, and neither happens while a batch of the old topic is
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -41,6 +41,10 @@ class MembershipSync:
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
         self.targets: Mapping[TopicPartition, int] | None = None
+        self._refused: Mapping[TopicPartition, Stalled] = {}
+        self._at_first_look: frozenset[TopicPartition] | None = None
+        self._first_looked_at: datetime
+        self._latest_since: datetime | None = None
 
     def look(
         self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool
@@ -58,6 +62,7 @@ class MembershipSync:
         """
         observer = self._observer
         observer.look(now)
+        self._remember_first_look(state, now)
         self.absent = membership.absent(self._kafka, observer.topics, state)
         changes = membership.changes(state, observer.topics)
         # A batch in flight belongs to the old topic. It must end before the new topic takes the old
@@ -79,23 +84,44 @@ class MembershipSync:
                     partial(ledger.Hole, piece=hole, reason="expired before it was landed")
                 )
                 log.warning("lost range skipped", extra={"slice": str(hole)})
-        self.blocked_by_source = {**checks.blocked, **changes.recreated}
+        self.blocked_by_source = {**checks.blocked, **changes.recreated, **self._refused}
         observer.record_arrivals(state.checkpoint, now)
         if self.targets is None:
             self.targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
 
+    def _remember_first_look(self, state: State, now: datetime) -> None:
+        """Keep what ``Latest`` depends on; see ``membership.first_offsets``."""
+        if self._at_first_look is None:
+            self._at_first_look = frozenset(self._named())
+            self._latest_since = membership.latest_since(self._kafka, state)
+            self._first_looked_at = now
+        elif self._latest_since is None:
+            # No driver looked before this one. What the log did not answer for at the first look
+            # starts where it was then.
+            self._latest_since = self._first_looked_at - membership.CLOCK_MARGIN
+
+    def _named(self) -> Iterator[TopicPartition]:
+        return (
+            TopicPartition(topic.name, partition)
+            for topic in self._observer.topics
+            for partition in range(topic.partitions)
+        )
+
     def _enter(self, state: State, entering: tuple[TopicPartition, ...]) -> State:
+        self._refused = {}
         if not entering:
             return state
         observer = self._observer
-        time = membership.starting_time(self._kafka)
-        is_first_open = not (state.members or state.retired)
-        at_time = observer.log.offsets_at(entering, time) if time and is_first_open else {}
+        created = frozenset(entering) - (self._at_first_look or frozenset())
+        time = membership.starting_time(self._kafka, self._latest_since)
+        marks = {tp: observer.watermarks[tp] for tp in entering if tp in observer.watermarks}
+        at_time = observer.log.offsets_at(marks, time) if time else {}
         starts = membership.first_offsets(
-            self._kafka, entering, observer.watermarks, at_time, is_first_open=is_first_open
+            self._kafka, state, membership.Entering(marks, at_time, created)
         )
+        self._refused = starts.refused
         ids = {topic.name: topic.topic_id for topic in observer.topics}
         entries = tuple(
-            ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items())
+            ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.offsets.items())
         )
         return self._append(partial(ledger.Add, entries=entries)) if entries else state

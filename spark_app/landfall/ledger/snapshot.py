@@ -37,6 +37,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     last_commit_time: str | None
     totals: Totals
     revision: str = ""
+    looked_at: str | None = None
 
 
 def encode_state(state: State) -> bytes:
@@ -60,6 +61,7 @@ def encode_state(state: State) -> bytes:
             last_commit_time=state.last_commit_time,
             totals=state.totals,
             revision=state.revision,
+            looked_at=state.looked_at,
         )
     )
 
@@ -87,4 +89,5 @@ def decode_state(body: bytes) -> State:
         last_commit_time=stored.last_commit_time,
         totals=stored.totals,
         revision=stored.revision,
+        looked_at=stored.looked_at,
     )

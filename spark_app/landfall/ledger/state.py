@@ -42,6 +42,8 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
     LaneOwnership.YIELDED: (Open,),
 }
 """Which records may follow, by who owns the lane."""
+_AFTER_LOOK = (Add, Drop, Commit, Hole)
+"""Records that a driver writes only after it has looked at the log's topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class State:
         snapshot_seq: the last SNAPSHOT slot; -1 for none.
         last_commit_time: of the last COMMIT, as recorded; None if there is none.
         totals: counters since the first slot.
+        looked_at: when the last record was written that only a driver which had looked at the log
+            writes; None if there is none.
     """
 
     seq: int = -1
@@ -134,6 +138,7 @@ class State:
     last_commit_time: str | None = None
     totals: Totals = field(default_factory=Totals)
     revision: str = ""
+    looked_at: str | None = None
 
     def can_open(self, revision: str) -> bool:
         """Whether a driver of this revision may take the lane without asking for a handover.
@@ -185,6 +190,7 @@ def fold(state: State, body: bytes) -> State:
         seq=record.header.seq,
         tip=digest(body),
         applied_through=applied,
+        looked_at=record.header.time if isinstance(record, _AFTER_LOOK) else after.looked_at,
         unapplied={seq: objects for seq, objects in after.unapplied.items() if seq > applied},
     )
 

@@ -1,8 +1,20 @@
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
-from landfall.driver.decide.membership import changes, check_source, first_offsets, recreated_topics
+import pytest
+
+from landfall.api.spec import Kafka
+from landfall.driver.decide.membership import (
+    Entering,
+    absent,
+    changes,
+    check_source,
+    first_offsets,
+    latest_since,
+    recreated_topics,
+    starting_time,
+)
 from landfall.errors import Reason
 from landfall.ledger import LaneOwnership, Member, State
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
@@ -66,31 +78,80 @@ def test_a_topic_with_another_id_than_the_ledgers_was_recreated() -> None:
     }
 
 
-def test_latest_applies_only_to_topics_that_exist_when_the_ledger_begins() -> None:
-    marks = {A0: Watermarks(3, 9)}
-
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=True) == {
-        A0: 9
-    }
-    assert first_offsets(kafka(startingOffsets="Latest"), [A0], marks, {}, is_first_open=False) == {
-        A0: 3
-    }
-
-
-def test_starting_offsets() -> None:
+def starts(
+    of: Kafka,
+    at: State,
+    *,
+    times: Mapping[TopicPartition, int] | None = None,
+    created: Collection[TopicPartition] = (),
+) -> Mapping[TopicPartition, int]:
     marks = {A0: Watermarks(3, 9), A1: Watermarks(0, 4)}
-    by_time = kafka(
-        startingOffsets=StartAtTime(timestamp=datetime(2026, 1, 1, tzinfo=UTC)).model_dump()
+    return first_offsets(of, at, Entering(marks, times or {}, created)).offsets
+
+
+AT_NOON = kafka(startingOffsets={"timestamp": "2026-01-01T12:00:00Z"})
+BY_OFFSET = kafka(startingOffsets={"offsets": {"a": {"0": 7}}})
+LATEST = kafka(startingOffsets="Latest")
+
+
+@pytest.mark.parametrize("at", [state(), state(b0=(5, "id", 1))], ids=["first", "later"])
+def test_explicit_offsets_and_times_hold_for_every_topic_partition_new_to_the_ledger(
+    at: State,
+) -> None:
+    assert starts(kafka(), at) == {A0: 3, A1: 0}
+    assert starts(BY_OFFSET, at) == {A0: 7, A1: 0}
+    assert starts(AT_NOON, at, times={A0: 5, A1: 4}) == {A0: 5, A1: 4}
+    assert starts(AT_NOON, at, times={A0: 5, A1: 4}, created=[A0]) == {A0: 5, A1: 4}
+
+
+def test_a_topic_partition_created_again_starts_at_its_log_start_whatever_the_spec_says() -> None:
+    left = replace(state(), retired={A0: 0, A1: 0})
+
+    for spec in (LATEST, BY_OFFSET, AT_NOON):
+        assert starts(spec, left, times={A0: 5, A1: 4}) == {A0: 3, A1: 0}
+
+
+def test_latest_is_the_end_when_found_but_the_start_of_what_was_created_since() -> None:
+    assert starts(LATEST, state(), created=[A1]) == {A0: 9, A1: 0}
+
+
+def test_latest_begins_where_an_earlier_driver_last_looked() -> None:
+    assert starts(LATEST, state(b0=(5, "id", 1)), times={A0: 5}) == {A0: 5, A1: 4}
+
+
+def test_the_time_from_which_latest_lands_is_before_the_last_look() -> None:
+    looked = replace(state(), looked_at="2026-01-01T12:00:00+00:00")
+
+    assert latest_since(LATEST, state()) is None
+    assert latest_since(LATEST, looked) == datetime(2026, 1, 1, 11, 54, 30, tzinfo=UTC)
+    assert starting_time(LATEST, latest_since(LATEST, looked)) == latest_since(LATEST, looked)
+    assert starting_time(kafka(), latest_since(LATEST, looked)) is None
+
+
+def test_without_the_offset_of_its_time_a_topic_partition_does_not_enter_yet() -> None:
+    assert starts(AT_NOON, state(), times={A0: 5}) == {A0: 5}
+
+
+def test_an_offset_beyond_the_end_is_refused_until_the_log_reaches_it() -> None:
+    beyond = kafka(startingOffsets={"offsets": {"a": {"0": 900_000}}})
+    found = first_offsets(beyond, state(), Entering({A0: Watermarks(3, 9)}, {}, ()))
+
+    assert found.offsets == {}
+    assert found.refused[A0].reason is Reason.SPEC_INVALID
+    assert str(found.refused[A0]).startswith(
+        "a/0: source.kafka.startingOffsets names offset 900000, but the log ends at 9"
     )
-    by_offset = kafka(startingOffsets=StartAtOffsets(offsets={"a": {"0": 7}}).model_dump())
-
-    assert first_offsets(kafka(), [A0, A1], marks, {}, is_first_open=True) == {A0: 3, A1: 0}
-    assert first_offsets(by_time, [A0, A1], marks, {A0: 5}, is_first_open=True) == {A0: 5, A1: 4}
-    assert first_offsets(by_offset, [A0, A1], marks, {}, is_first_open=True) == {A0: 7, A1: 0}
 
 
-def test_a_topic_partition_without_watermarks_does_not_enter_yet() -> None:
-    assert first_offsets(kafka(), [A0], {}, {}, is_first_open=True) == {}
+def test_starting_offsets_of_what_is_not_there_are_reported() -> None:
+    beyond = kafka(startingOffsets={"offsets": {"a": {"0": 1, "2": 1, "9": 1}, "b": {"0": 1}}})
+
+    assert [str(error) for error in absent(beyond, [Topic("a", "id", 2)], state())] == [
+        "a/2: source.kafka.startingOffsets names it, but a has 2 Kafka partitions, numbered from 0",
+        "a/9: source.kafka.startingOffsets names it, but a has 2 Kafka partitions, numbered from 0",
+        "b/0: source.kafka.startingOffsets names it, but there is no topic b that this group lands",
+    ]
+    assert not absent(BY_OFFSET, [Topic("c", "id", 2)], state(a0=(5, "id", 1)))
 
 
 def test_expired_offsets_block_with_the_exact_range() -> None:

@@ -1,6 +1,10 @@
 """What the loop does when topics change, offsets expire, or the source does not answer."""
 
+from datetime import datetime, timedelta
+from itertools import count
+
 from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
@@ -208,3 +212,62 @@ def test_a_topic_named_in_the_spec_that_does_not_exist_is_reported_and_the_other
     assert one.run() is ExitCode.STALLED
     assert one.counters.message == "TopicMissing: typo: there is no such topic"
     assert landed_offsets(store) == written_offsets(log)
+
+
+def latest() -> ConsumerGroup:
+    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "startingOffsets": "Latest"}
+    return group(source={"kafka": kafka})
+
+
+def test_with_latest_a_topic_created_while_the_driver_runs_lands_whole() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    one = driver(latest(), store, log, FakeRunner(store), until_caught_up=False)
+    looks = count()
+
+    def create_then_stop(_: object) -> None:
+        if (looked := next(looks)) == 2:
+            log.write("b", 5)
+        if looked > 2 and B0 in one.writer.state.checkpoint and one.caught_up:
+            one.stop("done")
+
+    one.report = create_then_stop
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(FakeLog().write("b", 5))
+
+
+def test_with_latest_nothing_produced_since_an_earlier_driver_looked_is_lost() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(latest(), store, log, FakeRunner(store)).run()
+    looked = datetime.fromisoformat(ledger_state(store).looked_at or "")
+    log.write("b", 8)
+    log.times[B0] = [(looked - timedelta(days=1), 0), (looked + timedelta(minutes=1), 6)]
+
+    driver(latest(), store, log, FakeRunner(store), writer="w2").run()
+
+    assert sorted(offset for topic, _, offset in landed_offsets(store) if topic == "b") == [6, 7]
+
+
+def test_a_topic_added_to_a_running_group_starts_at_its_explicit_offset() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    listed = {"bootstrapServers": "x", "topics": ["a"]}
+    driver(group(source={"kafka": listed}), store, log, FakeRunner(store)).run()
+    log.write("b", 9)
+
+    offsets = {"offsets": {"b": {"0": 6}}}
+    both = {**listed, "topics": ["a", "b"], "startingOffsets": offsets}
+    driver(group(source={"kafka": both}), store, log, FakeRunner(store), writer="w2").run()
+
+    assert sorted(offset for topic, _, offset in landed_offsets(store) if topic == "b") == [6, 7, 8]
+
+
+def test_a_starting_offset_beyond_the_end_is_an_error_and_the_others_land() -> None:
+    offsets = {"offsets": {"b": {"0": 60}}}
+    kafka = {"bootstrapServers": "x", "topics": ["a", "b"], "startingOffsets": offsets}
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 5)
+    one = driver(group(source={"kafka": kafka}), store, log, FakeRunner(store))
+
+    assert one.run() is ExitCode.STALLED
+    assert "b/0: source.kafka.startingOffsets names offset 60" in one.counters.message
+    assert landed_offsets(store) == written_offsets(FakeLog().write("a", 10))
+    assert B0 not in ledger_state(store).checkpoint

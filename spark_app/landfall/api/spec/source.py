@@ -84,7 +84,10 @@ class Kafka(Model):
     starting_offsets: StartingOffsets = "Earliest"
     """Where to start topic partitions that the ledger does not contain yet: ``Earliest``,
     ``Latest``, ``{timestamp: TIME}`` or ``{offsets: {TOPIC: {'PARTITION': OFFSET}}}``. Topic
-    partitions in the ledger continue at their checkpoint.
+    partitions in the ledger continue at their checkpoint. ``Latest`` is the end when the topic
+    partition is found, but the start for one that was created since the driver last looked. If an
+    earlier driver has looked, it is the offset of that time by the timestamps of the records, less
+    five minutes for clocks that differ.
     """
     on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
     """What to do when offsets expired in Kafka before they were landed. Stall stops the topic

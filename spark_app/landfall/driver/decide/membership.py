@@ -5,7 +5,7 @@ Compares the topics of the log with the ledger, before anything is planned.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.errors import Reason, Retry, Stalled
@@ -113,42 +113,109 @@ def recreated_topics(
     return found
 
 
-def first_offsets(
-    kafka: Kafka,
-    entering: Collection[TopicPartition],
-    watermarks: Mapping[TopicPartition, Watermarks],
-    at_time: Mapping[TopicPartition, int],
-    *,
-    is_first_open: bool,
-) -> dict[TopicPartition, int]:
+CLOCK_MARGIN = timedelta(minutes=5)
+"""How far the clocks of drivers and producers may differ before ``Latest`` skips a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    """Topic partitions without a checkpoint, and what the log says of them.
+
+    Attributes:
+        watermarks: of those that the log answers for; the others enter at a later look.
+        at_time: offsets at the time that ``starting_time`` names, for those asked about.
+        created: those that did not exist at the driver's first look.
+    """
+
+    watermarks: Mapping[TopicPartition, Watermarks]
+    at_time: Mapping[TopicPartition, int]
+    created: Collection[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Where topic partitions enter.
+
+    Attributes:
+        offsets: the first offset to land of each.
+        refused: those whose starting offset the log has not reached, and why they do not enter.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    refused: Mapping[TopicPartition, Stalled]
+
+
+def first_offsets(kafka: Kafka, state: State, entering: Entering) -> Starts:
     """The first offset to land of each topic partition that enters.
 
-    A topic partition that appears while the group runs starts at its log start offset, whatever the
-    spec says: with ``Latest`` its first records would be lost.
+    Explicit offsets and timestamps hold for every topic partition that is new to the ledger,
+    whenever it enters. A topic partition that left before has been created again: the offsets that
+    the spec names are the former topic's, so it starts at its log start.
+
+    ``Latest`` means the end when the topic partition was discovered. One that was created since the
+    last look starts at its log start, and one that this driver found at its first look starts where
+    the log was at the last look of an earlier driver: see ``latest_since``.
+    """
+    starts: dict[TopicPartition, int] = {}
+    refused: dict[TopicPartition, Stalled] = {}
+    for tp, marks in entering.watermarks.items():
+        start = _first_offset(kafka, tp, marks, entering, is_new=tp not in state.retired)
+        if start is not None and start > marks.end:
+            refused[tp] = Stalled(
+                Reason.SPEC_INVALID,
+                f"{tp}: source.kafka.startingOffsets names offset {start}, but the log ends at "
+                f"{marks.end}: lower it, or wait until the log has reached it",
+            )
+        elif start is not None:
+            starts[tp] = start
+    return Starts(starts, refused)
+
+
+def _first_offset(
+    kafka: Kafka, tp: TopicPartition, marks: Watermarks, entering: Entering, *, is_new: bool
+) -> int | None:
+    """Where a topic partition starts; None if the log has not said it yet."""
+    if not is_new:
+        return marks.log_start
+    match kafka.starting_offsets:
+        case StartAtOffsets(offsets=offsets):
+            return offsets.get(tp.topic, {}).get(str(tp.partition), marks.log_start)
+        case StartAtTime():
+            return entering.at_time.get(tp)
+        case "Latest":
+            if tp in entering.created:
+                return marks.log_start
+            return entering.at_time.get(tp, marks.end)
+        case _:
+            return marks.log_start
+
+
+def starting_time(kafka: Kafka, since: datetime | None) -> datetime | None:
+    """The time whose offsets decide where topic partitions start, if a time decides it.
 
     Args:
         kafka: the spec.
-        entering: topic partitions without a checkpoint; those without watermarks are left out and
-            enter at the next look.
-        watermarks: of the log.
-        at_time: offsets at the spec's starting time, if it has one.
-        is_first_open: whether the ledger has never had a member.
+        since: for ``Latest``, the time of the last look of an earlier driver; see ``latest_since``.
     """
-    starts: dict[TopicPartition, int] = {}
-    for tp in entering:
-        marks = watermarks.get(tp)
-        if marks is None:
-            continue
-        match kafka.starting_offsets:
-            case "Latest" if is_first_open:
-                starts[tp] = marks.end
-            case StartAtTime() if is_first_open:
-                starts[tp] = at_time.get(tp, marks.end)
-            case StartAtOffsets(offsets=offsets) if is_first_open:
-                starts[tp] = offsets.get(tp.topic, {}).get(str(tp.partition), marks.log_start)
-            case _:
-                starts[tp] = marks.log_start
-    return starts
+    match kafka.starting_offsets:
+        case StartAtTime(timestamp=time):
+            return time
+        case "Latest":
+            return since
+        case _:
+            return None
+
+
+def latest_since(kafka: Kafka, state: State) -> datetime | None:
+    """A time at or before the last look at the log of an earlier driver; None if none ever looked.
+
+    A topic partition that a driver finds at its first look may have been created since an earlier
+    driver looked, or the spec may name it only now. Starting at the offset of this time lands all
+    of the first, and of the second nothing that is older than the group's last look.
+    """
+    if state.looked_at is None:
+        return None
+    return datetime.fromisoformat(state.looked_at) - kafka.discovery_interval - CLOCK_MARGIN
 
 
 def check_source(
@@ -199,23 +266,35 @@ def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:
 
 
 def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stalled, ...]:
-    """What the spec asks for and the log has never had: a topic by name, or any topic by pattern.
+    """What the spec asks for and the log has never had: a topic by name or by pattern, an offset.
 
     ``check_source`` finds the topics that were there once.
     """
-    names = {topic.name for topic in topics} | {tp.topic for tp in state.members}
-    missing = tuple(f"{name}: there is no such topic" for name in kafka.topics if name not in names)
+    partitions = {topic.name: topic.partitions for topic in topics}
+    names = partitions.keys() | {tp.topic for tp in state.members}
+    missing = [f"{name}: there is no such topic" for name in kafka.topics if name not in names]
     if kafka.topic_pattern and not names:
-        missing = (
-            f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name",
+        missing.append(
+            f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name"
         )
+    elif isinstance(kafka.starting_offsets, StartAtOffsets):
+        named = (
+            TopicPartition(topic, int(partition))
+            for topic, offsets in sorted(kafka.starting_offsets.offsets.items())
+            for partition in sorted(offsets, key=int)
+        )
+        missing += [
+            f"{tp}: source.kafka.startingOffsets names it, but {_what_there_is(tp, partitions)}"
+            for tp in named
+            if tp.partition >= partitions.get(tp.topic, 0)
+            and tp not in state.members
+            and tp not in state.retired
+        ]
     return tuple(Stalled(Reason.TOPIC_MISSING, text) for text in missing)
 
 
-def starting_time(kafka: Kafka) -> datetime | None:
-    """The time that ``startingOffsets`` names, if it names one."""
-    return (
-        kafka.starting_offsets.timestamp
-        if isinstance(kafka.starting_offsets, StartAtTime)
-        else None
-    )
+def _what_there_is(tp: TopicPartition, partitions: Mapping[str, int]) -> str:
+    count = partitions.get(tp.topic, 0)
+    if not count:
+        return f"there is no topic {tp.topic} that this group lands"
+    return f"{tp.topic} has {count} Kafka partition{'' if count == 1 else 's'}, numbered from 0"
