@@ -189,6 +189,18 @@ def test_open_uploads_are_listed_by_prefix_with_their_age(store: Store) -> None:
     assert all(abs(upload.begun - began) < timedelta(minutes=1) for upload in listed)
 
 
+def test_more_than_a_thousand_open_uploads_are_listed_once_each(store: Store) -> None:
+    # The first page of a listing ends among the five uploads of data/0998.
+    keys = [f"data/{n:04d}" for n in range(1050)] + ["data/0998"] * 4
+    with ThreadPoolExecutor(16) as threads:
+        ids = list(threads.map(lambda key: store.begin(key, "token-1"), keys))
+
+    listed = [(upload.key, upload.upload_id) for upload in store.open_uploads("data/")]
+
+    assert sorted(listed) == sorted(zip(keys, ids, strict=True))
+    assert [key for key, _ in listed] == sorted(keys)
+
+
 def test_uploads_of_one_key_are_independent(store: Store) -> None:
     first = uploaded(store, "data/1", [b"first"])
     second = uploaded(store, "data/1", [b"second"], "token-2")

@@ -32,6 +32,7 @@ from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, status_of, translate_errors
+from landfall.store.s3uploads import OpenUploadListing
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -53,7 +54,7 @@ _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
 
 
-_Listing = Literal["list_objects_v2", "list_parts", "list_multipart_uploads"]
+_Listing = Literal["list_objects_v2", "list_parts"]
 
 
 class _Address(TypedDict):
@@ -229,12 +230,10 @@ class S3Store:
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
-        request = {"Bucket": self._bucket, "Prefix": self._root + prefix}
-        for page in self._pages("list_multipart_uploads", prefix, request):
-            for found in page.get("Uploads", ()):
-                yield OpenUpload(
-                    found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"]
-                )
+        for found in OpenUploadListing(self._client, self._bucket, self._root + prefix):
+            yield OpenUpload(
+                found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"]
+            )
 
     # -------------------------------------------------------------------------------------- objects
 
