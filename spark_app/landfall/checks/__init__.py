@@ -18,7 +18,7 @@ class Invariant(StrEnum):
 
     I1 = "slots have no gap, are hash-chained and never deleted"
     I2 = "committed ranges are contiguous and disjoint"
-    I3 = "only uploads named in a COMMIT or REPAIR were completed"
+    I3 = "only uploads named in a COMMIT, REPLAY or REPAIR were completed"
     I4 = "an object key belongs to one COMMIT"
     I5 = "a visible object never changes"
     I6 = "all objects of applied COMMITs exist"

@@ -12,10 +12,21 @@ import msgspec
 from landfall import ledger
 from landfall.checks import Finding, Invariant
 from landfall.errors import Stalled
-from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Snapshot, State, object_names
+from landfall.ledger import (
+    Add,
+    Commit,
+    Drop,
+    Hole,
+    Open,
+    Record,
+    Replay,
+    Snapshot,
+    State,
+    object_names,
+)
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 
 
 class Chain:
@@ -239,7 +250,7 @@ def _check_names(group: str, state: State, record: Record) -> Finding | None:
     """
     if isinstance(record, Add):
         return _check_added_again(state, record)
-    if not isinstance(record, Commit):
+    if not isinstance(record, Commit | Replay):
         return None
     seen: set[str] = set()
     for slice_, o in ((s.piece, o) for s in record.slices for o in s.objects):
@@ -250,7 +261,7 @@ def _check_names(group: str, state: State, record: Record) -> Finding | None:
             )
         if key in seen:
             return Finding(
-                Invariant.I4, "a new key", "one that this COMMIT names twice", at, tp, key=key
+                Invariant.I4, "a new key", "one that this record names twice", at, tp, key=key
             )
         if not _is_named_after(group, o, slice_, state.generation):
             return Finding(
@@ -290,17 +301,18 @@ def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation:
 
 
 def _check_sums(record: Record) -> Finding | None:
+    if isinstance(record, Replay):  # its counters are checked when it is decoded
+        rows = (_check_rows(record.header.seq, s) for s in record.slices)
+        return next((finding for finding in rows if finding), None)
     slices = record.slices if isinstance(record, Commit) else ()
     return next(
         (finding for s in slices if (finding := _check_counters(record.header.seq, s))), None
     )
 
 
-def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
+def _check_rows(seq: int, s: "_Counters | LandedSlice | ReplayedSlice") -> Finding | None:
     tp, offsets = s.piece.topic_partition, s.piece.offsets
-    rows = dict.fromkeys(ObjectKind, 0)
     for o in s.objects:
-        rows[o.kind] += o.rows
         width = o.last_offset - o.first_offset + 1
         is_inside = o.first_offset in offsets and o.last_offset in offsets
         if not is_inside or not 0 < o.rows <= width:
@@ -308,6 +320,16 @@ def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
             return Finding(
                 Invariant.I8, "rows inside the range", got, seq, tp, offsets, o.upload.key
             )
+    return None
+
+
+def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
+    if finding := _check_rows(seq, s):
+        return finding
+    tp, offsets = s.piece.topic_partition, s.piece.offsets
+    rows = dict.fromkeys(ObjectKind, 0)
+    for o in s.objects:
+        rows[o.kind] += o.rows
     counted = s.landed + s.filtered + s.dead_lettered + s.invisible
     for expected, found, of in (
         (len(offsets), counted, "offsets counted"),

@@ -1,11 +1,11 @@
 """Finds what became of one offset, as far as the ledger alone shows it. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from landfall.ledger import Add, Commit, Hole, Record
-from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice
+from landfall.ledger import Add, Commit, Hole, Lost, Record, Replay
+from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The offset was lost in Kafka and skipped by the HOLE in ``slot``."""
+    """The offset was skipped by the HOLE in ``slot``: lost in Kafka, or by a decision."""
 
     slot: int
     hole: Hole
@@ -39,15 +39,37 @@ class Skipped:
 class Committed:
     """The COMMIT in ``slot`` covers the offset.
 
-    Its record is in one of the slice's objects, or was filtered, or is invisible.
+    Its record is in one of the slice's objects, or was filtered, or is invisible. If dead letters
+    of the slice were replayed, it may be in one of the new objects instead.
+
+    Attributes:
+        slot: of the COMMIT.
+        landed: the slice that covers the offset.
+        replays: slots of REPLAYs of the slice's dead letters, with what they landed.
+        lost: objects that a LOST gave up, by key, with its slot.
     """
 
     slot: int
     landed: LandedSlice
+    replays: tuple[tuple[int, ReplayedSlice], ...] = ()
+    lost: Mapping[str, int] = field(default_factory=dict)
 
     def candidates(self, offset: int) -> tuple[LandedObject, ...]:
-        """The objects, dead letters included, that may hold the offset."""
-        return tuple(o for o in self.landed.objects if o.first_offset <= offset <= o.last_offset)
+        """The objects, dead letters included, that may hold the offset.
+
+        Dead letters that were replayed are left out: their records are in the new objects.
+        """
+        replayed = {s.dead_letters for _, s in self.replays}
+        objects = (*self.landed.objects, *(o for _, s in self.replays for o in s.objects))
+        return tuple(
+            o
+            for o in objects
+            if o.first_offset <= offset <= o.last_offset and o.upload.key not in replayed
+        )
+
+    def slot_of(self, landed: LandedObject) -> int:
+        """The slot of the COMMIT or REPLAY that names one of the candidates."""
+        return next((slot for slot, s in self.replays if landed in s.objects), self.slot)
 
 
 OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
@@ -62,21 +84,32 @@ def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> O
                 for start in (e.start for e in record.entries if e.topic_partition == tp):
                     state = NotLanded(start) if offset >= start else BeforeStart(start)
             case Hole() if record.piece.topic_partition == tp:
-                state = (
-                    Skipped(record.header.seq, record)
-                    if offset in record.piece.offsets
-                    else _advanced(state, record.piece.offsets.end)
-                )
+                covering = Skipped(record.header.seq, record)
+                state = _passed(state, record.piece.offsets, offset, covering)
             case Commit():
                 for s in (s for s in record.slices if s.piece.topic_partition == tp):
-                    state = (
-                        Committed(record.header.seq, s)
-                        if offset in s.piece.offsets
-                        else _advanced(state, s.piece.offsets.end)
-                    )
+                    covering_slice = Committed(record.header.seq, s)
+                    state = _passed(state, s.piece.offsets, offset, covering_slice)
+            case Replay() | Lost() if isinstance(state, Committed):
+                state = _changed(state, record)
             case _:
                 pass
     return state
+
+
+def _changed(state: Committed, record: Replay | Lost) -> Committed:
+    seq = record.header.seq
+    if isinstance(record, Lost):
+        return replace(state, lost={**state.lost, **{o.upload.key: seq for o in record.objects}})
+    replays = tuple((seq, s) for s in record.slices if s.piece == state.landed.piece)
+    return replace(state, replays=state.replays + replays)
+
+
+def _passed(
+    state: OffsetState, offsets: OffsetRange, offset: int, covering: OffsetState
+) -> OffsetState:
+    """The state after a record passed a range; ``covering`` if the offset is in it."""
+    return covering if offset in offsets else _advanced(state, offsets.end)
 
 
 def _advanced(state: OffsetState, end: int) -> OffsetState:

@@ -21,7 +21,17 @@ from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit, Record, Repair, Snapshot, State, object_names
+from landfall.ledger import (
+    Commit,
+    Lost,
+    Record,
+    Repair,
+    Replay,
+    Snapshot,
+    State,
+    object_names,
+)
+from landfall.ledger.task_results import ObjectKind
 from landfall.objects import ObjectStat
 
 READ_BYTES = 2**20
@@ -103,17 +113,12 @@ def _check_record(
 ) -> Iterator[Finding]:
     """Collect the objects that a record names, and check what needs the store or earlier slots."""
     match record:
-        case Commit():
-            for landed in (o for s in record.slices for o in s.objects):
-                earlier = names.add(record.header.seq, landed)
-                if earlier is not None:
-                    yield Finding(
-                        Invariant.I4,
-                        "a key that no other COMMIT names",
-                        f"slot {earlier} names it already",
-                        record.header.seq,
-                        key=landed.upload.key,
-                    )
+        case Commit() | Replay():
+            yield from _check_replay(names, record)
+            yield from _name_objects(names, record)
+        case Lost():
+            for landed in record.objects:
+                names.give_up(landed.upload.key)
         case Repair():
             for landed in record.objects:
                 names.repair(landed)
@@ -123,6 +128,37 @@ def _check_record(
                 yield finding
         case _:
             pass
+
+
+def _name_objects(names: NamedObjects, record: Commit | Replay) -> Iterator[Finding]:
+    for landed in (o for s in record.slices for o in s.objects):
+        earlier = names.add(record.header.seq, landed)
+        if earlier is not None:
+            yield Finding(
+                Invariant.I4,
+                "a key that no other COMMIT names",
+                f"slot {earlier} names it already",
+                record.header.seq,
+                key=landed.upload.key,
+            )
+
+
+def _check_replay(names: NamedObjects, record: Commit | Replay) -> Iterator[Finding]:
+    """Check that the dead letters that a REPLAY read are those that an earlier record named."""
+    for s in record.slices if isinstance(record, Replay) else ():
+        named = names.find(s.dead_letters)
+        rows = named.rows if named and named.kind is ObjectKind.DEAD_LETTERS else 0
+        if rows != s.rows:
+            got = f"{rows} rows" if named else "no such object"
+            yield Finding(
+                Invariant.I8,
+                f"dead letters of {s.rows} rows, which the REPLAY read",
+                got,
+                record.header.seq,
+                s.piece.topic_partition,
+                s.piece.offsets,
+                s.dead_letters,
+            )
 
 
 def _head_slot(opened: GroupStore) -> int:

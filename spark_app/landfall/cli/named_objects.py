@@ -24,14 +24,15 @@ class NamedObjects:
         self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
         self._rows.execute(
             "CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB) WITHOUT ROWID"
-        )
+        )  # landed is NULL for an object that was given up
 
     def __len__(self) -> int:
-        count: int = self._rows.execute("SELECT count(*) FROM named").fetchone()[0]
+        query = "SELECT count(*) FROM named WHERE landed IS NOT NULL"
+        count: int = self._rows.execute(query).fetchone()[0]
         return count
 
     def add(self, slot: int, landed: LandedObject) -> int | None:
-        """Add an object of the COMMIT in this slot.
+        """Add an object of the COMMIT or REPLAY in this slot.
 
         Returns:
             None, or the slot that named the same key before; then nothing is added.
@@ -50,9 +51,19 @@ class NamedObjects:
             "UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.upload.key)
         )
 
+    def give_up(self, key: str) -> None:
+        """Expect the object no more; its key stays taken."""
+        self._rows.execute("UPDATE named SET landed = NULL WHERE key = ?", (key,))
+
+    def find(self, key: str) -> LandedObject | None:
+        """The object that has this key; None if none has, or if it was given up."""
+        row = self._rows.execute("SELECT landed FROM named WHERE key = ?", (key,)).fetchone()
+        return _decode(row[0]) if row and row[0] is not None else None
+
     def in_order(self, applied_through: int) -> Iterator[NamedObject]:
         """All objects in byte order of their keys; those of slots up to this one are applied."""
-        for slot, landed in self._rows.execute("SELECT slot, landed FROM named ORDER BY key"):
+        query = "SELECT slot, landed FROM named WHERE landed IS NOT NULL ORDER BY key"
+        for slot, landed in self._rows.execute(query):
             yield NamedObject(slot, _decode(landed), slot <= applied_through)
 
     def close(self) -> None:

@@ -6,25 +6,34 @@ says everything: which offsets are landed, which objects are decided but perhaps
 and who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after
 it everything it names is.
 
-``records`` has the record types and their bytes, ``state`` the fold, ``snapshot`` a state as bytes,
-``offsets`` the arithmetic of ranges, ``task_results`` what tasks return, ``object_names`` the keys.
+``records`` has the record types and their bytes, ``state`` what they add up to, ``folding`` and
+``decisions`` the fold, ``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges,
+``task_results`` what tasks return, ``object_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
 
+from landfall.ledger.folding import fold
 from landfall.ledger.records import (
     GENESIS_HASH,
     VERSION,
     Add,
+    Block,
+    Blocked,
     Commit,
+    Decision,
     Drop,
     Entry,
     Header,
     Hole,
+    Lost,
     Open,
+    Permission,
     Record,
     Repair,
+    Replay,
     Snapshot,
+    Unblock,
     Yield,
     decode,
     digest,
@@ -38,7 +47,6 @@ from landfall.ledger.state import (
     State,
     Totals,
     applied_through,
-    fold,
     next_header,
 )
 
@@ -47,19 +55,26 @@ __all__ = [
     "MAY_FOLLOW",
     "VERSION",
     "Add",
+    "Block",
+    "Blocked",
     "Commit",
+    "Decision",
     "Drop",
     "Entry",
     "Header",
     "Hole",
     "LaneOwnership",
+    "Lost",
     "Member",
     "Open",
+    "Permission",
     "Record",
     "Repair",
+    "Replay",
     "Snapshot",
     "State",
     "Totals",
+    "Unblock",
     "Yield",
     "applied_through",
     "decode",

@@ -5,6 +5,10 @@ enter and leave. ``Commit`` lands ranges. ``Repair`` names a new upload for a de
 upload was lost. ``Hole`` skips a range of lost data. ``Snapshot`` points to a stored state, so that
 opening a lane reads only the records after it. ``Yield`` hands the lane over.
 
+``Block`` stops topic partitions until somebody decides, and ``Unblock`` is such a decision.
+``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again. A
+``Decision`` says who asked for what, and why.
+
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
 
@@ -13,8 +17,8 @@ import hashlib
 import msgspec
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 VERSION = 1
 """Version of the record format. Records of any other version are rejected."""
@@ -66,6 +70,24 @@ class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     revision: str = ""
 
 
+class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who asked for something that Landfall does not do by itself.
+
+    Attributes:
+        verb: the command, such as ``skip`` or ``unblock``.
+        who: the person or program that asked.
+        why: the reason they gave.
+        requested: when they asked, ISO 8601 in UTC.
+        id: of the request, so that asking twice has the effect of asking once; may be empty.
+    """
+
+    verb: str
+    who: str
+    why: str
+    requested: str
+    id: str = ""
+
+
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A topic partition that enters the lane at offset ``start``.
 
@@ -77,17 +99,25 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: int
 
 
-class Add(_Base, frozen=True, tag="ADD"):
-    """Topic partitions enter the lane."""
+class Add(_Base, frozen=True, tag="ADD", omit_defaults=True):
+    """Topic partitions enter the lane.
+
+    With a decision, those that a DROP with a decision keeps out may enter again.
+    """
 
     entries: tuple[Entry, ...]
+    decision: Decision | None = None
 
 
-class Drop(_Base, frozen=True, tag="DROP"):
-    """Topic partitions leave the lane: their topic is deleted, or another lane takes them."""
+class Drop(_Base, frozen=True, tag="DROP", omit_defaults=True):
+    """Topic partitions leave the lane: their topic is deleted, or another lane takes them.
+
+    With a decision, they stay out until an ADD with a decision. Their blocks are cleared.
+    """
 
     topic_partitions: tuple[TopicPartition, ...]
     reason: str
+    decision: Decision | None = None
 
 
 class Commit(_Base, frozen=True, tag="COMMIT"):
@@ -107,11 +137,71 @@ class Repair(_Base, frozen=True, tag="REPAIR"):
     objects: tuple[LandedObject, ...]
 
 
-class Hole(_Base, frozen=True, tag="HOLE"):
-    """A range of data lost in Kafka that the spec allows to skip."""
+class Hole(_Base, frozen=True, tag="HOLE", omit_defaults=True):
+    """A range that is not landed: it is lost in Kafka, or a decision skips it.
+
+    With a decision, it clears the block of the topic partition.
+    """
 
     piece: Slice  # the name of the field in the ledger
     reason: str
+    decision: Decision | None = None
+
+
+class Lost(_Base, frozen=True, tag="LOST", omit_defaults=True):
+    """Decided objects of COMMIT or REPLAY ``commit`` that can never be made again, given up.
+
+    ``objects`` are as that record, or its last REPAIR, names them. Nobody completes them any more.
+    Their topic partitions are no longer blocked for them.
+    """
+
+    commit: int
+    objects: tuple[LandedObject, ...]
+    decision: Decision | None = None
+
+
+class Blocked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic partition that must not be landed, and why; ``offsets`` are those it concerns."""
+
+    topic_partition: TopicPartition
+    reason: Reason
+    message: str
+    offsets: OffsetRange
+
+
+class Block(_Base, frozen=True, tag="BLOCK"):
+    """Topic partitions are not landed until a decision: UNBLOCK, or a HOLE or DROP with one."""
+
+    entries: tuple[Blocked, ...]
+
+
+class Permission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A topic partition that may be landed again.
+
+    Below offset ``bad_records_until``, bad records over the limit are allowed; -1 for no offset.
+    """
+
+    topic_partition: TopicPartition
+    bad_records_until: int = -1
+
+
+class Unblock(_Base, frozen=True, tag="UNBLOCK"):
+    """Topic partitions may be landed again; a truncated log is accepted at the checkpoint."""
+
+    entries: tuple[Permission, ...]
+    decision: Decision
+
+
+class Replay(_Base, frozen=True, tag="REPLAY"):
+    """Records of dead-letter objects are landed again. Their objects are decided as by a COMMIT.
+
+    No checkpoint moves. Each dead-letter object is replayed once, under a generation above the one
+    that wrote it. ``token`` is in the metadata of each new object.
+    """
+
+    token: str
+    slices: tuple[ReplayedSlice, ...]
+    decision: Decision
 
 
 class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
@@ -127,7 +217,9 @@ class Yield(_Base, frozen=True, tag="YIELD"):
     reason: str
 
 
-Record = Open | Add | Drop | Commit | Repair | Hole | Snapshot | Yield
+Record = (
+    Open | Add | Drop | Commit | Repair | Hole | Lost | Block | Unblock | Replay | Snapshot | Yield
+)
 
 # Deterministic: a retried append must send the same bytes, since they are compared with the slot's.
 _encoder = msgspec.json.Encoder(order="deterministic")

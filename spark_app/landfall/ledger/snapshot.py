@@ -5,7 +5,7 @@ The names of the fields are persisted. A field that older snapshots lack needs a
 
 import msgspec
 
-from landfall.ledger import LaneOwnership, Member, State, Totals
+from landfall.ledger import Blocked, LaneOwnership, Member, State, Totals
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
 
@@ -38,6 +38,12 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     totals: Totals
     revision: str = ""
     looked_at: str | None = None
+    blocked: tuple[Blocked, ...] = ()
+    permitted: tuple[tuple[TopicPartition, int], ...] = ()
+    accepted_truncation: tuple[tuple[TopicPartition, int], ...] = ()
+    excluded: tuple[TopicPartition, ...] = ()
+    replayed: tuple[str, ...] = ()
+    decision_ids: tuple[str, ...] = ()
 
 
 def encode_state(state: State) -> bytes:
@@ -62,6 +68,12 @@ def encode_state(state: State) -> bytes:
             totals=state.totals,
             revision=state.revision,
             looked_at=state.looked_at,
+            blocked=tuple(state.blocked[tp] for tp in sorted(state.blocked)),
+            permitted=tuple(sorted(state.permitted.items())),
+            accepted_truncation=tuple(sorted(state.accepted_truncation.items())),
+            excluded=tuple(sorted(state.excluded)),
+            replayed=tuple(sorted(state.replayed)),
+            decision_ids=state.decision_ids,
         )
     )
 
@@ -90,4 +102,10 @@ def decode_state(body: bytes) -> State:
         totals=stored.totals,
         revision=stored.revision,
         looked_at=stored.looked_at,
+        blocked={entry.topic_partition: entry for entry in stored.blocked},
+        permitted=dict(stored.permitted),
+        accepted_truncation=dict(stored.accepted_truncation),
+        excluded=frozenset(stored.excluded),
+        replayed=frozenset(stored.replayed),
+        decision_ids=stored.decision_ids,
     )

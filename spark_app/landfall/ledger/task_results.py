@@ -88,6 +88,48 @@ class LandedSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayedSlice:
+    """A dead-letter object whose records were landed again. Its counters add up to ``rows``.
+
+    Attributes:
+        dead_letters: key of the dead-letter object that was read.
+        piece: the slice that the object was written for, whose start is in its name.
+        rows: records in the dead-letter object.
+        objects: the new data and dead-letter objects, in key order.
+        landed: records in the new data objects.
+        filtered: records that a transform dropped on purpose.
+        dead_lettered: records in the new dead-letter objects.
+        errors: a few error messages of dead-lettered records, for the status.
+
+    Raises:
+        ValueError: the counters do not add up, so that the slice must not be committed.
+    """
+
+    dead_letters: str
+    piece: Slice  # the name of the field in the ledger
+    rows: int
+    objects: tuple[LandedObject, ...]
+    landed: int
+    filtered: int
+    dead_lettered: int
+    errors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = dict.fromkeys(ObjectKind, 0)
+        for o in self.objects:
+            rows[o.kind] += o.rows
+        counted = self.landed + self.filtered + self.dead_lettered
+        in_objects = (rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS])
+        if counted != self.rows or in_objects != (self.landed, self.dead_lettered):
+            raise ValueError(
+                f"{self.dead_letters}: {self.rows} dead letters, "
+                f"but landed {self.landed} ({in_objects[0]} in objects) + "
+                f"filtered {self.filtered} + "
+                f"dead-lettered {self.dead_lettered} ({in_objects[1]} in objects)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class FailedSlice:
     """A slice that could not be read or written. Its uploads are aborted."""
 

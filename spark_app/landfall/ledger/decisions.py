@@ -1,0 +1,197 @@
+"""How LOST, BLOCK, UNBLOCK and REPLAY, and decisions on other records, change a lane's state. Pure.
+
+Each function raises ``ValueError`` if the record breaks a rule; ``folding.fold`` names the slot.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from landfall.errors import Reason
+from landfall.ledger import object_names
+from landfall.ledger.object_names import Origin
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.records import Block, Decision, Lost, Replay, Unblock
+from landfall.ledger.state import KEPT_DECISIONS, State
+from landfall.ledger.task_results import ReplayedSlice
+
+V = TypeVar("V")
+
+
+def remember(state: State, decision: Decision | None) -> State:
+    """The state with the decision's id among the last ones."""
+    if decision is None or not decision.id or decision.id in state.decision_ids:
+        return state
+    return replace(state, decision_ids=(*state.decision_ids, decision.id)[-KEPT_DECISIONS:])
+
+
+def without(
+    by_tp: Mapping[TopicPartition, V], tps: Collection[TopicPartition]
+) -> Mapping[TopicPartition, V]:
+    """The mapping without these topic partitions; itself if it has none of them."""
+    if not any(tp in by_tp for tp in tps):
+        return by_tp
+    return {tp: value for tp, value in by_tp.items() if tp not in tps}
+
+
+def advanced(state: State, tps: Iterable[TopicPartition]) -> State:
+    """The state after checkpoints moved: what was allowed below them, or at them, is forgotten."""
+    if not (state.permitted or state.accepted_truncation):
+        return state
+    past = {tp for tp in tps if state.permitted.get(tp, 0) <= state.checkpoint[tp]}
+    return replace(
+        state,
+        permitted=without(state.permitted, past),
+        accepted_truncation=without(state.accepted_truncation, set(tps)),
+    )
+
+
+def forgotten(state: State, tps: Collection[TopicPartition]) -> State:
+    """The state after these topic partitions left the lane."""
+    return replace(
+        state,
+        blocked=without(state.blocked, tps),
+        permitted=without(state.permitted, tps),
+        accepted_truncation=without(state.accepted_truncation, tps),
+        replayed=frozenset(key for key in state.replayed if topic_partition(key) not in tps),
+    )
+
+
+def check_not_blocked(state: State, tps: Iterable[TopicPartition]) -> None:
+    """Raise ``ValueError`` if one of these must not be landed until a decision."""
+    for blocked in (state.blocked[tp] for tp in tps if tp in state.blocked):
+        raise ValueError(
+            f"{blocked.topic_partition}: blocked ({blocked.reason}: {blocked.message}); "
+            "only a decision clears that"
+        )
+
+
+def block(state: State, record: Block) -> State:
+    """The state with the topic partitions blocked; a later block of one replaces the earlier."""
+    for entry in record.entries:
+        _check_member(state, entry.topic_partition)
+    blocked = {entry.topic_partition: entry for entry in record.entries}
+    return replace(state, blocked={**state.blocked, **blocked})
+
+
+def unblock(state: State, record: Unblock) -> State:
+    """The state in which the topic partitions may be landed again."""
+    permitted, accepted = dict(state.permitted), dict(state.accepted_truncation)
+    for entry in record.entries:
+        tp = entry.topic_partition
+        _check_member(state, tp)
+        if entry.bad_records_until > state.checkpoint[tp]:
+            permitted[tp] = max(entry.bad_records_until, permitted.get(tp, -1))
+        if tp in state.blocked and state.blocked[tp].reason is Reason.DATA_LOSS:
+            accepted[tp] = state.checkpoint[tp]
+    blocked = without(state.blocked, {entry.topic_partition for entry in record.entries})
+    return replace(state, blocked=blocked, permitted=permitted, accepted_truncation=accepted)
+
+
+def lose(state: State, record: Lost) -> State:
+    """The state without these decided objects; topic partitions blocked for them are free again."""
+    decided = {o.upload.key: o for o in state.unapplied.get(record.commit, ())}
+    for lost in record.objects:
+        if decided.pop(lost.upload.key, None) != lost:
+            raise ValueError(
+                f"gives up {lost.upload.key}, which is no unapplied object of slot "
+                f"{record.commit} as that slot or its REPAIR names it"
+            )
+    tps = {topic_partition(o.upload.key) for o in record.objects}
+    of_lost = {
+        tp for tp in tps if tp in state.blocked and state.blocked[tp].reason is Reason.OBJECT_LOST
+    }
+    return replace(
+        state,
+        unapplied={**state.unapplied, record.commit: tuple(decided.values())},
+        blocked=without(state.blocked, of_lost),
+        totals=state.totals.with_lost(record.objects),
+    )
+
+
+def replay(state: State, record: Replay) -> State:
+    """The state with the new objects decided and the dead-letter objects used up."""
+    keys = [o.upload.key for s in record.slices for o in s.objects]
+    if len(set(keys)) != len(keys):
+        raise ValueError("an object key is named twice")
+    if any(o.upload.token != record.token for s in record.slices for o in s.objects):
+        raise ValueError(f"an object does not carry the batch token {record.token}")
+    used = set(state.replayed)
+    for slice_ in record.slices:
+        _check_replayed(state, slice_, used)
+        used.add(slice_.dead_letters)
+    raised = {
+        tp: replace(state.members[tp], generation=state.generation)
+        for tp in {s.piece.topic_partition for s in record.slices}
+        if state.members[tp].generation < state.generation
+    }
+    objects = tuple(o for s in record.slices for o in s.objects)
+    return replace(
+        state,
+        members={**state.members, **raised},
+        unapplied={**state.unapplied, record.header.seq: objects},
+        replayed=frozenset(used),
+        totals=state.totals.with_replay(record.slices),
+    )
+
+
+def _check_replayed(state: State, slice_: ReplayedSlice, used: Collection[str]) -> None:
+    """Raise ``ValueError`` if the dead letters must not be landed again, or not as this slice.
+
+    The new objects are named after the start in the dead-letter object's name. Under a higher
+    generation no other object has such a name: no checkpoint passes an offset twice while a topic
+    partition is a member, and a generation that landed an earlier life of it may not replay.
+    """
+    key, tp = slice_.dead_letters, slice_.piece.topic_partition
+    _check_member(state, tp)
+    named = _origin(key)
+    expected = Origin(tp.topic, named.generation, tp.partition, slice_.piece.offsets.start)
+    if not _is_dead_letter_key(key) or named != expected:
+        raise ValueError(f"replays {key}, which is not the name of dead letters of {slice_.piece}")
+    if key in used:
+        raise ValueError(f"replays {key}, which was replayed before")
+    if slice_.piece.offsets.end > state.checkpoint[tp]:
+        raise ValueError(
+            f"replays {slice_.piece}, but the checkpoint is {state.checkpoint[tp]}: not landed yet"
+        )
+    if state.generation <= named.generation:
+        raise ValueError(
+            f"replays {key} under generation {state.generation}: only a higher one may, "
+            "because objects are named after it"
+        )
+    if named.generation <= state.retired.get(tp, -1):
+        raise ValueError(
+            f"replays {key}, but {tp} left the lane after generation {state.retired[tp]}: "
+            "these dead letters belong to an earlier topic of that name, or to before a reset"
+        )
+    for o in slice_.objects:
+        if _origin(o.upload.key) != replace(named, generation=state.generation):
+            raise ValueError(
+                f"names {o.upload.key}, which is not a name of generation "
+                f"{state.generation} for {slice_.piece}"
+            )
+
+
+def topic_partition(key: str) -> TopicPartition:
+    """The topic partition that the key of a data object or of dead letters names.
+
+    Raises:
+        ValueError: the key is neither.
+    """
+    named = _origin(key)
+    return TopicPartition(named.topic, named.partition)
+
+
+def _origin(key: str) -> Origin:
+    # The group is a part of the key of dead letters; the state does not know it.
+    group = key.split("/")[1] if key.startswith(f"{object_names.SYSTEM}/") else "none"
+    return object_names.origin(group, key)
+
+
+def _is_dead_letter_key(key: str) -> bool:
+    return key.startswith(f"{object_names.SYSTEM}/")
+
+
+def _check_member(state: State, tp: TopicPartition) -> None:
+    if tp not in state.members:
+        raise ValueError(f"{tp}: not in the lane")

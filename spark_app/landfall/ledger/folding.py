@@ -1,0 +1,238 @@
+"""Takes a lane's state over the next record, or refuses the record. Pure.
+
+``fold`` is the only way to a new state, for writers and readers alike: a driver folds its own
+record before it appends it, so that a record which breaks a rule is never written.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from landfall.ledger import decisions
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.records import (
+    Add,
+    Block,
+    Commit,
+    Drop,
+    Hole,
+    Lost,
+    Open,
+    Record,
+    Repair,
+    Replay,
+    Snapshot,
+    Unblock,
+    Yield,
+    decode,
+    digest,
+    ledger_error,
+)
+from landfall.ledger.state import MAY_FOLLOW, LaneOwnership, Member, State
+
+
+def fold(state: State, body: bytes) -> State:
+    """The state after the next slot, whose bytes are ``body``.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, with the slot and the rule it violates: hash chain, epoch, writer,
+            order of records, or contiguity of ranges.
+    """
+    record = decode(state.seq + 1, body)
+    _check_header(state, record)
+    try:
+        after = _apply_record(state, record)
+    except ValueError as error:
+        raise ledger_error(record.header.seq, str(error)) from error
+    applied = max(after.applied_through, record.header.applied_through)
+    return replace(
+        after,
+        seq=record.header.seq,
+        tip=digest(body),
+        applied_through=applied,
+        looked_at=record.header.time if _is_after_look(record) else after.looked_at,
+        unapplied={seq: objects for seq, objects in after.unapplied.items() if seq > applied},
+    )
+
+
+def _is_after_look(record: Record) -> bool:
+    """Whether only a driver that has looked at the log's topics writes such a record."""
+    match record:
+        case Commit():
+            return True
+        case Add() | Drop() | Hole():  # a decision needs no look
+            return record.decision is None
+    return False
+
+
+def _check_header(state: State, record: Record) -> None:
+    header = record.header
+    if header.seq != state.seq + 1:
+        raise ledger_error(state.seq + 1, f"says it is slot {header.seq}")
+    if header.prev != state.tip:
+        raise ledger_error(
+            header.seq,
+            f"follows a slot with hash {header.prev[:12]}, but the slot before is {state.tip[:12]}",
+        )
+    if not isinstance(record, MAY_FOLLOW[state.holding]):
+        raise ledger_error(
+            header.seq, f"{type(record).__name__} cannot follow while the lane is {state.holding}"
+        )
+    if isinstance(record, Open):
+        if header.epoch != state.epoch + 1:
+            raise ledger_error(header.seq, f"opens epoch {header.epoch} after {state.epoch}")
+    # A fenced driver that lost its slot would otherwise be folded as if it still owned the lane.
+    elif (header.epoch, header.writer) != (state.epoch, state.writer):
+        raise ledger_error(
+            header.seq,
+            f"written in epoch {header.epoch} by {header.writer}, "
+            f"but the lane is held in epoch {state.epoch} by {state.writer}",
+        )
+    if header.applied_through > state.seq:
+        raise ledger_error(
+            header.seq, f"applied through {header.applied_through}, which is not before this slot"
+        )
+
+
+def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one arm per record type
+    match record:
+        case Open():
+            return replace(
+                state,
+                holding=LaneOwnership.HELD,
+                epoch=record.header.epoch,
+                writer=record.header.writer,
+                generation=record.generation,
+                revision=record.revision,
+            )
+        case Add():
+            return _add(state, record)
+        case Drop():
+            return _drop(state, record)
+        case Commit():
+            return _commit(state, record)
+        case Repair():
+            return _repair(state, record)
+        case Hole():
+            return _hole(state, record)
+        case Lost():
+            return decisions.remember(decisions.lose(state, record), record.decision)
+        case Block():
+            return decisions.block(state, record)
+        case Unblock():
+            return decisions.remember(decisions.unblock(state, record), record.decision)
+        case Replay():
+            return decisions.remember(decisions.replay(state, record), record.decision)
+        case Snapshot():
+            return replace(state, snapshot_seq=record.header.seq)
+        case Yield():
+            return replace(state, holding=LaneOwnership.YIELDED)
+
+
+def _add(state: State, record: Add) -> State:
+    _check_generation(state, (entry.topic_partition for entry in record.entries))
+    starts = {entry.topic_partition: entry.start for entry in record.entries}
+    if len(starts) != len(record.entries):
+        raise ValueError("a topic partition enters twice")
+    if record.decision is None and (kept_out := sorted(starts.keys() & state.excluded)):
+        raise ValueError(f"{kept_out[0]}: a decision dropped it; only a decision lets it enter")
+    added = {
+        entry.topic_partition: Member(entry.topic_id, state.generation) for entry in record.entries
+    }
+    after = replace(
+        state,
+        checkpoint=state.checkpoint.add(starts),
+        members={**state.members, **added},
+        excluded=state.excluded - starts.keys(),
+    )
+    return decisions.remember(after, record.decision)
+
+
+def _drop(state: State, record: Drop) -> State:
+    checkpoint = state.checkpoint.drop(record.topic_partitions)
+    members, retired = dict(state.members), dict(state.retired)
+    for tp in record.topic_partitions:
+        # The topic partition may have left before, under a higher generation than this time's.
+        retired[tp] = max(members.pop(tp).generation, retired.get(tp, 0))
+    kept_out = record.topic_partitions if record.decision else ()
+    after = replace(
+        state,
+        checkpoint=checkpoint,
+        members=members,
+        retired=retired,
+        excluded=state.excluded.union(kept_out),
+    )
+    after = decisions.forgotten(after, set(record.topic_partitions))
+    return decisions.remember(after, record.decision)
+
+
+def _hole(state: State, record: Hole) -> State:
+    tp, skipped = record.piece.topic_partition, len(record.piece.offsets)
+    decided = (tp,) if record.decision else ()
+    after = replace(
+        state,
+        checkpoint=state.checkpoint.advance([record.piece]),
+        totals=replace(state.totals, skipped=state.totals.skipped + skipped),
+        blocked=decisions.without(state.blocked, decided),
+    )
+    return decisions.remember(decisions.advanced(after, (tp,)), record.decision)
+
+
+def _check_generation(state: State, tps: Iterable[TopicPartition]) -> None:
+    """Raise ValueError if objects of the current generation could overwrite older ones."""
+    for tp in tps:
+        if state.generation <= state.retired.get(tp, -1):
+            raise ValueError(
+                f"{tp}: generation {state.generation} already named objects of this "
+                "topic partition before it was dropped"
+            )
+
+
+def _commit(state: State, record: Commit) -> State:
+    objects = tuple(o for s in record.slices for o in s.objects)
+    keys = {o.upload.key for o in objects}
+    if len(keys) != len(objects):
+        raise ValueError("an object key is named twice")
+    if any(o.upload.token != record.token for o in objects):
+        raise ValueError(f"an object does not carry the batch token {record.token}")
+    tps = {s.piece.topic_partition for s in record.slices}
+    _check_generation(state, tps)
+    decisions.check_not_blocked(state, tps)
+    checkpoint = state.checkpoint.advance(s.piece for s in record.slices)
+    raised = {
+        tp: replace(state.members[tp], generation=state.generation)
+        for tp in tps
+        if state.members[tp].generation < state.generation
+    }
+    after = replace(
+        state,
+        checkpoint=checkpoint,
+        # Not copied for each COMMIT: a lane may have ten thousand members, and few ever change.
+        members={**state.members, **raised} if raised else state.members,
+        unapplied={**state.unapplied, record.header.seq: objects},
+        last_commit_time=record.header.time,
+        totals=state.totals.with_commit(record.slices),
+    )
+    return decisions.advanced(after, tps)
+
+
+def _repair(state: State, record: Repair) -> State:
+    decided = {o.upload.key: o for o in state.unapplied.get(record.commit, ())}
+    for repaired in record.objects:
+        before = decided.get(repaired.upload.key)
+        if before is None:
+            raise ValueError(
+                f"repairs {repaired.upload.key}, "
+                f"which is no unapplied object of COMMIT {record.commit}"
+            )
+        # Made again from the same range, the object must hold the same records.
+        if (before.rows, before.first_offset, before.last_offset) != (
+            repaired.rows,
+            repaired.first_offset,
+            repaired.last_offset,
+        ):
+            raise ValueError(
+                f"repairs {repaired.upload.key} with other rows: "
+                f"{before.rows} before, {repaired.rows} now"
+            )
+        decided[repaired.upload.key] = repaired
+    return replace(state, unapplied={**state.unapplied, record.commit: tuple(decided.values())})
