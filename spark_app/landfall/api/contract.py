@@ -99,6 +99,8 @@ class ExitCode(IntEnum):
     """The store or the source did not answer in time, or Spark died; a restart may help."""
     FAULT = 6
     """A check found an inconsistency."""
+    NOTHING = 7
+    """A check had nothing to check: no ledger, no such topic, or nothing landed."""
 
 
 class Phase(StrEnum):

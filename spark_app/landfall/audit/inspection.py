@@ -42,6 +42,8 @@ class Findings:
         objects: how many objects were read.
         waiting: COMMITs whose objects are not visible yet, as is normal while a driver runs.
         others: visible objects that do not belong to Landfall.
+        slots: slots of the ledger that were read.
+        topics: those that the ledger ever had.
     """
 
     results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
@@ -50,6 +52,13 @@ class Findings:
     objects: int = 0
     waiting: int = 0
     others: int = 0
+    slots: int = 0
+    topics: frozenset[str] = frozenset()
+
+    @property
+    def has_compared(self) -> bool:
+        """Whether there was anything to find: what is compared with nothing is never good."""
+        return any(result.expected or result.found for result in self.results.values())
 
     @property
     def is_whole(self) -> bool:
@@ -137,7 +146,11 @@ class _Inspection:
     def __init__(self, readers: _Readers, bucket: Bucket, log: Log, inventory: Inventory) -> None:
         self._readers, self._bucket, self._log = readers, bucket, log
         self._inventory = inventory
-        self._findings = Findings(others=inventory.others)
+        self._findings = Findings(
+            others=inventory.others,
+            slots=inventory.slots,
+            topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
+        )
         self._moved: set[str] = set()
         self._waiting: set[int] = set()
 

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 """The exit code that shells expect after Ctrl-C. ``run`` never returns it: it drains instead."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per way to end
     """Run one command and return its exit code.
 
     An unexpected error is not caught: Python prints its traceback and exits with 1.
@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Stalled as stalled:
         console.print_error(stalled.reason, str(stalled))
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+    except console.NothingToCheck as nothing:
+        console.print_error("NothingToCheck", str(nothing))
+        return ExitCode.NOTHING
     except Fenced as fenced:
         console.print_error("Fenced", str(fenced))
         return ExitCode.FENCED

@@ -27,6 +27,7 @@ exit codes:
   4  stalled: landing cannot continue until someone acts; the message says on what
   5  the store, Kafka or Spark is unavailable; trying again may succeed
   6  a check found a fault
+  7  a check had nothing to check: no ledger, no such topic, or nothing landed
 """
 
 MAX_PORT = 65535

@@ -60,11 +60,17 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
             findings = inspect(group, bucket, log, scope)
     finally:
         log.close()
+    if not findings.faults:
+        if not findings.slots:
+            raise console.no_ledger(group.metadata.name, group.spec.output.url)
+        console.require_topics(group.metadata.name, arguments.topics, findings.topics)
     if arguments.json:
         console.out().print(_json(findings), markup=False)
     else:
         _show(console.out(), findings, by_topic_partition=arguments.partitions)
-    return ExitCode.OK if findings.is_whole else ExitCode.FAULT
+    if not findings.is_whole:
+        return ExitCode.FAULT
+    return ExitCode.OK if findings.has_compared else ExitCode.NOTHING
 
 
 def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
@@ -76,9 +82,12 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     if (more := len(findings.faults) + findings.faults_more - MAX_SHOWN) > 0:
         out.print(f"and {console.count(more)} more")
     _show_other_counts(out, findings)
-    outcome = (
-        "[green]no fault found[/green]" if findings.is_whole else "[red]FAULTS were found[/red]"
-    )
+    if not findings.is_whole:
+        outcome = "[red]FAULTS were found[/red]"
+    elif findings.has_compared:
+        outcome = "[green]no fault found[/green]"
+    else:
+        outcome = "[red]nothing was compared[/red]"
     out.print(f"{outcome} in {console.counted(findings.objects, 'object')}")
 
 
@@ -132,7 +141,7 @@ def _json(findings: Findings) -> str:
     totals = zip((*_COUNTS, "unchecked"), _sums(findings.results.values()), strict=True)
     return msgspec.json.encode(
         {
-            "whole": findings.is_whole,
+            "whole": findings.is_whole and findings.has_compared,
             **dict(totals),
             "objects": findings.objects,
             "waiting_commits": findings.waiting,

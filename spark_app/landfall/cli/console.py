@@ -1,7 +1,8 @@
 """How commands print: one console for results, one for the rest, and the format of numbers."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,6 +10,27 @@ from rich.table import Table
 
 PIPE_WIDTH = 160
 """The width in columns when the output is no terminal: rich would cut lines at 80."""
+
+
+class NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopIteration
+    """A check found nothing that it could check, which must never pass for a good result."""
+
+
+def no_ledger(group: str, url: str) -> NothingToCheck:
+    """The error for an output root without a ledger of the group."""
+    return NothingToCheck(
+        f"there is no ledger of the group {group} in {url}: "
+        "it has never run there, or metadata.name or output.url is misspelt"
+    )
+
+
+def require_topics(group: str, wanted: Collection[str], known: Collection[str]) -> None:
+    """Raise NothingToCheck for the first wanted topic that the group's ledger does not know."""
+    for topic in wanted:
+        if topic not in known:
+            near = get_close_matches(topic, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise NothingToCheck(f"the ledger of the group {group} has no topic {topic}{hint}")
 
 
 def out() -> Console:

@@ -72,7 +72,10 @@ class Report:
 
 def fsck(arguments: argparse.Namespace) -> ExitCode:
     """Check a group and print a line per invariant; the exit code is FAULT if one is violated."""
-    report = examine(GroupStore.of(arguments.group), deep=arguments.deep)
+    opened = GroupStore.of(arguments.group)
+    report = examine(opened, deep=arguments.deep)
+    if not report.chain.slots and not report.findings:
+        raise console.no_ledger(opened.name, opened.group.spec.output.url)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 

@@ -6,7 +6,7 @@ independently of the writer, but it reads only the stores and formats that it kn
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
 import msgspec
@@ -62,13 +62,25 @@ class VerifyResult:
 def verify(arguments: argparse.Namespace) -> ExitCode:
     """Verify a group and print the result; the exit code is FAULT if anything is wrong."""
     opened = GroupStore.of(arguments.group)
+    _require_ledger(opened, arguments.topics)
     reader = _kafka_reader(opened.group) if arguments.kafka else None
     result = examine(opened, arguments.topics, reader)
     if arguments.json:
         console.out().print(_json(result), markup=False)
     else:
         _show(result, by_topic_partition=arguments.partitions)
-    return ExitCode.OK if result.is_whole else ExitCode.FAULT
+    if not result.is_whole:
+        return ExitCode.FAULT
+    return ExitCode.OK if result.total.expected else ExitCode.NOTHING
+
+
+def _require_ledger(opened: GroupStore, topics: Collection[str]) -> None:
+    """Raise NothingToCheck if there is no ledger, or it never had one of the topics."""
+    state = opened.lane.read()
+    if state.seq < 0:
+        raise console.no_ledger(opened.name, opened.group.spec.output.url)
+    known = {tp.topic for tp in state.members} | {tp.topic for tp in state.retired}
+    console.require_topics(opened.name, topics, known)
 
 
 def _kafka_reader(group: ConsumerGroup) -> Reader:
@@ -167,11 +179,12 @@ def _show(result: VerifyResult, *, by_topic_partition: bool) -> None:
         out.print(
             f"{unapplied} not checked: the ledger does not confirm yet that the objects are visible"
         )
-    out.print(
-        "[green]every record is there exactly once[/green]"
-        if result.is_whole
-        else "[red]NOT every record is there exactly once[/red]"
-    )
+    if not result.is_whole:
+        out.print("[red]NOT every record is there exactly once[/red]")
+    elif result.total.expected:
+        out.print("[green]every record is there exactly once[/green]")
+    else:
+        out.print("[red]nothing was checked: no COMMIT that could be checked landed a record[/red]")
 
 
 def _show_coverage(out: Console, result: VerifyResult, *, by_topic_partition: bool) -> None:
@@ -208,7 +221,7 @@ def _comparison_text(c: Comparison) -> str:
 def _json(result: VerifyResult) -> str:
     return msgspec.json.encode(
         {
-            "whole": result.is_whole,
+            "whole": result.is_whole and result.total.expected > 0,
             **asdict(result.total),
             "kafka": asdict(result.comparison) if result.comparison else None,
             "unapplied_commits": result.unapplied,

@@ -179,7 +179,8 @@ def test_only_the_topics_in_scope_are_audited(landed: Landed) -> None:
     landed.land(0, 10)
     (landed.root / "clicks/dt=2026-11-21/1_0_00000000000000000500.json").write_bytes(b"")
 
-    assert landed.audit(GeneratedLog(10, message), topics=frozenset({"orders"})) == Findings()
+    found = landed.audit(GeneratedLog(10, message), topics=frozenset({"orders"}))
+    assert (found.results, found.faults, found.objects) == ({}, [], 0)
     assert len(landed.audit(GeneratedLog(10, message), topics=frozenset({"clicks"})).faults) == 1
 
 
@@ -239,3 +240,13 @@ def test_memory_does_not_grow_with_the_number_of_ranges(tmp_path: Path) -> None:
     few, many = peak_memory(tmp_path / "few", 3), peak_memory(tmp_path / "many", 30)
 
     assert many < 2 * few, f"{few} bytes for 3 ranges, {many} for 30"
+
+
+def test_what_is_compared_with_nothing_is_not_counted_as_compared(landed: Landed) -> None:
+    assert not landed.audit(GeneratedLog(30, message)).has_compared
+
+    landed.land(0, 10)
+
+    assert landed.audit(GeneratedLog(30, message)).has_compared
+    assert not landed.audit(GeneratedLog(30, message), generation=7).has_compared
+    assert landed.audit(GeneratedLog(30, message)).topics == {"clicks"}

@@ -1,10 +1,13 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall.ledger.offsets import TopicPartition
+from tests.support.sample_ledger import GROUP
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]
@@ -60,6 +63,8 @@ def test_verify_names_a_missing_object(made: Landed, capsys: Captured) -> None:
 def test_verify_skips_unapplied_commits_and_other_topics(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
 
+    made.sample.add(TopicPartition("orders", 0))
+
     assert "1 COMMIT was not checked" in ran(capsys, "verify", made.file)[1]
     assert json.loads(ran(capsys, "verify", made.file, "orders", "--json")[1])["expected"] == 0
 
@@ -109,3 +114,33 @@ def test_cat_takes_the_url_of_an_object_with_or_without_its_group(
 def test_cat_of_a_missing_object_is_a_usage_error(made: Landed, capsys: Captured) -> None:
     assert main(["cat", made.file, "clicks/nothing"]) == ExitCode.USAGE
     assert "no object clicks/nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "fsck"])
+def test_a_group_that_never_ran_there_is_no_success(
+    landed: Make, capsys: Captured, command: str
+) -> None:
+    made = landed("Json")
+    mistyped = Path(made.file).read_text().replace("/root", "/rout")
+    Path(made.file).write_text(mistyped)
+
+    assert main([command, made.file]) == ExitCode.NOTHING
+    assert f"no ledger of the group {GROUP} in file://{made.root.parent}/rout" in (
+        capsys.readouterr().err
+    )
+    assert not (made.root.parent / "rout").exists()
+
+
+def test_a_topic_that_the_ledger_never_had_is_no_success(made: Landed, capsys: Captured) -> None:
+    assert main(["verify", made.file, "clikcs"]) == ExitCode.NOTHING
+    assert "has no topic clikcs; did you mean clicks?" in capsys.readouterr().err
+
+
+def test_verify_of_nothing_is_no_success(landed: Make, capsys: Captured) -> None:
+    made = landed("Json")
+
+    code, text = ran(capsys, "verify", made.file)
+
+    assert code == ExitCode.NOTHING
+    assert "nothing was checked" in text
+    assert not json.loads(ran(capsys, "verify", made.file, "--json")[1])["whole"]
