@@ -2,7 +2,7 @@
 
 import io
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from hypothesis import given
@@ -103,7 +103,20 @@ ZONES = ["UTC", "America/St_Johns", "Europe/Berlin", "Pacific/Apia", "Australia/
 ISO = st.builds(
     lambda moment, zone: moment.isoformat() + zone,
     st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001
-    st.sampled_from(["", "Z", "+02:00", "-03:30"]),
+    st.sampled_from(["", "Z", "+02:00", "-03:30", "z"]),
+)
+XML_TIMES = st.builds(
+    lambda day, hour, zone: f"{day}{hour}{zone}",
+    st.dates(date(2, 1, 1), date(9998, 12, 31)),
+    st.sampled_from(["", "T24:00", "t24:00:00", " 24:00:00.000", "t23:59:59", "T24:01"]),
+    st.sampled_from(["", "Z", "z", "+05:30", "-11:00"]),
+)
+SYSLOG_TIMES = st.one_of(
+    st.datetimes(datetime(2000, 1, 1), datetime(2000, 12, 31)).map(  # noqa: DTZ001
+        lambda moment: f"{moment:%b %d %H:%M:%S}"
+    ),
+    st.sampled_from(["Feb 29 12:00:00", "Dec 31 23:59:59", "Jan 01 00:00:00", "Nov 31 00:00:00"]),
+    st.none(),
 )
 SECONDS = st.integers(-62_135_596_800, 253_402_300_799)
 TIMES = st.one_of(
@@ -113,6 +126,7 @@ TIMES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.floats(-1e12, 1e12),
     ISO,
+    XML_TIMES,
     st.builds(str, SECONDS),
     st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,5})?", fullmatch=True),
     st.text(max_size=5),
@@ -137,6 +151,7 @@ PATTERNS = [
     "{topic}/%Y-%j/%G-W%V-%u",
     "{time:%F/%H.%M.%S}/{field:c}",
     "c={field:c}/d={field:n.d}",
+    "{kafka_partition}/{time:%b}/q={minute:15}/{minute:20}",
     "all",
 ]
 DOCUMENTS = st.lists(
@@ -177,6 +192,31 @@ def test_the_auditor_routes_records_as_the_writer_does(
     group = spec(
         decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone}
     )
+
+    assert_routed_alike(group, documents, stamps)
+
+
+@given(
+    texts=st.lists(SYSLOG_TIMES, min_size=1, max_size=8),
+    stamps=st.lists(
+        st.integers(-1, 2**42) | st.sampled_from([1_798_761_600_000, 1_709_208_000_000]),
+        min_size=8,
+        max_size=8,
+    ),
+    zone=st.sampled_from(ZONES),
+)
+def test_the_auditor_takes_the_same_year_where_a_date_has_none(
+    texts: list[str | None], stamps: list[int], zone: str
+) -> None:
+    timestamp = {"field": "t", "unit": "Custom", "format": "%b %d %H:%M:%S", "timezone": zone}
+    group = spec(
+        decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "{date}T{hour}.%M"}
+    )
+
+    assert_routed_alike(group, [{"t": text} for text in texts], stamps)
+
+
+def assert_routed_alike(group: GroupSpec, documents: list[Any], stamps: list[int]) -> None:
     messages = [
         Message(i, json.dumps(document).encode(), timestamp_ms=stamp)
         for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
@@ -187,7 +227,8 @@ def test_the_auditor_routes_records_as_the_writer_does(
 
     route = RouteEvaluator.of(group)
     computed = {
-        m.position: route.output_partition("clicks", m.payload, m.timestamp_ms) for m in messages
+        m.position: route.output_partition(("clicks", 3), m.payload, m.timestamp_ms)
+        for m in messages
     }
 
     # A record that the writer refused has no output partition to compare.
@@ -207,6 +248,8 @@ def test_the_auditor_parses_custom_timestamps() -> None:
         decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"}
     )
 
-    path = RouteEvaluator.of(group).output_partition("clicks", b'{"t": "01/Jan/2026 00:30"}', -1)
+    path = RouteEvaluator.of(group).output_partition(
+        ("clicks", 3), b'{"t": "01/Jan/2026 00:30"}', -1
+    )
 
     assert path == "dt=2025-12-31/hr=23"

@@ -379,7 +379,7 @@ def _logged(
     hashes, at = [], []
     for m in found:
         place = (
-            places.output_partition(tp.topic, m.payload, m.timestamp_ms)
+            places.output_partition((tp.topic, tp.partition), m.payload, m.timestamp_ms)
             if places and m.position not in letters
             else None
         )

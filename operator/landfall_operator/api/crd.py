@@ -39,6 +39,9 @@ HEADER = (
     "edit those.\n"
 )
 
+JAVA_DATES = r"[\x22\x27]|(^|[^A-Za-z{])(yyyy|YYYY|uuuu)([^A-Za-z=}]|MM|$)"
+"""Quotes, and years as Java writes them, which in a route are surely meant as such."""
+
 COLUMNS = (
     ("Phase", "string", ".status.phase", "Summary of the conditions", 0),
     ("Generation", "integer", ".status.activeGeneration", "Generation that lands", 0),
@@ -99,6 +102,15 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "no part of field may be empty; set separator: '' to take field as one name",
         ),
     ),
+    "spec.route.pattern": (
+        (
+            f"!self.matches(r'{JAVA_DATES}')",
+            (
+                "looks like a date pattern of Java; dates are written as in dt={date}/hr={hour} "
+                "or dt=%Y-%m-%d"
+            ),
+        ),
+    ),
     "spec.output": (
         (
             "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
@@ -134,6 +146,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.output.url": {"maxLength": 2048},
+    "spec.route.pattern": {"maxLength": 1024},
     "spec.decode.columns": {
         "maxItems": 2000,
         "x-kubernetes-list-type": "map",

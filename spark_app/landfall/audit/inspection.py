@@ -20,7 +20,7 @@ from landfall.audit.bucket import Bucket
 from landfall.audit.inventory import Inventory, PartitionLifetime, Range
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
-from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
+from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported, Source
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import translate_errors
@@ -184,7 +184,7 @@ class _Inspection:
         held = self._held(lifetime)
         compacted = held is not None and self._log.is_compacted(topic)
         audited = _AuditedPartition(
-            topic, result, Cursor(self._log, topic, partition), held, compacted
+            (topic, partition), result, Cursor(self._log, topic, partition), held, compacted
         )
         next_offset = lifetime.start
         for range_ in self._inventory.ranges(lifetime):
@@ -303,12 +303,12 @@ class _Inspection:
         }
         flat = array("q")
         for message in audited.cursor.take(range_.start, range_.end):
-            flat.extend(self._expected_row(audited.topic, message, letters, codes))
+            flat.extend(self._expected_row(audited.source, message, letters, codes))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2])
 
     def _expected_row(
-        self, topic: str, message: Record, letters: set[int], codes: dict[str, int]
+        self, source: Source, message: Record, letters: set[int], codes: dict[str, int]
     ) -> tuple[int, int, int]:
         """The offset, hash and output partition that the row of a record must have."""
         offset = message.offset()
@@ -318,7 +318,7 @@ class _Inspection:
         path = None
         if self._readers.route is not None:
             path = self._readers.route.output_partition(
-                topic, message.value(), message.timestamp()[1]
+                source, message.value(), message.timestamp()[1]
             )
         code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
         return offset, hash_of(message) if hash_of else 0, code
@@ -328,7 +328,7 @@ class _Inspection:
 class _AuditedPartition:
     """A topic partition under audit; ``held`` are the offsets that Kafka holds of it."""
 
-    topic: str
+    source: Source
     result: PartitionResult
     cursor: Cursor
     held: tuple[int, int] | None

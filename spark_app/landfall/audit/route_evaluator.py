@@ -13,8 +13,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -23,8 +24,10 @@ from zoneinfo import ZoneInfo
 
 from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 
-Part: TypeAlias = Callable[[str, datetime, Mapping[tuple[str, ...], str]], str]
-"""Maps topic, wall time and the texts of fields to one part of the path."""
+Source: TypeAlias = tuple[str, int]
+"""Topic and Kafka partition of a record."""
+Part: TypeAlias = Callable[[Source, datetime, Mapping[tuple[str, ...], str]], str]
+"""Maps the source, wall time and the texts of fields to one part of the path."""
 Payload: TypeAlias = bytes | None
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,6 +37,7 @@ _PER_SECOND = {
     TimeUnit.MICROSECONDS: 10**6,
     TimeUnit.NANOSECONDS: 10**9,
 }
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _MAX_DIRECTORY_BYTES, _MAX_PATH_BYTES = 240, 512
@@ -80,27 +84,29 @@ class RouteEvaluator:
             raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
         return cls(parts, fields, timed, spec.decode.timestamp, ZoneInfo(spec.route.timezone))
 
-    def output_partition(self, topic: str, value: Payload, kafka_millis: int) -> str | None:
+    def output_partition(self, source: Source, value: Payload, kafka_millis: int) -> str | None:
         """The output partition of a record; None if the record must be a dead letter."""
         try:
             document = _document(value) if self.fields or (self.timed and self.timestamp) else {}
             moment = self._moment(document, kafka_millis) if self.timed else _EPOCH
             path = self._rendered(
-                topic, moment, {field: _text(_found(document, field)) for field in self.fields}
+                source, moment, {field: _text(_found(document, field)) for field in self.fields}
             )
         except (_NoOutputPartition, ValueError, OverflowError, RecursionError):
             return None
         return path if _fits(path) else None
 
-    def _rendered(self, topic: str, moment: datetime, texts: Mapping[tuple[str, ...], str]) -> str:
-        return "".join(part(topic, moment, texts) for part in self.parts)
+    def _rendered(
+        self, source: Source, moment: datetime, texts: Mapping[tuple[str, ...], str]
+    ) -> str:
+        return "".join(part(source, moment, texts) for part in self.parts)
 
     def _moment(self, document: Mapping[str, object], kafka_millis: int) -> datetime:
         if self.timestamp is None:
             return _local(self.zone, _kafka_seconds(kafka_millis))
         value = _found(document, self.timestamp.path)
         if value is not None:
-            return _local(self.zone, _seconds(value, self.timestamp))
+            return _local(self.zone, _seconds(value, self.timestamp, kafka_millis))
         match self.timestamp.missing:
             case MissingTimestamp.EPOCH:
                 return _local(self.zone, 0)
@@ -180,17 +186,17 @@ def _local(zone: ZoneInfo, seconds: int) -> datetime:
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
 
 
-def _seconds(value: object, timestamp: Timestamp) -> int:
+def _seconds(value: object, timestamp: Timestamp, kafka_millis: int) -> int:
     """The time that a field holds, in whole seconds since 1970: no directive shows fractions."""
     unit = timestamp.unit
     if isinstance(value, str):
-        return _seconds_of_text(value, timestamp)
+        return _seconds_of_text(value, timestamp, kafka_millis)
     if isinstance(value, bool) or not isinstance(value, int | float) or unit is TimeUnit.ISO8601:
         raise _NoOutputPartition
     if unit is TimeUnit.CUSTOM:
         if isinstance(value, float):
             raise _NoOutputPartition
-        return _seconds_of_text(str(value), timestamp)
+        return _seconds_of_text(str(value), timestamp, kafka_millis)
     return _scaled(Fraction(value), unit)  # raises ValueError or OverflowError for NaN and infinity
 
 
@@ -206,16 +212,50 @@ def _scaled(number: Fraction, unit: TimeUnit) -> int:
     return math.floor(number / _PER_SECOND[unit])
 
 
-def _seconds_of_text(text: str, timestamp: Timestamp) -> int:
+def _seconds_of_text(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
     if timestamp.unit is TimeUnit.CUSTOM:
         assert timestamp.format is not None, "the spec refuses Custom without a format"
+        if not re.search("%[YyGcx]", timestamp.format.replace("%%", "")):
+            return _nearest_of_year(text, timestamp, kafka_millis)
         found = datetime.strptime(text, timestamp.format)  # noqa: DTZ007  # the zone comes next
     elif timestamp.unit is not TimeUnit.ISO8601 and _DECIMAL.fullmatch(text):
         return _scaled(Fraction(Decimal(text)), timestamp.unit)
     else:
-        found = datetime.fromisoformat(text)
-    aware = found if found.tzinfo else found.replace(tzinfo=ZoneInfo(timestamp.timezone))
-    return (aware - _EPOCH) // timedelta(seconds=1)
+        found = _of_iso(text)
+    return _since_epoch(found, timestamp) // timedelta(seconds=1)
+
+
+def _since_epoch(found: datetime, timestamp: Timestamp) -> timedelta:
+    return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(timestamp.timezone))) - _EPOCH
+
+
+def _of_iso(text: str) -> datetime:
+    """ISO 8601, also with a zone behind a date, with the hour 24, and in small letters."""
+    text = text.replace("t", "T").replace("z", "Z")
+    if len(text) == 11 and text[10] == "Z":
+        return datetime.fromisoformat(text[:10]).replace(tzinfo=UTC)
+    if len(text) == 16 and text[10] in "+-" and text[4] == text[7] == "-" and text[13] == ":":
+        return datetime.fromisoformat(f"{text[:10]} 00:00{text[10:]}")
+    if text[4:5] == text[7:8] == "-" and text[10:11] in {"T", " "} and text[11:16] == "24:00":
+        begin = datetime.fromisoformat(f"{text[:11]}00{text[13:]}")
+        if begin.time() == time.min:
+            return begin + timedelta(days=1)
+    return datetime.fromisoformat(text)
+
+
+def _nearest_of_year(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
+    """The time in the year that brings it nearest to the Kafka timestamp."""
+    if kafka_millis < 0:
+        raise _NoOutputPartition
+    kafka = timedelta(milliseconds=kafka_millis)
+    found = []
+    for year in ((_EPOCH + kafka).year + step for step in (-1, 0, 1)):
+        with suppress(ValueError):  # 29 February
+            date = datetime.strptime(f"{year:04} {text}", f"%Y {timestamp.format}")  # noqa: DTZ007  # the zone comes next
+            found.append(_since_epoch(date, timestamp))
+    if not found:
+        raise _NoOutputPartition
+    return min(found, key=lambda since: abs(since - kafka)) // timedelta(seconds=1)
 
 
 # ------------------------------------------------------------------------------------------ pattern
@@ -228,7 +268,12 @@ def _parsed(pattern: str) -> tuple[tuple[Part, ...], tuple[tuple[str, ...], ...]
     timed = False
     for braced, directive, literal in re.findall(r"\{([^}]*)\}|(%.)|([^{%]+)", pattern, re.DOTALL):
         if braced == "topic":
-            parts.append(lambda topic, _, __: topic)
+            parts.append(lambda source, _, __: source[0])
+        elif braced == "kafka_partition":
+            parts.append(lambda source, _, __: str(source[1]))
+        elif braced.startswith("minute:"):
+            timed = True
+            parts.append(partial(_minutes, int(braced.removeprefix("minute:"))))
         elif braced.startswith("field:"):
             fields.append(tuple(braced.removeprefix("field:").split(".")))
             parts.append(partial(_field, fields[-1]))
@@ -242,7 +287,7 @@ def _parsed(pattern: str) -> tuple[tuple[Part, ...], tuple[tuple[str, ...], ...]
 
 
 def _field(
-    path: tuple[str, ...], _: str, __: datetime, texts: Mapping[tuple[str, ...], str]
+    path: tuple[str, ...], _: object, __: datetime, texts: Mapping[tuple[str, ...], str]
 ) -> str:
     return texts[path]
 
@@ -251,7 +296,11 @@ def _literal(text: str, *_: object) -> str:
     return text
 
 
-def _time(layout: str, _: str, moment: datetime, __: object) -> str:
+def _minutes(width: int, _: object, moment: datetime, __: object) -> str:
+    return f"{moment.minute - moment.minute % width:02}"
+
+
+def _time(layout: str, _: object, moment: datetime, __: object) -> str:
     return _formatted(layout, moment.replace(tzinfo=None))
 
 
@@ -259,4 +308,5 @@ def _time(layout: str, _: str, moment: datetime, __: object) -> str:
 def _formatted(layout: str, wall: datetime) -> str:
     # The C library does not pad years before 1000 to four digits.
     padded = layout.replace("%F", "%Y-%m-%d").replace("%Y", f"{wall.year:04}")
+    padded = padded.replace("%b", _MONTHS[3 * wall.month - 3 : 3 * wall.month])
     return wall.strftime(padded.replace("%G", f"{wall.isocalendar().year:04}"))

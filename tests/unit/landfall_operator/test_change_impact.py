@@ -70,4 +70,4 @@ def test_writing_a_default_out_changes_nothing() -> None:
 
 
 def test_the_contract_escapes_what_a_group_file_would_replace() -> None:
-    assert '"$${HOME}/x$"' in group_file(group(route={"pattern": "${HOME}/x$"}))
+    assert '"$${HOME}/x$"' in group_file(group(decode={"options": {"pattern": "${HOME}/x$"}}))

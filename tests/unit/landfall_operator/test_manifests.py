@@ -124,7 +124,7 @@ def test_a_live_change_leaves_the_pod_template_alone() -> None:
 
 
 def test_the_driver_reads_the_same_group_back() -> None:
-    spec = group(**FULL, route={"pattern": "x${y}$${z}"})
+    spec = group(**FULL, decode={"options": {"pattern": "x${y}$${z}"}})
     text = manifests.config_map(OWNER, spec, "good", 2, SITE)["data"]["group.json"]
 
     assert text == group_file(spec)

@@ -171,7 +171,41 @@ def test_regex_rows_become_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["no groups", "(unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"]
+    ("pattern", "fields", "expected"),
+    [
+        (r"(\S+) \[([^]]*)\]", None, {"1": "::1", "2": "now"}),
+        (r"(\S+) \[([^]]*)\]", ["ip", "at"], {"ip": "::1", "at": "now"}),
+        (r"(?<ip>\S+) \[(.*)\]", None, {"ip": "::1", "2": "now"}),
+        (r"([^(]+?) (?:[(\[])([a-z]+)", ["ip", "at"], {"ip": "::1", "at": "now"}),
+        (r"\Q::\E([]0-9]) \[((n)ow)", None, {"1": "1", "2": "now", "3": "n"}),
+    ],
+)
+def test_groups_without_a_name_are_fields_by_number_or_position(
+    pattern: str, fields: list[str] | None, expected: dict[str, str]
+) -> None:
+    options = {"pattern": pattern} | ({"fields": fields} if fields else {})
+    decoder = Regex.of(options, Wanted(tuple((name,) for name in expected)))
+
+    got = decoder.decode(filled(TopicPartition("t", 0), [0], [b"::1 [now] me"]))
+
+    assert {name: field(got, name) for name in expected} == {
+        name: [text] for name, text in expected.items()
+    }
+
+
+@pytest.mark.parametrize("fields", [["a"], ["a", "b", "c"], ["a", "a"], []])
+def test_fields_that_do_not_fit_the_groups_are_refused(fields: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"groups are 1, 2|columns must have unique names"):
+        Regex.of({"pattern": "(x)(y)", "fields": fields}, Wanted())
+
+
+def test_fields_do_not_rename_groups() -> None:
+    with pytest.raises(ValueError, match="groups are a, 2"):
+        Regex.of({"pattern": "(?P<a>x)(y)", "fields": ["b", "c"]}, Wanted())
+
+
+@pytest.mark.parametrize(
+    "pattern", ["no groups", "(?:unnamed)", "(?P<a>", r"(?P<a>x)\1", "(?P<a>x)(?P<a>y)"]
 )
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|columns must have unique names"):

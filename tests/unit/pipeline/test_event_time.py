@@ -7,6 +7,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
 from landfall.pipeline.records import FieldValues, Records, of_columns
 
+HOUR = 3_600_000
 TEN = 1_357_034_400_000
 """2013-01-01T10:00:00Z."""
 
@@ -111,6 +112,13 @@ def test_negative_times_round_down(unit: str, value: object) -> None:
         ("2013-01-01T10:00:00.999999999999Z", TEN + 999),
         ("20130101T100000Z", TEN),
         ("2013-01-01T10Z", TEN),
+        ("2013-01-01t10:00:00z", TEN),
+        ("2013-01-01Z", TEN - 10 * HOUR),
+        ("2013-01-01z", TEN - 10 * HOUR),
+        ("2013-01-01+02:00", TEN - 12 * HOUR),
+        ("2013-01-01T24:00:00Z", TEN + 14 * HOUR),
+        ("2012-12-31t24:00", TEN - 5 * HOUR),
+        ("2012-12-31 24:00:00.000+01:00", TEN - 11 * HOUR),
         ("0001-01-01T00:00:00Z", MIN_MILLIS),
         ("9999-12-31T23:59:59.999Z", MAX_MILLIS),
     ],
@@ -120,7 +128,18 @@ def test_iso_text_is_read_in_every_form(text: str, expected: int | str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2013-13-01", "2013-02-30T00:00:00Z", "2013-01-01T25:00:00Z", "soon", "", "٢٠١٣"]
+    "text",
+    [
+        "2013-01-01T24:00:01Z",
+        "2013-01-01T24:01Z",
+        "2013-01-01+2",
+        "2013-13-01",
+        "2013-02-30T00:00:00Z",
+        "2013-01-01T25:00:00Z",
+        "soon",
+        "",
+        "٢٠١٣",
+    ],
 )
 def test_text_that_is_not_a_time_is_bad(text: str) -> None:
     assert millis(text, unit="Iso8601") == f"timestamp: expected ISO-8601 text, got {text!r}"
@@ -146,6 +165,46 @@ def test_a_number_is_not_iso_text() -> None:
 )
 def test_a_custom_format_is_read_by_strptime(layout: str, value: object) -> None:
     assert millis(value, unit="Custom", format=layout, timezone="America/New_York") == TEN
+
+
+NEW_YEAR = 1_798_761_600_000
+"""2027-01-01T00:00:00Z."""
+MINUTE, DAY = 60_000, 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("text", "kafka", "expected"),
+    [
+        ("Jan  1 00:00:30", NEW_YEAR + MINUTE, NEW_YEAR + 30_000),
+        ("Dec 31 23:59:00", NEW_YEAR + MINUTE, NEW_YEAR - MINUTE),
+        ("Jan  1 00:01:00", NEW_YEAR - MINUTE, NEW_YEAR + MINUTE),
+        ("Dec 31 23:59:00", NEW_YEAR - MINUTE, NEW_YEAR - MINUTE),
+        ("Jul  1 00:00:00", NEW_YEAR + 190 * DAY, NEW_YEAR + 181 * DAY),
+        ("Feb 29 00:00:00", NEW_YEAR + 424 * DAY, NEW_YEAR + 424 * DAY),
+        ("Feb 29 00:00:00", NEW_YEAR + 300 * DAY, NEW_YEAR + 424 * DAY),
+    ],
+)
+def test_a_date_without_a_year_is_of_the_year_nearest_to_the_kafka_timestamp(
+    text: str, kafka: int, expected: int
+) -> None:
+    times = read([text, None], [kafka, 5], unit="Custom", format="%b %d %H:%M:%S", missing="Epoch")
+
+    assert (times.millis.tolist(), dict(times.errors)) == ([expected, 0], {})
+
+
+def test_a_date_without_a_year_needs_a_kafka_timestamp_and_a_day_that_exists() -> None:
+    times = read(
+        ["Jan 1", "Feb 30", "Feb 29"],
+        [-1, NEW_YEAR, NEW_YEAR - 100 * DAY],  # of 2025, 2026 and 2027 none is a leap year
+        unit="Custom",
+        format="%b %d",
+    )
+
+    assert dict(times.errors) == {
+        0: "timestamp: no year, and the record has no Kafka timestamp to take it from",
+        1: "timestamp: expected text in the format '%b %d', got 'Feb 30'",
+        2: "timestamp: expected text in the format '%b %d', got 'Feb 29'",
+    }
 
 
 def test_missing_times_follow_the_policy() -> None:

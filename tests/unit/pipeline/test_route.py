@@ -6,6 +6,7 @@ from landfall.api.spec import Route, Timestamp, TimeUnit
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import FieldValues, Records, of_columns
 from landfall.pipeline.route import DEFAULT_PARTITION, Routed, Router, escape
+from landfall.pipeline.route.pattern import parse_pattern
 
 LATE = 1_357_034_399_999
 """2013-01-01T09:59:59.999Z."""
@@ -14,7 +15,7 @@ LATE = 1_357_034_399_999
 def rows(count: int, timestamps: list[int] | None = None) -> Records:
     stamps = None if timestamps is None else np.array(timestamps, np.int64)
     return of_columns(
-        TopicPartition("app.web", 0),
+        TopicPartition("app.web", 7),
         np.arange(count),
         pa.nulls(count, pa.binary()),
         timestamps=stamps,
@@ -43,6 +44,12 @@ def output_partition(pattern: str, time: int, zone: str = "UTC", **fields: Field
         ("{time:%F at %H%M%S}", "2013-01-01 at 095959"),
         ("y=%y/j=%j/w=%G-W%V-%u", "y=13/j=001/w=2013-W01-2"),
         ("everything", "everything"),
+        ("p={kafka_partition}", "p=7"),
+        ("{date}/{hour}{minute:15}", "2013-01-01/0945"),
+        ("{minute:30}-{minute:20}", "30-40"),
+        ("{time:%d %b %Y}", "01 Jan 2013"),
+        ("yyyy=%Y/mm=%m/dd=%d", "yyyy=2013/mm=01/dd=01"),
+        ("summary/added/dates", "summary/added/dates"),
     ],
 )
 def test_a_pattern_renders_the_output_partition(pattern: str, expected: str) -> None:
@@ -96,7 +103,7 @@ def test_a_wrong_pattern_is_refused_with_the_placeholder(pattern: str, message: 
     with pytest.raises(
         ValueError, match="^" + message.replace("{", r"\{").replace("}", r"\}").replace(".", r"\.")
     ):
-        Router.of(Route(pattern=pattern), None)
+        parse_pattern(pattern)
 
 
 def test_a_router_asks_for_the_fields_it_reads() -> None:

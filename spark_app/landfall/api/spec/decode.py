@@ -1,5 +1,6 @@
 """The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -45,7 +46,9 @@ class Timestamp(Model):
     parses text as ISO 8601. Custom parses text by ``format``.
     """
     format: TimeFormat | None = None
-    """strptime format for unit Custom, such as ``%d/%b/%Y:%H:%M:%S``."""
+    """strptime format for unit Custom, such as ``%d/%b/%Y:%H:%M:%S``. If it has no year, as in
+    syslog, the year is the one that brings the time nearest to the record's Kafka timestamp.
+    """
     timezone: TimeZone = "UTC"
     """IANA time zone of times that carry none, such as ``Europe/Berlin``."""
     missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
@@ -58,10 +61,27 @@ class Timestamp(Model):
         """The field's path as a tuple of steps."""
         return tuple(self.field.split(self.separator)) if self.separator else (self.field,)
 
+    @property
+    def is_yearless(self) -> bool:
+        """Whether ``format`` gives a date without its year."""
+        directives = set(re.findall(r"%(.)", self.format or "%Y", re.DOTALL))
+        return not directives & set("YyGcx")
+
     @model_validator(mode="after")
     def _custom_has_a_format(self) -> "Timestamp":
         if (self.unit is TimeUnit.CUSTOM) != (self.format is not None):
             raise ValueError("unit Custom needs a format, and only Custom has one")
+        return self
+
+    @model_validator(mode="after")
+    def _format_has_a_day(self) -> "Timestamp":
+        directives = set(re.findall(r"%(.)", self.format or "", re.DOTALL))
+        has_day = "j" in directives or ("d" in directives and directives & set("mbB"))
+        if self.is_yearless and not has_day:
+            raise ValueError(
+                f"format {self.format!r} has neither a year nor a day of the year; "
+                "use one with both, such as %Y-%m-%d, or with the day, such as %b %d"
+            )
         return self
 
     @model_validator(mode="after")
@@ -120,7 +140,7 @@ class Decode(Model):
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes
-    ``pattern`` with named groups, and a custom decoder takes its own.
+    ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own.
     """
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns of the output. Types are never inferred from data."""

@@ -5,9 +5,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
+from landfall.api.route_pattern import checked_pattern
 from landfall.api.spec.shared import SecretRef
 from landfall.api.values import Bytes, Duration, Name, Setting, TimeZone, matching
 
@@ -15,7 +16,7 @@ from landfall.api.values import Bytes, Duration, Name, Setting, TimeZone, matchi
 class Route(Model):
     """Which output partition a record is written to."""
 
-    pattern: Name = "dt={date}"
+    pattern: Annotated[Name, AfterValidator(checked_pattern)] = "dt={date}"
     """Template of the folders between topic and object name, from event time and payload fields,
     such as ``dt={date}/hr={hour}``.
     """

@@ -1,8 +1,13 @@
-r"""Decoder ``Regex``: splits text by a regular expression whose named groups are the columns.
+r"""Decoder ``Regex``: splits text by a regular expression whose groups are the columns.
 
 | option | default | meaning |
 |---|---|---|
-| ``pattern`` | required | RE2 syntax with named groups, such as ``(?P<ip>\S+) - (?P<user>\S+)`` |
+| ``pattern`` | required | RE2 syntax with groups, such as ``(?P<ip>\S+) - (?P<user>\S+)`` |
+| ``fields`` | none | names of the groups, in the order of their opening parentheses |
+
+A group is named in the pattern, ``(?P<name>...)`` or ``(?<name>...)``, or by ``fields``. Without a
+name it is called by its number, ``1`` for the first, as in patterns of Java. ``(?:...)`` is no
+group.
 
 The pattern may match anywhere in the payload unless it is anchored with ``^``. A payload is decoded
 if it is UTF-8 and the pattern matches. A group that takes no part in the match is empty text.
@@ -11,6 +16,7 @@ Tombstones pass, with every column absent.
 RE2 takes time linear in the length of the payload, so no payload can make the decoder hang.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,11 +35,12 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     """Options of ``Regex``."""
 
     pattern: str
+    fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Regex:
-    """Extracts named groups from text."""
+    """Extracts groups from text; ``texts`` has their names, whatever ``pattern`` calls them."""
 
     texts: Texts
     pattern: str
@@ -43,16 +50,26 @@ class Regex:
         """Build the decoder.
 
         Raises:
-            ValueError: the pattern is invalid or has no named group, or a wanted
-                field is not a group.
+            ValueError: the pattern is invalid or has no group, ``fields`` does not fit its groups,
+                or a wanted field is not a group.
         """
-        pattern = read_options(options, Options).pattern
+        checked = read_options(options, Options)
+        pattern, names = _with_named_groups(checked.pattern)
         try:
-            # Matching an empty column compiles the pattern, and its type names the groups.
-            groups = pc.extract_regex(pa.array([], pa.string()), pattern).type
+            # Matching an empty column compiles the pattern.
+            pc.extract_regex(pa.array([], pa.string()), pattern)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"options: pattern {pattern!r}: {error}") from error
-        return cls(Texts(tuple(field.name for field in groups), wanted), pattern)
+            raise ValueError(f"options: pattern {checked.pattern!r}: {error}") from error
+        if not names:
+            raise ValueError(f"options: pattern {checked.pattern!r} has no group")
+        if checked.fields is not None:
+            if len(checked.fields) != len(names) or not all(map(str.isdecimal, names)):
+                raise ValueError(
+                    f"options: fields names {len(checked.fields)} groups, "
+                    f"the pattern's groups are {', '.join(names)}"
+                )
+            names = checked.fields
+        return cls(Texts(names, wanted), pattern)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row in which the pattern matches; the others are bad."""
@@ -63,3 +80,27 @@ class Regex:
         return self.texts.decoded(
             records, columns, {**dict.fromkeys(unmatched, "regex: pattern not found"), **errors}
         )
+
+
+_PIECE = re.compile(
+    r"""
+      \\Q.*?(?:\\E|$)                      # quoted text
+    | \\.                                  # an escaped character
+    | \[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]   # a class
+    | \((?:\?P?<(?P<name>\w+)>|(?!\?))     # the opening of a group
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _with_named_groups(pattern: str) -> tuple[str, tuple[str, ...]]:
+    """The pattern with all its groups named, as Arrow wants it, and the groups' own names."""
+    names: list[str] = []
+
+    def renamed(match: re.Match[str]) -> str:
+        if match[0][0] != "(":
+            return match[0]
+        names.append(match["name"] or str(len(names) + 1))
+        return f"(?P<group{len(names)}>"
+
+    return _PIECE.sub(renamed, pattern), tuple(names)

@@ -5,8 +5,10 @@
 ========================  ==========================================================================
 Seconds to Nanoseconds    numbers, and text that is a number; any other text as Iso8601
 Auto                      the same, in the unit that the size of the number implies
-Iso8601                   text as ``datetime.fromisoformat`` reads it
-Custom                    text (or the digits of a number) as ``datetime.strptime`` reads it
+Iso8601                   text as ``datetime.fromisoformat`` reads it, and the forms that
+                          ``iso8601`` adds
+Custom                    text (or the digits of a number) as ``datetime.strptime`` reads it;
+                          without a year, in the one that is nearest to the Kafka timestamp
 ========================  ==========================================================================
 
 Text without a time zone is wall time of ``timezone``.
@@ -20,7 +22,8 @@ An event time is an instant in the years 1 to 9999. What becomes of an absent or
 by ``missing``; any other value that is not a time makes the row bad.
 
 Pure: no I/O but the time zone database, no clock, no logging. ``numbers`` reads numeric columns and
-holds what all share; ``text`` reads text; this module finds out what a column holds.
+holds what all share; ``text`` reads text, ``yearless`` text without a year, ``iso8601`` one text in
+that notation; this module finds out what a column holds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +73,8 @@ class EventTime:
         """Return the event time of every row, or what is wrong with it; none is absent."""
         if self.timestamp is None:
             return _kafka_times(records.timestamps, np.arange(len(records)))
-        times = column_times(fields[self.timestamp.path], self.timestamp)
+        kafka = records.timestamps if self.timestamp.is_yearless else None
+        times = column_times(fields[self.timestamp.path], self.timestamp, kafka)
         return times if not len(times.absent) else _with_missing(times, records, self.timestamp)
 
 
@@ -98,28 +102,32 @@ def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times
 # ------------------------------------------------------------ a column, by the types of its values
 
 
-def column_times(values: FieldValues, timestamp: Timestamp) -> Times:
-    """Return the times in a column of field values; the caller decides about absent ones."""
+def column_times(values: FieldValues, timestamp: Timestamp, kafka: Int64s | None = None) -> Times:
+    """Return the times in a column of field values; the caller decides about absent ones.
+
+    ``kafka`` holds the Kafka timestamps, which a format without a year needs.
+    """
     if isinstance(values, np.ndarray):
-        return _int64_times(values, timestamp)
+        return _int64_times(values, timestamp, kafka)
     if isinstance(values, pa.Array):
         if not values.null_count:
-            return _times_of(str, values, timestamp)
+            return _times_of(str, values, timestamp, kafka)
         masks: dict[type, object] = {str: pc.is_valid(values), NoneType: pc.is_null(values)}
-        return _mixed_times(masks, values, timestamp)
+        return _mixed_times(masks, values, timestamp, kafka)
     types: set[type] = set(map(type, values))
     if len(types) == 1:
-        return _times_of(types.pop(), values, timestamp)
+        return _times_of(types.pop(), values, timestamp, kafka)
     by_type: dict[type, object] = {
         type_: [type(value) is type_ for value in values] for type_ in types
     }
-    return _mixed_times(by_type, np.fromiter(values, object, len(values)), timestamp)
+    return _mixed_times(by_type, np.fromiter(values, object, len(values)), timestamp, kafka)
 
 
 def _mixed_times(
     masks: Mapping[type, object],
     values: pa.Array | npt.NDArray[np.object_],
     timestamp: Timestamp,
+    kafka: Int64s | None,
 ) -> Times:
     """Return the times of a column of several types, each read as a column of its own."""
     millis, absent = np.zeros(len(values), np.int64), np.empty(0, np.int64)
@@ -131,39 +139,47 @@ def _mixed_times(
         of_type = (
             values.take(pa.array(rows)) if isinstance(values, pa.Array) else values[rows].tolist()
         )
-        times = _times_of(type_, of_type, timestamp)
+        times = _times_of(type_, of_type, timestamp, None if kafka is None else kafka[rows])
         millis[rows] = times.millis
         absent = rows if type_ is NoneType else absent
         errors |= {int(rows[row]): error for row, error in times.errors.items()}
     return Times(millis, absent, errors)
 
 
-def _times_of(type_: type, values: Sequence[object] | pa.Array, timestamp: Timestamp) -> Times:
+def _times_of(
+    type_: type,
+    values: Sequence[object] | pa.Array,
+    timestamp: Timestamp,
+    kafka: Int64s | None,
+) -> Times:
     if type_ is NoneType:
         return Times(np.zeros(len(values), np.int64), np.arange(len(values)))
     if type_ is str:
-        return text_times(values if isinstance(values, pa.Array) else as_text(values), timestamp)
+        texts = values if isinstance(values, pa.Array) else as_text(values)
+        return text_times(texts, timestamp, kafka)
     if type_ is int:
-        return _python_int_times(values, timestamp)
+        return _python_int_times(values, timestamp, kafka)
     if type_ is float and timestamp.unit in NUMERIC:
         return float_times(np.asarray(values, np.float64), timestamp.unit)
     return all_bad(values, f"timestamp: expected {expected(timestamp)}")
 
 
-def _int64_times(values: Int64s, timestamp: Timestamp) -> Times:
+def _int64_times(values: Int64s, timestamp: Timestamp, kafka: Int64s | None) -> Times:
     if timestamp.unit is TimeUnit.CUSTOM:
-        return text_times(pa.array(values).cast(pa.string()), timestamp)
+        return text_times(pa.array(values).cast(pa.string()), timestamp, kafka)
     if timestamp.unit is TimeUnit.ISO8601:
         return all_bad(values.tolist(), f"timestamp: expected {expected(timestamp)}")
     return int_times(values, timestamp.unit)
 
 
-def _python_int_times(values: Sequence[object] | pa.Array, timestamp: Timestamp) -> Times:
+def _python_int_times(
+    values: Sequence[object] | pa.Array, timestamp: Timestamp, kafka: Int64s | None
+) -> Times:
     try:
-        return _int64_times(np.array(values, np.int64), timestamp)
+        return _int64_times(np.array(values, np.int64), timestamp, kafka)
     except OverflowError:
         numbers, overflow_errors = split_overflow(values)
-        times = _int64_times(numbers, timestamp)
+        times = _int64_times(numbers, timestamp, kafka)
         return Times(times.millis, errors={**times.errors, **overflow_errors})
 
 

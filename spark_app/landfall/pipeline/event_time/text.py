@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Timestamp, TimeUnit
+from landfall.pipeline.event_time.iso8601 import instant, parse_iso8601
 from landfall.pipeline.event_time.numbers import (
     MAX_MILLIS,
     MIN_MILLIS,
@@ -21,10 +22,10 @@ from landfall.pipeline.event_time.numbers import (
     to_millis,
     with_value,
 )
+from landfall.pipeline.event_time.yearless import yearless_times
 from landfall.pipeline.records import Int64s
-from landfall.pipeline.timezones import EPOCH, Zone
+from landfall.pipeline.timezones import Zone
 
-_MILLI = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?")
 _MAX_DIGITS = 1000
 """More than any time has. Python refuses to parse integers of more than 4300 digits."""
@@ -46,8 +47,13 @@ def as_text(values: Sequence[object]) -> pa.StringArray:
         )
 
 
-def text_times(texts: pa.StringArray, timestamp: Timestamp) -> Times:
-    """Return the times of text without nulls."""
+def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None = None) -> Times:
+    """Return the times of text without nulls.
+
+    ``kafka`` holds the Kafka timestamps, which a format without a year needs.
+    """
+    if kafka is not None:
+        return yearless_times(texts, timestamp, kafka)
     millis = _column_millis(texts, timestamp)
     if millis is not None:
         return checked(millis, texts)
@@ -134,11 +140,11 @@ def _parser(timestamp: Timestamp) -> Callable[[str], int]:
     zone, unit, layout = Zone(timestamp.timezone), timestamp.unit, timestamp.format
 
     def iso(text: str) -> int:
-        return _instant(datetime.fromisoformat(text), zone)
+        return instant(parse_iso8601(text), zone)
 
     def custom(text: str) -> int:
         assert layout is not None, "the spec's validation requires a format with Custom"
-        return _instant(datetime.strptime(text, layout), zone)  # noqa: DTZ007  # _instant adds the zone
+        return instant(datetime.strptime(text, layout), zone)  # noqa: DTZ007  # instant adds the zone
 
     def number(text: str) -> int:
         match = _NUMBER.fullmatch(text)
@@ -159,12 +165,3 @@ def _decimal_millis(negative: bool, whole: str, fraction: str, unit: TimeUnit) -
         thousandths = -thousandths - (fraction[3:].strip("0") != "")
     unit = auto_unit(thousandths // 1000) if unit is TimeUnit.AUTO else unit
     return thousandths if unit is TimeUnit.SECONDS else thousandths // 1000 // PER_MILLI[unit]
-
-
-def _instant(moment: datetime, zone: Zone) -> int:
-    """Return milliseconds since 1970 UTC; a moment without a zone is wall time of ``zone``."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone.info)
-    shift = aware.utcoffset()
-    assert shift is not None, "an aware datetime has an offset"
-    # Not converted to UTC with astimezone(), which raises at both ends of the calendar.
-    return (moment.replace(tzinfo=None) - EPOCH - shift) // _MILLI

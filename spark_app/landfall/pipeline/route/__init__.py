@@ -4,19 +4,22 @@ A pattern is text with placeholders:
 
 =========================  =====================================================================
 ``{topic}``                the topic of the record
+``{kafka_partition}``      its Kafka partition
 ``{date}``                 ``2026-11-21``, short for ``{time:%Y-%m-%d}``
 ``{hour}``                 ``04``, short for ``{time:%H}``
 ``{minute}``               ``59``, short for ``{time:%M}``
+``{minute:15}``            the minute rounded down to a multiple of 15: ``00``, ``15``, ``30``,
+                           ``45``; any width above 1 that divides an hour
 ``{time:%Y/%m}``           the event time by strftime directives, with any text between them; a
                            ``/`` separates directories
 ``%Y`` outside braces      the same as ``{time:%Y}``
 ``{field:meta.country}``   the value of a payload field; dots separate the names of a nested path
 =========================  =====================================================================
 
-The directives are ``%Y %y %m %d %j %H %M %S %F %G %V %u``. All give digits; none depends on
-a locale. A brace or a ``%`` that is not part of a placeholder is an error. Labels are made
-from wall time in the route's time zone: when clocks are set back, both passes of the
-repeated hour have the same label.
+The directives are ``%Y %y %m %b %d %j %H %M %S %F %G %V %u``. All give digits but ``%b``, the
+month as ``Jan``; none depends on a locale. A brace or a ``%`` that is not part of a placeholder is
+an error. Labels are made from wall time in the route's time zone: when clocks are set back, both
+passes of the repeated hour have the same label.
 
 Field values are escaped as in Hive. These are percent-encoded: ASCII characters other than
 letters, digits, ``_``, ``.`` and ``-``; characters that are not printable; and values that
@@ -107,6 +110,7 @@ class Router:
         inputs = [
             PatternInput(
                 records.topic_partition.topic,
+                records.topic_partition.partition,
                 times.labels[time],
                 tuple(axis.labels[code] for axis, code in zip(values, codes, strict=True)),
             )

@@ -3,12 +3,14 @@
 ``landfall.pipeline.route`` says what a pattern may contain.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import gcd
 from typing import TypeAlias
 
+from landfall.api import route_pattern
+from landfall.api.route_pattern import Kind, Token
 from landfall.ledger.object_names import check_directories
 from landfall.pipeline.event_time import Path
 from landfall.pipeline.timezones import EPOCH
@@ -20,15 +22,15 @@ MAX_PARTITION_BYTES = 512
 topic, the object's name and an output root.
 """
 
-_TOKEN = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
-_SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
-_KNOWN = "{topic} {date} {hour} {minute} {time:%Y/%m/%d} {field:path} and bare %Y-%m-%d"
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _DIRECTIVES: Mapping[str, tuple[int, Callable[[datetime], str]]] = {
     "%Y": (_DAY, lambda t: f"{t.year:04}"),
     "%y": (_DAY, lambda t: f"{t.year % 100:02}"),
     "%m": (_DAY, lambda t: f"{t.month:02}"),
+    "%b": (_DAY, lambda t: _MONTHS[t.month - 1]),
     "%d": (_DAY, lambda t: f"{t.day:02}"),
     "%j": (_DAY, lambda t: f"{t.timetuple().tm_yday:03}"),
     "%F": (_DAY, lambda t: f"{t.year:04}-{t.month:02}-{t.day:02}"),
@@ -48,11 +50,13 @@ class PatternInput:
 
     Attributes:
         topic: the topic of the record.
+        kafka_partition: its Kafka partition.
         time: the event time as wall time of the route's time zone.
         fields: the escaped values of ``Pattern.fields``.
     """
 
     topic: str
+    kafka_partition: int
     time: datetime
     fields: tuple[str, ...]
 
@@ -90,21 +94,18 @@ def parse_pattern(text: str) -> Pattern:
     segments: list[Segment] = []
     fields: dict[Path, int] = {}
     steps: list[int] = []
-    for inner, directive, literal, stray in _TOKEN.findall(text):
-        if literal:
-            segments.append(_literal(literal))
-        elif inner == "topic":
-            segments.append(lambda values: values.topic)
-        elif inner.startswith("field:"):
-            segments.append(_field(fields.setdefault(_path(inner), len(fields))))
+    for token in route_pattern.tokens(text):
+        if token.kind is Kind.FIELD:
+            path = tuple(token.text.split("."))
+            segments.append(_field(fields.setdefault(path, len(fields))))
         else:
-            timed = _time_segments(inner, directive, stray)
-            segments += (segment for _, segment in timed)
-            steps += (step for step, _ in timed if step)
-    pattern = Pattern(tuple(segments), tuple(fields), min(steps, default=0))
+            step, segment = _segment(token)
+            segments.append(segment)
+            steps.append(step)
+    pattern = Pattern(tuple(segments), tuple(fields), gcd(*steps))
     # Field values are escaped and checked when they are known; the pattern's own
     # text is checked here.
-    sample = pattern.render(PatternInput("topic", EPOCH, ("value",) * len(fields)))
+    sample = pattern.render(PatternInput("topic", 0, EPOCH, ("value",) * len(fields)))
     check_directories(sample)
     if not fits(sample):
         raise ValueError(f"directories too long: {text!r}")
@@ -119,31 +120,21 @@ def _field(index: int) -> Segment:
     return lambda values: values.fields[index]
 
 
-def _path(inner: str) -> Path:
-    path = tuple(inner.removeprefix("field:").split("."))
-    if not all(path):
-        raise ValueError(f"invalid field path: {{{inner}}}")
-    return path
-
-
-def _time_segments(inner: str, directive: str, stray: str) -> list[tuple[int, Segment]]:
-    """Return the segments of a strftime format, each with its granularity; literal text has 0."""
-    if inner not in _SHORT and not inner.startswith("time:") and not directive:
-        raise ValueError(
-            f"unknown placeholder {stray or '{' + inner + '}'!r}; expected one of {_KNOWN}"
-        )
-    layout = directive or _SHORT.get(inner) or inner.removeprefix("time:")
-    segments = []
-    for part, literal in re.findall(r"(%.?)|([^%]+)", layout, re.DOTALL):
-        if part and part not in _DIRECTIVES:
-            raise ValueError(f"unknown directive {part!r}; expected one of {' '.join(_DIRECTIVES)}")
-        segments.append(_directive(part) if part else (0, _literal(literal)))
-    return segments
-
-
-def _directive(part: str) -> tuple[int, Segment]:
-    step, label = _DIRECTIVES[part]
-    return step, lambda values: label(values.time)
+def _segment(token: Token) -> tuple[int, Segment]:
+    """Return the granularity, 0 if the segment shows no time, and the segment."""
+    match token.kind:
+        case Kind.TOPIC:
+            return 0, lambda values: values.topic
+        case Kind.KAFKA_PARTITION:
+            return 0, lambda values: str(values.kafka_partition)
+        case Kind.MINUTES:
+            width = int(token.text)
+            return width * _MINUTE, lambda values: f"{values.time.minute // width * width:02}"
+        case Kind.DIRECTIVE:
+            step, label = _DIRECTIVES[token.text]
+            return step, lambda values: label(values.time)
+        case _:
+            return 0, _literal(token.text)
 
 
 def fits(partition: str) -> bool:

@@ -1,0 +1,206 @@
+"""The grammar of ``spec.route.pattern``, and patterns that are surely meant otherwise. Pure.
+
+``landfall.pipeline.route`` says what each placeholder renders. The check lies with the models, so
+that the operator refuses a pattern before a driver starts. A pattern in the notation of Java's
+``SimpleDateFormat`` (``'dt='YYYY-MM-dd``) is refused although it could be taken as text: every
+record would land in one directory of that name.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+
+DIRECTIVES = ("%Y", "%y", "%m", "%b", "%d", "%j", "%F", "%G", "%V", "%u", "%H", "%M", "%S")
+"""The directives of ``strftime`` that a pattern may contain."""
+MINUTE_STEPS = (2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
+"""The widths in minutes that ``{minute:N}`` takes: they divide an hour."""
+
+_TOKEN = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
+_SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
+_KNOWN = (
+    "{topic} {kafka_partition} {date} {hour} {minute} {minute:15} {time:%Y/%m/%d} {field:path} "
+    "and bare %Y-%m-%d"
+)
+_MEANT = {
+    "dt": "{date}",
+    "day": "{time:%d}",
+    "dd": "{time:%d}",
+    "month": "{time:%m}",
+    "mm": "{minute}",
+    "year": "{time:%Y}",
+    "yyyy": "{time:%Y}",
+    "hr": "{hour}",
+    "hh": "{hour}",
+    "min": "{minute}",
+    "partition": "{kafka_partition}",
+    "kafkapartition": "{kafka_partition}",
+}
+"""What unknown placeholders mean elsewhere, in lower case."""
+_MEANT_DIRECTIVES = {"%B": "%b", "%h": "%b", "%D": "%F", "%e": "%d", "%I": "%H", "%k": "%H"}
+_JAVA: Mapping[str, str] = {
+    "yyyy": "%Y",
+    "YYYY": "%Y",
+    "uuuu": "%Y",
+    "yy": "%y",
+    "YY": "%y",
+    "MMMM": "%b",
+    "MMM": "%b",
+    "MM": "%m",
+    "dd": "%d",
+    "DDD": "%j",
+    "DD": "%d",
+    "HH": "%H",
+    "hh": "%H",
+    "mm": "%M",
+    "ss": "%S",
+}
+"""Words that are dates in Java's notation, with our directives."""
+_JAVA_WORD = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_JAVA)})+(?![A-Za-z=])")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+class Kind(Enum):
+    """What a token renders."""
+
+    TEXT = "text"
+    TOPIC = "topic"
+    KAFKA_PARTITION = "kafka_partition"
+    FIELD = "field"
+    DIRECTIVE = "directive"
+    MINUTES = "minutes"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One piece of a pattern.
+
+    Attributes:
+        kind: what it renders.
+        text: the text itself, the path of a field, a directive, or the width in minutes.
+    """
+
+    kind: Kind
+    text: str = ""
+
+
+def tokens(pattern: str) -> tuple[Token, ...]:
+    """The pieces of a pattern, in order.
+
+    Raises:
+        ValueError: a placeholder or directive is unknown; the message names the right one if there
+            is one that is likely meant.
+    """
+    found: list[Token] = []
+    for inner, directive, literal, stray in _TOKEN.findall(pattern):
+        if literal:
+            found.append(Token(Kind.TEXT, literal))
+        elif directive:
+            found.append(_directive(directive))
+        else:
+            found += _placeholder(inner, stray)
+    return tuple(found)
+
+
+def checked_pattern(pattern: str) -> str:
+    """The pattern itself, if it has a valid form and is not surely meant otherwise.
+
+    Raises:
+        ValueError: as ``tokens``; or the pattern is in another notation; the message has it in
+            this one.
+    """
+    if _QUOTED.search(pattern) or _java_words(pattern):
+        raise ValueError(_in_java(pattern))
+    if "${" in pattern:
+        meant = pattern.replace("${", "{")
+        raise ValueError(f"placeholders have no $, write {meant!r} instead of {pattern!r}")
+    if re.search(r"%[Yy][^%A-Za-z]?%M", pattern):
+        meant = re.sub(r"(%[Yy][^%A-Za-z]?)%M", r"\1%m", pattern)
+        raise ValueError(f"%M is the minute, write {meant!r} instead of {pattern!r}")
+    tokens(pattern)
+    return pattern
+
+
+def _placeholder(inner: str, stray: str) -> Iterator[Token]:
+    name, _, argument = inner.partition(":")
+    if inner in {"topic", "kafka_partition"}:
+        yield Token(Kind(inner))
+    elif name == "field" and ":" in inner:
+        if not all(argument.split(".")):
+            raise ValueError(f"invalid field path: {{{inner}}}")
+        yield Token(Kind.FIELD, argument)
+    elif inner in _SHORT:
+        yield from _time(_SHORT[inner])
+    elif name == "time" and ":" in inner:
+        yield from _time(argument)
+    elif name == "minute" and ":" in inner:
+        if argument not in map(str, MINUTE_STEPS):
+            steps = ", ".join(map(str, MINUTE_STEPS))
+            raise ValueError(f"{{minute:N}} takes one of {steps}, got {{{inner}}}")
+        yield Token(Kind.MINUTES, argument)
+    else:
+        raise ValueError(_unknown(inner, stray))
+
+
+def _time(layout: str) -> Iterator[Token]:
+    for part, literal in re.findall(r"(%.?)|([^%]+)", layout, re.DOTALL):
+        yield _directive(part) if part else Token(Kind.TEXT, literal)
+
+
+def _directive(text: str) -> Token:
+    if text in DIRECTIVES:
+        return Token(Kind.DIRECTIVE, text)
+    meant = _MEANT_DIRECTIVES.get(text) or next((d for d in DIRECTIVES if d == text.swapcase()), "")
+    hint = f", did you mean {meant}?" if meant else ""
+    raise ValueError(f"unknown directive {text!r}{hint}; expected one of {' '.join(DIRECTIVES)}")
+
+
+def _unknown(inner: str, stray: str) -> str:
+    shown = stray or f"{{{inner}}}"
+    words = {"topic", "kafka_partition", *_SHORT}
+    close = get_close_matches(inner, words, n=1, cutoff=0.7)
+    meant = _MEANT.get(inner.lower()) or (f"{{{close[0]}}}" if close else "")
+    hint = f", did you mean {meant}?" if meant and not stray else ""
+    return f"unknown placeholder {shown!r}{hint}; expected one of {_KNOWN}"
+
+
+# ---------------------------------------------------------------------------------- Java's notation
+
+
+def _java_words(pattern: str) -> list[str]:
+    """The words outside of placeholders that are dates in Java's notation.
+
+    Before ``=`` they may well be meant as they are, as in ``yyyy=%Y/mm=%m``.
+    """
+    literals = (literal for _, _, literal, _ in _TOKEN.findall(pattern) if literal)
+    return [word for literal in literals for word in _JAVA_WORD.findall(literal)]
+
+
+def _in_java(pattern: str) -> str:
+    meant = "".join(
+        (match[1] or match[2] or "") if match else _JAVA_WORD.sub(_ours, plain)
+        for match, plain in _split_quotes(pattern)
+    )
+    try:
+        tokens(meant)
+    except ValueError:
+        meant = "dt={date}/hr={hour}"
+    return (
+        f"looks like a date pattern of Java, and would be taken as text: {pattern!r}; "
+        f"dates are written as in {meant!r}"
+    )
+
+
+def _split_quotes(pattern: str) -> Iterator[tuple[re.Match[str] | None, str]]:
+    """The quoted parts as matches, and the text between them."""
+    at = 0
+    for match in _QUOTED.finditer(pattern):
+        yield None, pattern[at : match.start()]
+        yield match, ""
+        at = match.end()
+    yield None, pattern[at:]
+
+
+def _ours(match: re.Match[str]) -> str:
+    return re.sub("|".join(_JAVA), lambda word: _JAVA[word[0]], match[0])

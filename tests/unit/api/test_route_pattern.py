@@ -1,0 +1,85 @@
+"""Patterns that are surely meant otherwise are refused, with what they are in our notation."""
+
+import pytest
+
+from landfall.api.route_pattern import Kind, Token, checked_pattern, tokens
+
+
+def refusal(pattern: str) -> str:
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        checked_pattern(pattern)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("java", "ours"),
+    [
+        ("'dt='YYYY-MM-dd", "dt=%Y-%m-%d"),
+        ("'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "year=%Y/month=%m/day=%d/hour=%H"),
+        ("yyyy/MM/dd", "%Y/%m/%d"),
+        ("dt=yyyyMMdd/hr=HHmm", "dt=%Y%m%d/hr=%H%M"),
+        ("dt=%Y-MM-dd", "dt=%Y-%m-%d"),
+        ("dt={date}/hr=HH", "dt={date}/hr=%H"),
+        ("dt='{date}'", "dt={date}"),
+        ("uuuu/DDD", "%Y/%j"),
+        ("yyyy=yyyy", "yyyy=%Y"),
+    ],
+)
+def test_a_pattern_in_javas_notation_is_refused_with_ours(java: str, ours: str) -> None:
+    message = refusal(java)
+
+    assert message.startswith("looks like a date pattern of Java, and would be taken as text: ")
+    assert message.endswith(f"dates are written as in {ours!r}")
+    assert checked_pattern(ours) == ours
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("{dt}", "did you mean {date}?"),
+        ("{hr}", "did you mean {hour}?"),
+        ("{HH}", "did you mean {hour}?"),
+        ("{YYYY}/{MM}", "did you mean {time:%Y}?"),
+        ("{partition}", "did you mean {kafka_partition}?"),
+        ("{Topic}", "did you mean {topic}?"),
+        ("{kafka-partition}", "did you mean {kafka_partition}?"),
+        ("%B", "did you mean %b?"),
+        ("%D", "did you mean %F?"),
+        ("%h", "did you mean %b?"),
+        ("%f", "did you mean %F?"),
+        ("dt=${date}", "write 'dt={date}' instead of 'dt=${date}'"),
+        ("%Y-%M-%d", "write '%Y-%m-%d' instead of '%Y-%M-%d'"),
+        ("%Y%M%d", "write '%Y%m%d' instead of '%Y%M%d'"),
+        ("{minute:7}", "{minute:N} takes one of 2, 3, 4, 5, 6, 10, 12, 15, 20, 30"),
+        ("{minute:}", "{minute:N} takes one of"),
+    ],
+)
+def test_the_right_spelling_is_suggested(pattern: str, hint: str) -> None:
+    assert hint in refusal(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "dt={date}/hr={hour}",
+        "yyyy=%Y/MM=%m/dd=%d",
+        "data/added/{topic}",
+        "{field:yyyy}/{field:MM}",
+        "{time:%H.%M}",
+        "%Y-%m-%dT%H%M",
+        "comments",
+    ],
+)
+def test_a_good_pattern_is_taken(pattern: str) -> None:
+    assert checked_pattern(pattern) == pattern
+
+
+def test_a_pattern_is_its_tokens() -> None:
+    assert tokens("a{kafka_partition}{minute:15}{time:%b_}{field:x.y}") == (
+        Token(Kind.TEXT, "a"),
+        Token(Kind.KAFKA_PARTITION),
+        Token(Kind.MINUTES, "15"),
+        Token(Kind.DIRECTIVE, "%b"),
+        Token(Kind.TEXT, "_"),
+        Token(Kind.FIELD, "x.y"),
+    )
