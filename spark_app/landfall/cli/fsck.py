@@ -8,7 +8,7 @@ looked up in the slots that were written since, before it is reported.
 import argparse
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rich.markup import escape
@@ -23,6 +23,7 @@ from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
 from landfall.ledger import (
     Commit,
+    Drop,
     Lost,
     Record,
     Repair,
@@ -31,7 +32,7 @@ from landfall.ledger import (
     State,
     object_names,
 )
-from landfall.ledger.task_results import ObjectKind
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
 
 READ_BYTES = 2**20
@@ -119,18 +120,29 @@ def _check_record(
         case Commit() | Replay():
             yield from _check_replay(names, record)
             yield from _name_objects(names, record)
-        case Lost():
-            for landed in record.objects:
-                names.give_up(landed.upload.key)
+        case Lost() | Drop():
+            # What was missing of topic partitions that leave is lost with them.
+            lost = record.objects if isinstance(record, Lost) else ()
+            gone = _keys(before.missing) - _keys(chain.state.missing)
+            for key in gone.union(o.upload.key for o in lost):
+                names.give_up(key)
         case Repair():
             for landed in record.objects:
                 names.repair(landed)
         case Snapshot():
-            finding = chain.check_snapshot(before, record, opened.store.read(record.key))
-            if finding:
-                yield finding
+            stored = opened.store.read(record.key)
+            yield from filter(None, (chain.check_snapshot(before, record, stored),))
         case _:
             pass
+
+
+def _due(state: State) -> frozenset[str]:
+    """Keys of decided objects that need not be visible yet."""
+    return _keys(state.unapplied) | _keys(state.missing)
+
+
+def _keys(objects_by_slot: Mapping[int, tuple[LandedObject, ...]]) -> frozenset[str]:
+    return frozenset(o.upload.key for objects in objects_by_slot.values() for o in objects)
 
 
 def _name_objects(names: NamedObjects, record: Commit | Replay) -> Iterator[Finding]:
@@ -202,7 +214,7 @@ class _ObjectCheck:
                 self.unnamed[stat.key] = stat
 
     def _named(self) -> Iterator[NamedObject]:
-        return self.names.in_order(self.report.chain.state.applied_through)
+        return self.names.in_order(_due(self.report.chain.state))
 
     def _visible(self) -> Iterator[ObjectStat]:
         for stat in self.opened.store.list_after(""):
@@ -242,7 +254,7 @@ class _ObjectCheck:
         try:
             if self.unnamed:
                 self.report.findings += _check_slots(self.opened, self.report.chain, named_since)
-            for named in named_since.in_order(-1):
+            for named in named_since.in_order(()):
                 self.unnamed.pop(named.key, None)
         finally:
             named_since.close()

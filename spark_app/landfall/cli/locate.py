@@ -19,6 +19,7 @@ from landfall.checks.locate import (
 )
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
+from landfall.ledger import Hole
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.registry import output_format
@@ -95,12 +96,18 @@ def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Ans
         case Skipped(slot, hole):
             return Answer(
                 "skipped",
-                f"{tp} offset {offset} was lost in Kafka and skipped: {hole.reason}",
+                f"{tp} offset {offset} was skipped: {hole.reason}{_by(hole)}",
                 slot,
             )
         case _:
             assert isinstance(state, Unknown | Committed)
             return Answer("unknown", f"{tp} is not in this group's ledger")
+
+
+def _by(hole: Hole) -> str:
+    """Who decided on the HOLE; the spec's ``onDataLoss`` if nobody did."""
+    decision = hole.decision
+    return f" ({decision.verb} by {decision.who}, {decision.requested})" if decision else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,8 @@ class _Lookup:
             self.committed.candidates(self.offset), key=lambda o: row_of(o, self.offset) is None
         )
         possible: list[LandedObject] = []
+        if given_up := [o for o in candidates if o.upload.key in self.committed.lost]:
+            return self._given_up(given_up)
         for landed in candidates:
             row = row_of(landed, self.offset)
             if row is None:
@@ -135,12 +144,25 @@ class _Lookup:
                 return self._found(landed, row)
         return self._possible(possible) if possible else self._absent()
 
+    def _given_up(self, given_up: list[LandedObject]) -> Answer:
+        """The answer if an object that may hold the offset can never be made."""
+        key = given_up[0].upload.key
+        slot = self.committed.lost[key]
+        may = "was" if len(given_up) == 1 else "may have been"
+        return Answer(
+            "given-up",
+            f"{self.subject} {may} in {key}, which the LOST in slot {slot} gave up: its upload was "
+            "lost, and Kafka has the records no more",
+            slot,
+        )
+
     def _found(self, landed: LandedObject, row: int) -> Answer:
         is_data = landed.kind is ObjectKind.DATA
         fate, verb = ("landed", "was landed") if is_data else ("dead-lettered", "was dead-lettered")
-        slot, url = self.committed.slot, self.opened.url(landed.upload.key)
+        slot, url = self.committed.slot_of(landed), self.opened.url(landed.upload.key)
         found = FoundObject(url, row + 1, landed.rows, certain=True)
-        return Answer(fate, f"{self.subject} {verb} by the COMMIT in slot {slot}", slot, (found,))
+        record = "COMMIT" if slot == self.committed.slot else "REPLAY"
+        return Answer(fate, f"{self.subject} {verb} by the {record} in slot {slot}", slot, (found,))
 
     def _possible(self, possible: list[LandedObject]) -> Answer:
         landed = self.committed.landed

@@ -5,7 +5,7 @@ memory.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -60,11 +60,12 @@ class NamedObjects:
         row = self._rows.execute("SELECT landed FROM named WHERE key = ?", (key,)).fetchone()
         return _decode(row[0]) if row and row[0] is not None else None
 
-    def in_order(self, applied_through: int) -> Iterator[NamedObject]:
-        """All objects in byte order of their keys; those of slots up to this one are applied."""
+    def in_order(self, due: Container[str]) -> Iterator[NamedObject]:
+        """All objects in byte order of their keys; those with a key in ``due`` are not applied."""
         query = "SELECT slot, landed FROM named WHERE landed IS NOT NULL ORDER BY key"
         for slot, landed in self._rows.execute(query):
-            yield NamedObject(slot, _decode(landed), slot <= applied_through)
+            found = _decode(landed)
+            yield NamedObject(slot, found, found.upload.key not in due)
 
     def close(self) -> None:
         """Delete the table."""

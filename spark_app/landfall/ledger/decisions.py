@@ -1,4 +1,4 @@
-"""How LOST, BLOCK, UNBLOCK and REPLAY, and decisions on other records, change a lane's state. Pure.
+"""How REPAIR, LOST, BLOCK, UNBLOCK, REPLAY and decisions change a lane's state. Pure.
 
 Each function raises ``ValueError`` if the record breaks a rule; ``folding.fold`` names the slot.
 """
@@ -11,9 +11,17 @@ from landfall.errors import Reason
 from landfall.ledger import object_names
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.records import Block, Decision, Lost, Replay, Unblock
+from landfall.ledger.records import (
+    Block,
+    Blocked,
+    Decision,
+    Lost,
+    Repair,
+    Replay,
+    Unblock,
+)
 from landfall.ledger.state import KEPT_DECISIONS, State
-from landfall.ledger.task_results import ReplayedSlice
+from landfall.ledger.task_results import LandedObject, ReplayedSlice
 
 V = TypeVar("V")
 
@@ -47,9 +55,16 @@ def advanced(state: State, tps: Iterable[TopicPartition]) -> State:
 
 
 def forgotten(state: State, tps: Collection[TopicPartition]) -> State:
-    """The state after these topic partitions left the lane."""
+    """The state after these topic partitions left the lane; what was missing of them is lost."""
+    left, lost = dict[int, tuple[LandedObject, ...]](), list[LandedObject]()
+    for slot, objects in state.missing.items():
+        gone = [o for o in objects if topic_partition(o.upload.key) in tps]
+        left[slot] = tuple(o for o in objects if o not in gone)
+        lost += gone
     return replace(
         state,
+        missing=_not_empty(left),
+        totals=state.totals.with_lost(tuple(lost)),
         blocked=without(state.blocked, tps),
         permitted=without(state.permitted, tps),
         accepted_truncation=without(state.accepted_truncation, tps),
@@ -66,12 +81,33 @@ def check_not_blocked(state: State, tps: Iterable[TopicPartition]) -> None:
         )
 
 
+def with_spec(state: State, slot: int) -> Mapping[int, str]:
+    """The specs of slots whose objects are due, with the present one's for another slot."""
+    return {**state.specs, slot: state.spec} if state.spec else state.specs
+
+
 def block(state: State, record: Block) -> State:
-    """The state with the topic partitions blocked; a later block of one replaces the earlier."""
+    """The state with the topic partitions blocked; a later block of one replaces the earlier.
+
+    What the record names as missing is not completed any more, so the applied COMMITs may pass it:
+    otherwise everything landed later would stay unapplied until somebody decides.
+    """
     for entry in record.entries:
         _check_member(state, entry.topic_partition)
-    blocked = {entry.topic_partition: entry for entry in record.entries}
-    return replace(state, blocked={**state.blocked, **blocked})
+    blocked = {**state.blocked, **{entry.topic_partition: entry for entry in record.entries}}
+    unapplied, missing = dict(state.unapplied), dict(state.missing)
+    for gone in record.missing:
+        decided = {o.upload.key: o for o in unapplied.get(gone.commit, ())}
+        objects: list[LandedObject] = []
+        for key in gone.keys:
+            if key not in decided:
+                raise ValueError(f"{key} is no unapplied object of slot {gone.commit}")
+            if (tp := topic_partition(key)) not in blocked:
+                raise ValueError(f"{key} is missing, but {tp} is not blocked")
+            objects.append(decided.pop(key))
+        unapplied[gone.commit] = tuple(decided.values())
+        missing[gone.commit] = (*missing.get(gone.commit, ()), *objects)
+    return replace(state, blocked=blocked, unapplied=unapplied, missing=missing)
 
 
 def unblock(state: State, record: Unblock) -> State:
@@ -90,23 +126,95 @@ def unblock(state: State, record: Unblock) -> State:
 
 def lose(state: State, record: Lost) -> State:
     """The state without these decided objects; topic partitions blocked for them are free again."""
-    decided = {o.upload.key: o for o in state.unapplied.get(record.commit, ())}
+    due = _due(state, record.commit)
     for lost in record.objects:
-        if decided.pop(lost.upload.key, None) != lost:
+        if due.pop(lost.upload.key, None) != lost:
             raise ValueError(
                 f"gives up {lost.upload.key}, which is no unapplied object of slot "
                 f"{record.commit} as that slot or its REPAIR names it"
             )
-    tps = {topic_partition(o.upload.key) for o in record.objects}
-    of_lost = {
-        tp for tp in tps if tp in state.blocked and state.blocked[tp].reason is Reason.OBJECT_LOST
-    }
+    after = _without_due(state, record.commit, record.objects)
     return replace(
-        state,
-        unapplied={**state.unapplied, record.commit: tuple(decided.values())},
-        blocked=without(state.blocked, of_lost),
+        after,
+        blocked=_not_for_lost(after, record.objects),
         totals=state.totals.with_lost(record.objects),
     )
+
+
+def repair(state: State, record: Repair) -> State:
+    """The state with new uploads for decided objects; those that were missing are due again."""
+    due = _due(state, record.commit)
+    for repaired in record.objects:
+        before = due.pop(repaired.upload.key, None)
+        if before is None:
+            raise ValueError(
+                f"repairs {repaired.upload.key}, "
+                f"which is no unapplied object of COMMIT {record.commit}"
+            )
+        # Made again from the same range, the object must hold the same records.
+        if (before.rows, before.first_offset, before.last_offset) != (
+            repaired.rows,
+            repaired.first_offset,
+            repaired.last_offset,
+        ):
+            raise ValueError(
+                f"repairs {repaired.upload.key} with other rows: "
+                f"{before.rows} before, {repaired.rows} now"
+            )
+    again = {o.upload.key: o for o in record.objects}
+    unapplied = {
+        slot: tuple(again.pop(o.upload.key, o) if slot == record.commit else o for o in objects)
+        for slot, objects in state.unapplied.items()
+    }
+    if not again:
+        return replace(state, unapplied=unapplied)
+    # The rest was missing. Its COMMIT may be applied, so another slot must wait for it.
+    slot, spec = record.header.seq, state.specs.get(record.commit)
+    after = _without_due(state, record.commit, tuple(again.values()))
+    return replace(
+        after,
+        unapplied={**unapplied, slot: tuple(again.values())},
+        specs={**state.specs, slot: spec} if spec else state.specs,
+        blocked=_not_for_lost(after, again.values()),
+    )
+
+
+def _due(state: State, slot: int) -> dict[str, LandedObject]:
+    """Decided objects of a slot that are not known to be visible, missing ones too, by key."""
+    objects = (*state.unapplied.get(slot, ()), *state.missing.get(slot, ()))
+    return {o.upload.key: o for o in objects}
+
+
+def _without_due(state: State, slot: int, objects: Iterable[LandedObject]) -> State:
+    keys = {o.upload.key for o in objects}
+
+    def rest(
+        by_slot: Mapping[int, tuple[LandedObject, ...]],
+    ) -> Mapping[int, tuple[LandedObject, ...]]:
+        if slot not in by_slot:
+            return by_slot
+        return {**by_slot, slot: tuple(o for o in by_slot[slot] if o.upload.key not in keys)}
+
+    return replace(state, unapplied=rest(state.unapplied), missing=_not_empty(rest(state.missing)))
+
+
+def _not_empty(
+    by_slot: Mapping[int, tuple[LandedObject, ...]],
+) -> Mapping[int, tuple[LandedObject, ...]]:
+    return {slot: objects for slot, objects in by_slot.items() if objects}
+
+
+def _not_for_lost(
+    state: State, objects: Iterable[LandedObject]
+) -> Mapping[TopicPartition, Blocked]:
+    """The blocks, without those of these objects' topic partitions that miss nothing any more."""
+    missing = {topic_partition(o.upload.key) for objects in state.missing.values() for o in objects}
+    free = {
+        tp
+        for tp in {topic_partition(o.upload.key) for o in objects} - missing
+        if tp in state.blocked and state.blocked[tp].reason is Reason.OBJECT_LOST
+    }
+    return without(state.blocked, free)
 
 
 def replay(state: State, record: Replay) -> State:
@@ -130,6 +238,7 @@ def replay(state: State, record: Replay) -> State:
         state,
         members={**state.members, **raised},
         unapplied={**state.unapplied, record.header.seq: objects},
+        specs=with_spec(state, record.header.seq),
         replayed=frozenset(used),
         totals=state.totals.with_replay(record.slices),
     )

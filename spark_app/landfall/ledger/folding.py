@@ -44,13 +44,16 @@ def fold(state: State, body: bytes) -> State:
     except ValueError as error:
         raise ledger_error(record.header.seq, str(error)) from error
     applied = max(after.applied_through, record.header.applied_through)
+    unapplied = {seq: objects for seq, objects in after.unapplied.items() if seq > applied}
+    due = {*unapplied, *after.missing}
     return replace(
         after,
         seq=record.header.seq,
         tip=digest(body),
         applied_through=applied,
         looked_at=record.header.time if _is_after_look(record) else after.looked_at,
-        unapplied={seq: objects for seq, objects in after.unapplied.items() if seq > applied},
+        unapplied=unapplied,
+        specs={seq: spec for seq, spec in after.specs.items() if seq in due},
     )
 
 
@@ -103,6 +106,7 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
                 writer=record.header.writer,
                 generation=record.generation,
                 revision=record.revision,
+                spec=record.spec,
             )
         case Add():
             return _add(state, record)
@@ -111,7 +115,7 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
         case Commit():
             return _commit(state, record)
         case Repair():
-            return _repair(state, record)
+            return decisions.repair(state, record)
         case Hole():
             return _hole(state, record)
         case Lost():
@@ -209,30 +213,8 @@ def _commit(state: State, record: Commit) -> State:
         # Not copied for each COMMIT: a lane may have ten thousand members, and few ever change.
         members={**state.members, **raised} if raised else state.members,
         unapplied={**state.unapplied, record.header.seq: objects},
+        specs=decisions.with_spec(state, record.header.seq),
         last_commit_time=record.header.time,
         totals=state.totals.with_commit(record.slices),
     )
     return decisions.advanced(after, tps)
-
-
-def _repair(state: State, record: Repair) -> State:
-    decided = {o.upload.key: o for o in state.unapplied.get(record.commit, ())}
-    for repaired in record.objects:
-        before = decided.get(repaired.upload.key)
-        if before is None:
-            raise ValueError(
-                f"repairs {repaired.upload.key}, "
-                f"which is no unapplied object of COMMIT {record.commit}"
-            )
-        # Made again from the same range, the object must hold the same records.
-        if (before.rows, before.first_offset, before.last_offset) != (
-            repaired.rows,
-            repaired.first_offset,
-            repaired.last_offset,
-        ):
-            raise ValueError(
-                f"repairs {repaired.upload.key} with other rows: "
-                f"{before.rows} before, {repaired.rows} now"
-            )
-        decided[repaired.upload.key] = repaired
-    return replace(state, unapplied={**state.unapplied, record.commit: tuple(decided.values())})

@@ -36,8 +36,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         epoch: epoch of the OPEN under which the record was written.
         writer: random name of the driver process that wrote it.
         time: when it was written, ISO 8601 in UTC. For people; no decision reads it.
-        applied_through: every COMMIT up to this slot has all its objects visible and verified; -1
-            for none.
+        applied_through: every COMMIT and REPLAY up to this slot has all its objects visible and
+            verified, but for those that a BLOCK names as missing; -1 for none.
         version: version of the record format.
     """
 
@@ -60,7 +60,8 @@ class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     """A driver takes the lane. Its epoch is one higher, which fences every driver before it.
 
     ``revision`` names the version of software and spec, where the operator lets drivers of several
-    revisions follow each other. It is not written if empty.
+    revisions follow each other. ``spec`` names the stored part of the spec that decides what
+    objects hold, by which lost ones are made again. Neither is written if empty.
     """
 
     group: str
@@ -68,6 +69,7 @@ class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     generation: int
     software: str
     revision: str = ""
+    spec: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -131,7 +133,10 @@ class Commit(_Base, frozen=True, tag="COMMIT"):
 
 
 class Repair(_Base, frozen=True, tag="REPAIR"):
-    """New uploads, from the same ranges, for objects of COMMIT ``commit`` that were lost."""
+    """New uploads, from the same ranges, for lost objects of the record in slot ``commit``.
+
+    Objects that were missing are due again under the slot of the REPAIR, not of the COMMIT.
+    """
 
     commit: int
     objects: tuple[LandedObject, ...]
@@ -169,10 +174,22 @@ class Blocked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offsets: OffsetRange
 
 
-class Block(_Base, frozen=True, tag="BLOCK"):
-    """Topic partitions are not landed until a decision: UNBLOCK, or a HOLE or DROP with one."""
+class Missing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Decided objects that cannot be made now, of the record in slot ``commit``."""
+
+    commit: int
+    keys: tuple[str, ...]
+
+
+class Block(_Base, frozen=True, tag="BLOCK", omit_defaults=True):
+    """Topic partitions are not landed until a decision: UNBLOCK, or a HOLE or DROP with one.
+
+    ``missing`` names decided objects of theirs that cannot be made again. The applied COMMITs may
+    pass them; they stay due until a REPAIR or a LOST, or until their topic partition leaves.
+    """
 
     entries: tuple[Blocked, ...]
+    missing: tuple[Missing, ...] = ()
 
 
 class Permission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

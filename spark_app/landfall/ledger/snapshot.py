@@ -38,6 +38,9 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     totals: Totals
     revision: str = ""
     looked_at: str | None = None
+    missing: tuple[tuple[int, tuple[LandedObject, ...]], ...] = ()
+    spec: str = ""
+    specs: tuple[tuple[int, str], ...] = ()
     blocked: tuple[Blocked, ...] = ()
     permitted: tuple[tuple[TopicPartition, int], ...] = ()
     accepted_truncation: tuple[tuple[TopicPartition, int], ...] = ()
@@ -68,6 +71,9 @@ def encode_state(state: State) -> bytes:
             totals=state.totals,
             revision=state.revision,
             looked_at=state.looked_at,
+            missing=tuple(sorted(state.missing.items())),
+            spec=state.spec,
+            specs=tuple(sorted(state.specs.items())),
             blocked=tuple(state.blocked[tp] for tp in sorted(state.blocked)),
             permitted=tuple(sorted(state.permitted.items())),
             accepted_truncation=tuple(sorted(state.accepted_truncation.items())),
@@ -102,6 +108,9 @@ def decode_state(body: bytes) -> State:
         totals=stored.totals,
         revision=stored.revision,
         looked_at=stored.looked_at,
+        missing=dict(stored.missing),
+        spec=stored.spec,
+        specs=dict(stored.specs),
         blocked={entry.topic_partition: entry for entry in stored.blocked},
         permitted=dict(stored.permitted),
         accepted_truncation=dict(stored.accepted_truncation),

@@ -166,6 +166,10 @@ class State:
         totals: counters since the first slot.
         looked_at: when the last record was written that only a driver which had looked at the log
             writes; None if there is none.
+        missing: per slot of a COMMIT, REPLAY or REPAIR, decided objects that a BLOCK named as
+            missing: nobody completes them, and they are due until REPAIR or LOST.
+        spec: of the last OPEN; empty if it named none.
+        specs: per slot in ``unapplied`` or ``missing``, the spec its objects were made by.
         blocked: members that must not be landed until a decision, and why.
         permitted: members whose bad records over the limit are allowed below an offset.
         accepted_truncation: members whose truncated log is accepted, with the checkpoint then. The
@@ -192,6 +196,9 @@ class State:
     totals: Totals = field(default_factory=Totals)
     revision: str = ""
     looked_at: str | None = None
+    missing: Mapping[int, tuple[LandedObject, ...]] = field(default_factory=dict)
+    spec: str = ""
+    specs: Mapping[int, str] = field(default_factory=dict)
     blocked: Mapping[TopicPartition, Blocked] = field(default_factory=dict)
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
     accepted_truncation: Mapping[TopicPartition, int] = field(default_factory=dict)

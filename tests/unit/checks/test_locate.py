@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from landfall import ledger
@@ -11,10 +13,11 @@ from landfall.checks.locate import (
     find_offset,
     row_of,
 )
+from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
-from tests.support.sample_ledger import SampleLedger, bodies
+from tests.support.sample_ledger import GROUP, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 
@@ -64,6 +67,40 @@ def test_a_recreated_topic_is_looked_up_in_its_last_life(sample: SampleLedger) -
     sample.open(generation=2).add(TP)
 
     assert state_of(sample, 6) == NotLanded(0)
+
+
+def test_an_offset_of_a_lost_object_names_the_lost(sample: SampleLedger) -> None:
+    lost = sample.state.unapplied[4][0]
+    sample.append(lambda h: ledger.Lost(header=h, commit=4, objects=(lost,)))
+
+    found = state_of(sample, 15)
+
+    assert isinstance(found, Committed)
+    assert found.lost == {lost.upload.key: 5}
+
+
+def test_a_replayed_dead_letter_is_in_the_new_object() -> None:
+    sample = SampleLedger().open().add(TP)
+    key = object_names.dead_letter_key(GROUP, "clicks", 1, 0, 0)
+    landed = sample.land(TP, 0, 10)
+    data = sample.upload(landed.objects[0].upload.key, range(2, 10))
+    letters = sample.upload(key, range(2), ObjectKind.DEAD_LETTERS)
+    sample.commit(replace(landed, objects=(data, letters), landed=8, dead_lettered=2))
+    sample.open(generation=2)
+    name = object_names.ObjectName("clicks", "dt=2026-11-21", 2, 0, 0, ".json").key
+    again = sample.upload(name, range(2))
+    slice_ = ReplayedSlice(key, landed.piece, 2, (again,), 2, 0, 0)
+    decision = ledger.Decision("replay-dead-letters", "kim", "decoder mended", "t")
+    token = again.upload.token
+    sample.append(
+        lambda h: ledger.Replay(header=h, token=token, slices=(slice_,), decision=decision)
+    )
+
+    found = state_of(sample, 1)
+
+    assert isinstance(found, Committed)
+    assert found.candidates(1) == (again,)
+    assert (found.slot_of(again), found.slot_of(data)) == (4, 2)
 
 
 def test_the_row_follows_from_the_offset_only_if_the_object_has_no_gaps() -> None:

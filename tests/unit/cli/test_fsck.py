@@ -10,8 +10,10 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.errors import Reason
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import ObjectStat
 from landfall.store.file import FileStore
 from tests.support.sample_ledger import GROUP, LANE
@@ -154,6 +156,95 @@ def test_a_repaired_object_is_compared_with_its_repair(
     code, text = fsck(made, capsys, "--deep")
 
     assert (code, broken(text)) == (ExitCode.OK, [])
+
+
+def lose(made: Landed) -> LandedObject:
+    """Commit a second object, and block its topic partition because it is missing."""
+    lost = made.sample.land(TP, 10, 20)
+    made.sample.commit(lost, complete=False)
+    entry = ledger.Blocked(TP, Reason.OBJECT_LOST, "gone", lost.piece.offsets)
+    missing = ledger.Missing(3, (lost.objects[0].upload.key,))
+    made.sample.append(lambda h: ledger.Block(header=h, entries=(entry,), missing=(missing,)))
+    made.sample.store.abort(lost.objects[0].upload.key, lost.objects[0].upload.upload_id)
+    return lost.objects[0]
+
+
+def test_a_missing_object_need_not_be_visible_until_it_is_repaired(
+    landed: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = landed("Json")
+    lost = lose(made)
+    made.sample.applied().open()
+
+    assert broken(fsck(made, capsys)[1]) == []
+    again = made.sample.upload(lost.upload.key, range(10, 20))
+    made.sample.append(lambda h: ledger.Repair(header=h, commit=3, objects=(again,)))
+    assert broken(fsck(made, capsys)[1]) == []
+    made.sample.applied()
+    assert broken(fsck(made, capsys)[1]) == ["I6"]
+    made.sample.store.complete(again.upload)
+    assert broken(fsck(made, capsys)[1]) == []
+
+
+def test_a_lost_object_must_not_appear(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    made = landed("Json")
+    lost = lose(made)
+    made.sample.append(lambda h: ledger.Lost(header=h, commit=3, objects=(lost,)))
+    made.sample.applied()
+
+    assert broken(fsck(made, capsys)[1]) == []
+    made.sample.store.complete(made.sample.upload(lost.upload.key, range(10, 20)).upload)
+    assert broken(fsck(made, capsys)[1]) == ["I3"]
+
+
+def test_what_was_missing_of_a_dropped_topic_partition_is_expected_no_more(
+    landed: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = landed("Json")
+    lose(made)
+    made.sample.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="gone"))
+    made.sample.applied()
+
+    code, text = fsck(made, capsys)
+
+    assert (code, broken(text)) == (ExitCode.OK, [])
+
+
+def replayed(made: Landed, rows: int) -> tuple[ExitCode, list[str]]:
+    """Commit two dead letters, and replay them as if there were ``rows``."""
+    sample, key = made.sample, object_names.dead_letter_key(GROUP, "clicks", 1, 0, 10)
+    good = sample.land(TP, 10, 20)
+    data = sample.upload(good.objects[0].upload.key, range(10, 18))
+    letters = sample.upload(key, range(18, 20), ObjectKind.DEAD_LETTERS)
+    sample.commit(replace(good, objects=(data, letters), landed=8, dead_lettered=2))
+    sample.open(generation=2)
+    name = object_names.ObjectName("clicks", "dt=2026-11-21", 2, 0, 10, ".json").key
+    again = sample.upload(name, range(18, 18 + rows))
+    slice_ = ReplayedSlice(key, good.piece, rows, (again,), rows, 0, 0)
+    decision = ledger.Decision("replay-dead-letters", "kim", "decoder mended", "t")
+    token = again.upload.token
+    sample.append(
+        lambda h: ledger.Replay(header=h, token=token, slices=(slice_,), decision=decision)
+    )
+    sample.store.complete(again.upload)
+    sample.applied()
+    return fsck_of(made)
+
+
+def fsck_of(made: Landed) -> tuple[ExitCode, list[str]]:
+    report = examine(GroupStore.of(Path(made.file)), deep=False)
+    return (
+        ExitCode.FAULT if report.findings else ExitCode.OK,
+        [finding.invariant.name for finding in report.findings],
+    )
+
+
+def test_a_replay_is_compared_with_the_dead_letters_that_it_read(landed: Make) -> None:
+    assert replayed(landed("Json"), rows=2) == (ExitCode.OK, [])
+
+
+def test_a_replay_of_other_rows_than_were_dead_lettered_is_a_fault(landed: Make) -> None:
+    assert replayed(landed("Json"), rows=1) == (ExitCode.FAULT, ["I8"])
 
 
 def test_what_lands_while_the_store_is_listed_is_no_fault(two_commits: Landed) -> None:
