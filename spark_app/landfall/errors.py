@@ -46,6 +46,14 @@ class SourceAway(Retry):
     """The source does not respond."""
 
 
+class BatchFailed(Retry):
+    """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
+
+
+class NotTried(Retry):
+    """A task gave up before it came to the slice: an outage had failed several before it."""
+
+
 class Fenced(LandfallError):  # noqa: N818  # the name is the state
     """Another driver opened the lane: this one has lost the right to commit."""
 

@@ -180,14 +180,13 @@ class Capacity:
         slots: number of tasks that can run at once.
         max_bytes: estimated object bytes a batch may hold; a single slice may exceed it.
         busy: topic partitions not to plan: in another batch, stopped, or waiting for a retry.
-        isolated: topic partitions to plan in a batch of their own, because they failed before and
-            should not make a batch of others fail.
+        least_tasks: among how many tasks to divide the slices, however little work there is.
     """
 
     slots: int
     max_bytes: int
     busy: Collection[TopicPartition] = frozenset()
-    isolated: Collection[TopicPartition] = frozenset()
+    least_tasks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,21 +251,13 @@ def plan(
     overdue_first = sorted(due, key=lambda b: (-_overdue_by(b, policy), b.topic_partition))
     if not overdue_first:
         return None
-    eligible = _eligible(overdue_first, capacity.isolated)
-    cut = [list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes)) for b in eligible]
-    return BatchPlan(_pack(_choose(cut, capacity), capacity.slots))
+    cut = [list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes)) for b in overdue_first]
+    return BatchPlan(_pack(_choose(cut, capacity), capacity))
 
 
 def _overdue_by(backlog: Backlog, policy: Policy) -> timedelta:
     """Age past ``maxAge``; negative as long as the backlog is in time."""
     return backlog.age - policy.for_topic(backlog.topic_partition.topic).max_age
-
-
-def _eligible(overdue_first: list[Backlog], isolated: Collection[TopicPartition]) -> list[Backlog]:
-    """The backlogs that may share a batch: the isolated one alone if it is the most overdue."""
-    if overdue_first[0].topic_partition in isolated:
-        return overdue_first[:1]
-    return [b for b in overdue_first if b.topic_partition not in isolated]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,13 +325,14 @@ def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_We
     return list(chosen.values())
 
 
-def _pack(slices: list[_WeighedSlice], slots: int) -> tuple[tuple[Slice, ...], ...]:
+def _pack(slices: list[_WeighedSlice], capacity: Capacity) -> tuple[tuple[Slice, ...], ...]:
     """The slices in bins, heaviest slice first into the least loaded bin.
 
     There are as many bins as get ``MIN_TASK_SECONDS`` of work each, up to ``BINS_PER_SLOT`` a slot.
     """
     worth = int(sum(weighed.seconds for weighed in slices) / MIN_TASK_SECONDS)
-    count = max(1, min(worth, slots * BINS_PER_SLOT, len(slices)))
+    most = capacity.slots * BINS_PER_SLOT
+    count = min(max(capacity.least_tasks, min(worth, most)), len(slices))
     bins: list[list[Slice]] = [[] for _ in range(count)]
     loads = [(0.0, i) for i in range(count)]
     for weighed in sorted(slices, key=lambda w: (-w.seconds, w.planned)):
@@ -348,4 +340,12 @@ def _pack(slices: list[_WeighedSlice], slots: int) -> tuple[tuple[Slice, ...], .
         bins[i].append(weighed.planned)
         heapq.heapreplace(loads, (load + weighed.seconds, i))
     heaviest_first = (i for _, i in sorted(loads, key=lambda load: (-load[0], load[1])))
-    return tuple(tuple(sorted(bins[i])) for i in heaviest_first)
+    return tuple(tuple(sorted(bins[i], key=_in_task)) for i in heaviest_first)
+
+
+def _in_task(slice_: Slice) -> tuple[float, Slice]:
+    """The order of slices in a task: mixed, since a topic's partitions often fail together.
+
+    The first slice that meets an outage fails those after it (``landfall.task.outage``).
+    """
+    return stagger_fraction(slice_.topic_partition), slice_

@@ -217,23 +217,6 @@ def test_a_slice_over_the_limit_is_landed_alone() -> None:
     assert len(batch.slices) == 1
 
 
-def test_an_isolated_topic_partition_gets_a_batch_of_its_own() -> None:
-    failed, fine = partitions_of("t", 2)
-    backlogs = [backlog(failed, 0, 9, 9 * MINUTE), backlog(fine, 0, 9, 8 * MINUTE)]
-    first = plan(backlogs, POLICY, Sizes(), Capacity(4, 10**15, isolated={failed}))
-    assert first is not None
-
-    second = plan(
-        backlogs,
-        POLICY,
-        Sizes(),
-        Capacity(4, 10**15, busy=first.topic_partitions, isolated={failed}),
-    )
-
-    assert second is not None
-    assert (first.topic_partitions, second.topic_partitions) == ({failed}, {fine})
-
-
 def test_an_unknown_topic_partition_has_the_estimate_of_its_topic() -> None:
     sizes = Sizes().learn([landed(TopicPartition("hot", 1), 10**6, 40 * 10**6)])
 

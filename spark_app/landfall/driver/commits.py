@@ -7,7 +7,7 @@ asked for after the records were read, the COMMIT is appended, and only then are
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
@@ -15,12 +15,16 @@ from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.completer import Completer
 from landfall.driver.decide import membership
-from landfall.driver.decide.batch_results import CommitDecision, check_results
+from landfall.driver.decide.batch_results import (
+    CommitDecision,
+    check_results,
+    failure_messages,
+)
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatch, InFlightBatches
 from landfall.driver.recovery import remake, repair
-from landfall.errors import Fenced, Reason, Retry, Stalled, cause
+from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
@@ -149,7 +153,7 @@ class BatchCommitter:
             self.batches.learn(decision.commit)
             self.deps.counters.committed(decision.commit, now - batch.started, now)
             log.info("batch committed", extra=_commit_fields(state.seq, decision.commit))
-        self._note_failures(decision, now)
+        self._note_failures(batch, decision, now)
         housekeeping.abort(decision.discard)
 
     def _append_or_abort(
@@ -165,15 +169,20 @@ class BatchCommitter:
             self.background.housekeeping.abort_results(batch.results.result())
             raise
 
-    def _note_failures(self, decision: CommitDecision, now: datetime) -> None:
-        for landed in decision.commit:
-            self.batches.backoff.landed(landed.piece.topic_partition)
+    def _note_failures(self, batch: InFlightBatch, decision: CommitDecision, now: datetime) -> None:
+        retried: dict[TopicPartition, LandfallError] = {}
         for tp, error in decision.failed.items():
             if isinstance(error, Stalled) and not self._may_skip(error):
                 self.blocked[tp] = error
             else:
-                self.batches.backoff.failed(tp, now)
-            record_failure(self.deps, cause(error, "RoundFailed"), error)
+                retried[tp] = error
+        landed = {landed.piece.topic_partition for landed in decision.commit}
+        took = now - batch.started if batch.is_retry else timedelta(0)
+        self.batches.backoff.settle(landed, retried, now, took)
+        messages = failure_messages(decision.failed)
+        self.deps.counters.batch_failed(messages, now)
+        for reason, why in messages.items():
+            log.warning("landing failed", extra={"reason": reason, "why": why})
 
     def _may_skip(self, error: Stalled) -> bool:
         """Whether the next look appends a HOLE for the lost range, so that the rest can land."""

@@ -1,6 +1,6 @@
 """What a driver has done and what went wrong, as numbers for ``/status`` and the metrics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,9 +15,11 @@ class DriverCounters:
     Attributes:
         started: when the process started.
         commits: COMMITs appended.
-        failures: whatever kept records from being committed.
-        consecutive_failures: failures since the last COMMIT.
-        failures_by_reason: the same failures, by the metric's label ``reason``.
+        failures: whatever kept records from being committed. A batch counts once for each reason,
+            however many of its topic partitions failed.
+        consecutive_failures: batches that failed, in full or in part, and other failures, since the
+            last COMMIT. A batch counts once.
+        failures_by_reason: the failures by the metric's label ``reason``.
         last_failure: the latest of them.
         last_commit: when the last COMMIT was appended.
         landed_by_topic: records in committed data objects.
@@ -73,10 +75,15 @@ class DriverCounters:
 
     def failed(self, reason: str, message: str, now: datetime) -> None:
         """Count what kept records from being committed; ``reason`` is a metric's label."""
-        self.failures += 1
-        self.consecutive_failures += 1
-        _add(self.failures_by_reason, reason, 1)
-        self.last_failure = Failure(now.isoformat(), reason, message)
+        self.batch_failed({reason: message}, now)
+
+    def batch_failed(self, messages: Mapping[str, str], now: datetime) -> None:
+        """Count what kept a batch, or a part of it, from being committed: a message a reason."""
+        self.consecutive_failures += bool(messages)
+        for reason, message in messages.items():
+            self.failures += 1
+            _add(self.failures_by_reason, reason, 1)
+            self.last_failure = Failure(now.isoformat(), reason, message)
 
     @property
     def rates(self) -> Rates:

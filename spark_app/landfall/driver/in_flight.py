@@ -27,19 +27,21 @@ class InFlightBatch:
         planned: its slices, in bins.
         started: when it was started.
         results: a result for each slice, once the tasks have ended.
+        is_retry: whether it tries what failed before.
     """
 
     batch: Batch
     planned: BatchPlan
     started: datetime
     results: Future[list[SliceResult]]
+    is_retry: bool = False
 
 
 class InFlightBatches:
     """Plans and starts batches, and keeps them until they are removed.
 
     Attributes:
-        backoff: topic partitions that failed and wait before they are tried again.
+        backoff: topic partitions that failed, and when they are tried again.
     """
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
@@ -82,18 +84,41 @@ class InFlightBatches:
             now: the time.
             flush: land every backlog, due or not.
         """
+        running = self.in_flight() | set(stalled)
+        if not self.is_full and not any(batch.is_retry for batch in self._batches.values()):
+            self._retry(backlogs, running, now, flush=flush)
         while not self.is_full:
-            busy = self.in_flight() | self.backoff.waiting(now) | set(stalled)
-            capacity = Capacity(
-                self._runner.slots, self._tuning.max_round_bytes, busy, self.backoff.isolated
-            )
+            busy = self.in_flight() | set(stalled) | self.backoff.apart()
+            capacity = Capacity(self._runner.slots, self._tuning.max_round_bytes, busy)
             planned = plan(backlogs, self._policy, self._sizes, capacity, flush=flush)
             if planned is None:
                 return
-            batch = Batch(self._group, self._new_name())
-            results = self._pool.submit(self._runner.run, batch, planned.bins)
-            self._batches[batch.token] = InFlightBatch(batch, planned, now, results)
-            results.add_done_callback(lambda _: self._wake())
+            self._run(planned, now, is_retry=False)
+
+    def _retry(
+        self, backlogs: Sequence[Backlog], busy: set[TopicPartition], now: datetime, *, flush: bool
+    ) -> None:
+        """Start one batch of what failed before, if it is time; half of the slots at most."""
+        for group in self.backoff.next_groups(now):
+            due = [b for b in backlogs if b.topic_partition in group.topic_partitions]
+            slots = max(1, self._runner.slots // 2)
+            capacity = Capacity(
+                slots,
+                self._tuning.max_round_bytes,
+                busy,
+                # One that waits for a time-out ends its task, so more tasks try more of them.
+                least_tasks=slots if group.is_new else max(1, self._runner.slots // 5),
+            )
+            planned = plan(due, self._policy, self._sizes, capacity, flush=flush)
+            if planned is not None:
+                self._run(planned, now, is_retry=True)
+                return
+
+    def _run(self, planned: BatchPlan, now: datetime, *, is_retry: bool) -> None:
+        batch = Batch(self._group, self._new_name())
+        results = self._pool.submit(self._runner.run, batch, planned.bins)
+        self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
+        results.add_done_callback(lambda _: self._wake())
 
     def finished(self) -> list[InFlightBatch]:
         """Batches whose tasks have all ended."""

@@ -1,48 +1,168 @@
-"""Exponential backoff per topic partition.
+"""Which topic partitions failed, when they are tried again, and together with which others. Pure.
 
-A topic partition that failed waits, and is then tried in a batch of its own, so that it holds up no
-other.
+What failed is not landed together with what did not, until it has landed once: a slice that waits
+for a time-out would hold up its whole batch. One batch at a time tries what failed
+(``next_groups``), so that failures never take more than one of the group's batches.
+
+=====================================================  =============================================
+what happened                                          what is tried again
+=====================================================  =============================================
+a slice failed while others of its batch landed        it, with all that failed as often in a row
+nothing of a batch landed, each slice has an error     all of it, and as soon as anything lands, all
+                                                       of it among the others: it was an outage
+the job of a batch failed as a whole (``BatchFailed``) one half after the other, then half of the
+                                                       half that failed, until the cause is alone
+a task gave up before the slice (``NotTried``)         as above, but it does not count as a failure
+=====================================================  =============================================
+
+So what an outage has failed is back in one batch, and what one topic partition has failed, after
+about twice as many batches as its batch can be halved: 28 for ten thousand topic partitions.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from landfall.errors import BatchFailed, LandfallError, NotTried
 from landfall.ledger.offsets import TopicPartition
 
 FIRST_WAIT = timedelta(seconds=1)
 MAX_WAIT = timedelta(minutes=2)
 """The wait doubles with each failure in a row, up to this."""
+_OFTEN = 4
+"""Topic partitions that failed at least this many times in a row are tried together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
-    """How often in a row a topic partition failed, and until when it waits."""
+class Suspect:
+    """A topic partition that has not landed since it failed.
+
+    Attributes:
+        failures: how often in a row it failed.
+        until: it is not tried before this time.
+        part: of a batch that is being halved, to which it belongs; 0 for none.
+        is_outage: nothing else landed when it failed, so that the cause is probably elsewhere.
+        is_released: it is landed among the others again.
+    """
 
     failures: int
     until: datetime
+    part: int = 0
+    is_outage: bool = False
+    is_released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RetryGroup:
+    """Topic partitions to try again in one batch.
+
+    ``is_new`` says that none of them failed more than once, so that most may be without fault.
+    """
+
+    topic_partitions: frozenset[TopicPartition]
+    is_new: bool
 
 
 @dataclass
 class RetryBackoff:
-    """The topic partitions whose last attempt failed."""
+    """The topic partitions that have not landed since they failed."""
 
-    _by_tp: dict[TopicPartition, Backoff] = field(default_factory=dict)
+    _suspects: dict[TopicPartition, Suspect] = field(default_factory=dict)
+    _empty_batches: int = 0
+    """Batches in a row of which nothing landed."""
+    _parts: int = 0
+    _rest_until: datetime | None = None
 
-    def failed(self, tp: TopicPartition, now: datetime) -> None:
-        """Let the topic partition wait, twice as long as after the failure before."""
-        failures = self._by_tp[tp].failures + 1 if tp in self._by_tp else 1
-        wait = min(FIRST_WAIT * 2 ** min(failures - 1, 10), MAX_WAIT)
-        self._by_tp[tp] = Backoff(failures, now + wait)
+    def settle(
+        self,
+        landed: Collection[TopicPartition],
+        failed: Mapping[TopicPartition, LandfallError],
+        now: datetime,
+        took: timedelta = timedelta(0),
+    ) -> None:
+        """Take note of a finished batch.
 
-    def landed(self, tp: TopicPartition) -> None:
-        """Forget the topic partition's failures."""
-        self._by_tp.pop(tp, None)
+        Args:
+            landed: topic partitions of which something was committed.
+            failed: topic partitions to try again, and why they failed.
+            now: the time.
+            took: how long the batch took, if it was one of ``next_groups``. If nothing of it
+                landed, and it is not new that it fails, the next one is not tried before the same
+                time has passed again.
+        """
+        for tp in landed:
+            self._suspects.pop(tp, None)
+        if landed:
+            self._empty_batches = 0
+            self._release()
+        elif failed:
+            self._empty_batches += 1
+            if all(self._failures(tp) > 1 for tp in failed):
+                self._rest_until = now + min(took, MAX_WAIT)
+        if failed and not landed and all(isinstance(e, BatchFailed) for e in failed.values()):
+            self._halve(sorted(failed), now)
+            return
+        for tp, error in failed.items():
+            self._suspects[tp] = self._after(tp, error, now, is_outage=not landed)
 
-    def waiting(self, now: datetime) -> set[TopicPartition]:
-        """Topic partitions that must not be tried yet."""
-        return {tp for tp, backoff in self._by_tp.items() if backoff.until > now}
+    def apart(self) -> set[TopicPartition]:
+        """Topic partitions that must not be landed together with others now."""
+        return {tp for tp, suspect in self._suspects.items() if not suspect.is_released}
 
-    @property
-    def isolated(self) -> set[TopicPartition]:
-        """Topic partitions to be tried each in a batch of its own."""
-        return set(self._by_tp)
+    def next_groups(self, now: datetime) -> list[RetryGroup]:
+        """What may be tried again now: one of these as one batch, the first that has work."""
+        if self._rest_until and now < self._rest_until:
+            return []
+        groups: dict[tuple[int, int], set[TopicPartition]] = {}
+        since: dict[tuple[int, int], datetime] = {}
+        for tp, suspect in self._suspects.items():
+            if suspect.until <= now and not suspect.is_released:
+                key = suspect.part, 0 if suspect.part else min(suspect.failures, _OFTEN)
+                groups.setdefault(key, set()).add(tp)
+                since[key] = min(since.get(key, suspect.until), suspect.until)
+        return [
+            RetryGroup(frozenset(groups[part, failures]), is_new=not part and failures <= 1)
+            for part, failures in sorted(groups, key=lambda key: (since[key], key))
+        ]
+
+    def forget(self) -> None:
+        """Try everything again at once, as if nothing had failed."""
+        self._suspects.clear()
+        self._empty_batches, self._rest_until = 0, None
+
+    def _release(self) -> None:
+        """Something landed, so that an outage is over."""
+        for tp, suspect in self._suspects.items():
+            if suspect.is_outage:
+                self._suspects[tp] = replace(suspect, is_outage=False, is_released=True)
+
+    def _halve(self, tps: list[TopicPartition], now: datetime) -> None:
+        """Let both halves of what failed as a whole be tried, one after the other."""
+        middle = (len(tps) + 1) // 2
+        for half in (tps[:middle], tps[middle:]):
+            self._parts += 1
+            for tp in half:
+                failures = self._failures(tp) + 1
+                # Many halves that fail in a row are an outage: the wait counts them all.
+                times = failures if len(tps) == 1 else self._empty_batches
+                self._suspects[tp] = Suspect(failures, now + _wait(times), self._parts)
+
+    def _after(
+        self, tp: TopicPartition, error: LandfallError, now: datetime, *, is_outage: bool
+    ) -> Suspect:
+        before = self._suspects.get(tp)
+        # What fails again although something has landed since is the cause of its own failures.
+        is_outage = is_outage and (before is None or before.is_outage)
+        if isinstance(error, NotTried):
+            wait = _wait(self._empty_batches) if is_outage else timedelta(0)
+            return Suspect(self._failures(tp), now + wait, is_outage=is_outage)
+        failures = self._failures(tp) + 1
+        return Suspect(failures, now + _wait(failures), is_outage=is_outage)
+
+    def _failures(self, tp: TopicPartition) -> int:
+        return self._suspects[tp].failures if tp in self._suspects else 0
+
+
+def _wait(times: int) -> timedelta:
+    doublings = min(max(times, 1) - 1, 10)
+    return min(FIRST_WAIT * (1 << doublings), MAX_WAIT)

@@ -24,6 +24,7 @@ from landfall.source import Reader
 from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
+from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
 from landfall.task.partitioning import BadRecord, Partitioner
 from landfall.task.rows import payload_bytes
@@ -55,7 +56,9 @@ def land_with(
     """Do what ``land`` does with a partitioner that exists already."""
     memory = MemoryBudget.of(batch, uploads)
     with Uploader(uploads, memory.in_flight_bytes) as uploader:
-        context = _TaskContext(batch, partitioner, uploader, memory)
+        context = _TaskContext(
+            batch, partitioner, uploader, memory, OutageDetector(SOURCE_FAILURES)
+        )
         # All slices are read before any result is awaited: the last parts of one slice are uploaded
         # while the next slice is read.
         landings = [_SliceLanding(context, slice_).read(reader) for slice_ in slices]
@@ -101,6 +104,7 @@ class _TaskContext:
     partitioner: Partitioner
     uploader: Uploader
     memory: MemoryBudget
+    source: OutageDetector
 
 
 @dataclass
@@ -128,13 +132,16 @@ class _SliceLanding:
     def read(self, reader: Reader) -> "_SliceLanding":
         """Read the slice to its end and send its parts; an error is kept for ``result``."""
         cpu_before, before = time.process_time(), time.monotonic()
+        source = self._context.source
         try:
+            source.check(str(self._slice))
             self._sealed = self._land(reader.read(self._slice))
             self._cpu_seconds, self._seconds = (
                 time.process_time() - cpu_before,
                 time.monotonic() - before,
             )
         except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
+            source.failed(error)
             self._fail(error)
         return self
 

@@ -15,6 +15,7 @@ from typing import Self
 from landfall.errors import LandfallError
 from landfall.objects import Part, Upload
 from landfall.store import Uploads
+from landfall.task.outage import STORE_FAILURES, OutageDetector
 
 _THREADS = 4
 
@@ -25,6 +26,7 @@ class Uploader:
     def __init__(self, uploads: Uploads, in_flight_bytes: int) -> None:
         """Limit the parts in flight to ``in_flight_bytes``, or to one part if that is larger."""
         self.uploads = uploads
+        self.outage = OutageDetector(STORE_FAILURES)
         self._limit = in_flight_bytes
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="landfall-upload")
         self._in_flight: deque[tuple[Future[Part], int]] = deque()
@@ -49,6 +51,8 @@ class Uploader:
 
     def abort(self, uploads: Iterable["ObjectUpload"]) -> None:
         """Abort uploads if the store lets us; the driver's housekeeping aborts the rest later."""
+        if self.outage.is_outage:
+            return
         for future in [self._pool.submit(upload.abort) for upload in uploads]:
             with suppress(LandfallError):
                 future.result()
@@ -98,12 +102,20 @@ class ObjectUpload:
 
     def put(self, number: int, body: bytes) -> Part:
         """Upload a part; the uploader's threads call this."""
-        # Several parts may be first at the same time; the lock makes them begin one upload.
-        with self._lock:
-            upload_id = self._upload_id = self._upload_id or self._uploader.uploads.begin(
-                self.key, self._token
-            )
-        return self._uploader.uploads.put_part(self.key, upload_id, number, body)
+        outage = self._uploader.outage
+        outage.check(self.key)
+        try:
+            # Several parts may be first at the same time; the lock makes them begin one upload.
+            with self._lock:
+                upload_id = self._upload_id = self._upload_id or self._uploader.uploads.begin(
+                    self.key, self._token
+                )
+            part = self._uploader.uploads.put_part(self.key, upload_id, number, body)
+        except LandfallError as error:
+            outage.failed(error)
+            raise
+        outage.succeeded()
+        return part
 
     def abort(self) -> None:
         """Cancel the parts that have not started, wait for the others, and abort the upload."""

@@ -3,7 +3,7 @@ from threading import Event
 
 from landfall.api.contract import ExitCode
 from landfall.driver.runner import Bin
-from landfall.errors import Reason, Retry
+from landfall.errors import BatchFailed, Reason, Retry
 from landfall.ledger import LaneOwnership
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import SliceResult
@@ -56,6 +56,23 @@ def test_a_topic_partition_that_fails_is_tried_again_and_holds_up_no_other() -> 
     assert one.run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
     assert one.counters.failures_by_reason == {"RoundFailed": 2}
+
+
+def test_a_batch_of_many_topic_partitions_that_fails_is_one_failure() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", *[10] * 20)
+    tps = [TopicPartition("a", n) for n in range(20)]
+    runner = FakeRunner(store, failures={tp: [BatchFailed("an executor died")] for tp in tps})
+    one = driver(group(), store, log, runner)
+    seen: list[int] = []
+    one.report = lambda _: seen.append(one.counters.consecutive_failures)
+
+    assert one.run() is ExitCode.OK
+    assert (one.counters.failures, max(seen)) == (1, 1)
+    assert one.counters.last_failure is not None
+    assert one.counters.last_failure.message == (
+        "20 topic partitions of a batch failed, the first: an executor died"
+    )
+    assert landed_offsets(store) == written_offsets(log)
 
 
 def test_too_many_bad_records_stall_a_topic_partition_before_commit() -> None:

@@ -76,7 +76,9 @@ class Rollback(Model):
     window: Duration = timedelta(hours=2)
     """How long a new generation is watched after its first commit."""
     max_commit_failures: Annotated[int, Field(ge=1)] = 5
-    """Number of consecutive commit failures that triggers a rollback."""
+    """Number of consecutive commit failures that triggers a rollback. A batch counts once, however
+    many of its topic partitions failed.
+    """
 
 
 class Upgrade(Model):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, NotTried, Reason, Retry, Stalled, cause
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
 from landfall.objects import Upload
@@ -67,6 +67,23 @@ def check_results(
     return CommitDecision(
         tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed
     )
+
+
+def failure_messages(failed: Mapping[TopicPartition, LandfallError]) -> dict[str, str]:
+    """A message for each reason why topic partitions of one batch failed, by metric label.
+
+    A slice that was not tried is left out if others were: these say what happened.
+    """
+    tried = {tp: e for tp, e in failed.items() if not isinstance(e, NotTried)} or failed
+    by_reason: dict[str, list[LandfallError]] = defaultdict(list)
+    for _, error in sorted(tried.items()):
+        by_reason[cause(error, "RoundFailed")].append(error)
+    return {
+        reason: str(errors[0])
+        if len(errors) == 1
+        else f"{len(errors)} topic partitions of a batch failed, the first: {errors[0]}"
+        for reason, errors in by_reason.items()
+    }
 
 
 def _error(

@@ -21,7 +21,7 @@ from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
 from landfall.driver.spark.executors import Executors, first_line
-from landfall.errors import LandfallError, Retry
+from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
 
@@ -178,7 +178,7 @@ class SparkRunner:
             raise Retry(f"spark is gone: {first_line(error)}") from error
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
-        """Run the bins; if the job as a whole fails, every slice fails with Retry."""
+        """Run the bins; if the job as a whole fails, every slice fails with BatchFailed."""
         try:
             self._context.setLocalProperty(
                 "spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins"
@@ -189,7 +189,7 @@ class SparkRunner:
                 .collect()
             )
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever failed the job; none of it may stop the loop
-            return _all_failed(bins, Retry(f"spark job failed: {first_line(error)}"))
+            return _all_failed(bins, BatchFailed(f"spark job failed: {first_line(error)}"))
 
     def warm_up(self) -> None:
         """Start a Python worker in every slot and let it import what tasks need.
