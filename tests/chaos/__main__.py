@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from dev.servers.s3 import S3
 from dev.servers.server import STATE
 from dev.tour.place import Place
 from landfall import __version__
-from tests.chaos import checks, table
+from tests.chaos import checks, growth, table
 from tests.chaos.environment import Environment
 from tests.chaos.faults import LATE
 from tests.chaos.load import Load
@@ -106,6 +107,7 @@ class Run:
         """Create the log of the run in ``folder``."""
         self.console, self.folder, self.options, self.faults = console, folder, options, faults
         self.log = (folder / "run.jsonl").open("a", buffering=1)
+        self.samples: list[growth.Sample] = []
 
     def execute(self, place: Place) -> int:
         """Create the environment, break it, check the result; 0 if nothing is wrong."""
@@ -167,16 +169,20 @@ class Run:
             ),
             groups=groups,
             environment=_describe_machine(),
+            growth=growth.rows(self.samples),
         )
 
     def _break(self, environment: Environment, runner: Runner) -> None:
         """Inject the faults until the minutes are over, then end those that still last."""
         threads = runner.start()
-        last_progress = 0.0
+        last_progress = last_sample = -growth.INTERVAL
         end = self.options.minutes * 60
         while runner.now < end:
             time.sleep(min(LOG_INTERVAL, max(0.0, end - runner.now)))
             environment.keep_logs()
+            if runner.now - last_sample >= growth.INTERVAL:
+                last_sample = runner.now
+                self._sample(environment, runner.now)
             if runner.now - last_progress >= PROGRESS_INTERVAL:
                 last_progress = runner.now
                 self._print_progress(environment, runner)
@@ -185,6 +191,12 @@ class Run:
             thread.join()
         # After the threads: one of them might inject a fault again that was just lifted.
         environment.lift_faults()
+
+    def _sample(self, environment: Environment, now: float) -> None:
+        # The servers themselves may be killed or full at the moment: then there is no measurement.
+        with suppress(Exception):
+            self.samples.append(growth.measure(environment, now))
+            (self.folder / "growth.json").write_bytes(msgspec.json.encode(self.samples))
 
     def _wait_until_landed(self, environment: Environment, began: float) -> dict[str, float | None]:
         """Seconds until each group had landed everything; None where that took too long."""
@@ -225,6 +237,8 @@ class Run:
             table.render(title, table.figures(outcome)),
         )
         (self.folder / "table.md").write_text(table.markdown(outcome))
+        if self.samples:
+            (self.folder / "growth.svg").write_text(growth.picture(self.samples))
         (self.folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
         self.console.print(f"{self.folder}/table.md")
         return outcome.is_sound

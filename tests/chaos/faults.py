@@ -31,6 +31,8 @@ class Fault(StrEnum):
     ERROR_500_AFTER = "Error500After"
     SLOW_DOWN = "SlowDown"
     """The answer is 503, and the server never receives the request."""
+    DENIED = "Denied"
+    """The answer is 403 AccessDenied, and the server never receives the request."""
     ERROR_200 = "Error200"
     """The answer is 200 with an ``<Error>`` body, which S3 allows for CompleteMultipartUpload.
 

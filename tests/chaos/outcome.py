@@ -129,6 +129,7 @@ class Outcome:
 
     Attributes:
         requests_hit: number of requests of the store that a fault hit, by the proxy's fault.
+        growth: what was measured during the run, and how it grew.
         environment: the machine and the versions, for the table.
     """
 
@@ -139,6 +140,7 @@ class Outcome:
     load: LoadResult
     groups: Mapping[str, GroupResult]
     environment: Mapping[str, str] = field(default_factory=dict)
+    growth: Sequence[tuple[str, str]] = ()
 
     @property
     def is_sound(self) -> bool:

@@ -52,6 +52,7 @@ _ERRORS = {
         500, "InternalError", "We encountered an internal error. Please try again."
     ),
     Fault.SLOW_DOWN: S3Error(503, "SlowDown", "Please reduce your request rate."),
+    Fault.DENIED: S3Error(403, "AccessDenied", "Access Denied."),
     Fault.ERROR_200: S3Error(
         200, "InternalError", "We encountered an internal error. Please try again."
     ),

@@ -42,6 +42,8 @@ class Kind(StrEnum):
     SILENCE = "silence"
     CUT_OFF = "one driver cut off from the store"
     AWAY = "store away"
+    DENIED = "access denied, and allowed again"
+    UPLOADS_GONE = "open uploads aborted, as by a lifecycle rule"
     # Faults of processes and pods on the node
     DRIVER_JVM_KILLED = "driver's JVM killed"
     DRIVER_PYTHON_KILLED = "driver's Python killed"
@@ -134,6 +136,7 @@ DURATIONS: Mapping[Kind, tuple[float, float]] = {
     Kind.SILENCE: (2, 8),
     Kind.CUT_OFF: (3, 20),
     Kind.AWAY: (2, 15),
+    Kind.DENIED: (3, 15),
     Kind.DRIVER_FROZEN: (4, 40),
     Kind.ZOMBIE: (30, 50),
     Kind.EXECUTOR_FROZEN: (4, 40),
@@ -162,9 +165,13 @@ _REQUEST_FAULTS = {
 TRACKS: tuple[Track, ...] = (
     Track(STORE, _REQUEST_FAULTS, min_pause=1, mean_extra_pause=6),
     Track(
-        STORE, {**_REQUEST_FAULTS, Kind.SILENCE: 3, Kind.AWAY: 2}, min_pause=3, mean_extra_pause=10
+        STORE,
+        {**_REQUEST_FAULTS, Kind.SILENCE: 3, Kind.AWAY: 2, Kind.DENIED: 2},
+        min_pause=3,
+        mean_extra_pause=10,
     ),
     Track(None, {Kind.CUT_OFF: 1}, min_pause=15, mean_extra_pause=30),
+    Track(None, {Kind.UPLOADS_GONE: 1}, min_pause=30, mean_extra_pause=45),
     *(
         Track(
             group,

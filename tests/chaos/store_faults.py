@@ -25,6 +25,9 @@ OPERATION_CHOICES: tuple[tuple[Operation, ...], ...] = (
 )
 """Which operations a fault may hit, one of them drawn: all, or those that are most critical."""
 
+UPLOAD_ATTEMPTS = 30
+"""How often a fault looks for open uploads to abort, before it is given up."""
+
 MakeRule = Callable[[Fault], Rule]
 
 
@@ -75,6 +78,8 @@ RULES: Mapping[Kind, MakeRule] = {
     ),
     Kind.SILENCE: _rule(ProxyFault.SILENCE),
     Kind.AWAY: lambda _: Rule(fault=ProxyFault.PARTITION),
+    # Every request, as if the key had been rotated: drivers must come back by themselves.
+    Kind.DENIED: lambda _: Rule(fault=ProxyFault.DENIED),
 }
 
 
@@ -114,7 +119,19 @@ def _hit_count(environment: Environment, rule: Rule) -> int:
     return sum(environment.proxy.counts().faults.get(rule.fault, {}).values())
 
 
+def abort_uploads(environment: Environment, fault: Fault) -> str:
+    """Abort every open upload of a group, decided or not, as a bucket's lifecycle rule would."""
+    bucket = environment.groups[fault.target].scene.bucket
+    # An upload is open for a fraction of a second, so this waits until it finds some.
+    for _ in range(UPLOAD_ATTEMPTS):
+        if aborted := bucket.abort_uploads():
+            return f"{aborted} uploads"
+        environment.wait(0.3)
+    raise NotInjected("no upload was open")
+
+
 INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **dict.fromkeys(RULES, inject_rule),
     Kind.CUT_OFF: cut_off,
+    Kind.UPLOADS_GONE: abort_uploads,
 }

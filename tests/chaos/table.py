@@ -72,12 +72,14 @@ def kinds(outcome: Outcome) -> Iterator[Row]:
 
 
 def markdown(outcome: Outcome) -> str:
-    """Both tables in Markdown."""
-    return (
-        _markdown_table(("figure", "value"), figures(outcome))
-        + "\n"
-        + _markdown_table(("fault", "injected"), kinds(outcome))
-    )
+    """All tables in Markdown."""
+    tables = [
+        _markdown_table(("figure", "value"), figures(outcome)),
+        _markdown_table(("fault", "injected"), kinds(outcome)),
+    ]
+    if outcome.growth:
+        tables.append(_markdown_table(("growth", "first to last"), iter(outcome.growth)))
+    return "\n".join(tables)
 
 
 def render(title: str, rows: Iterator[Row]) -> Table:

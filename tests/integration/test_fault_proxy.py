@@ -108,6 +108,7 @@ def outcome_of(call: Callable[[], object]) -> str:
         (Fault.ERROR_500, "InternalError", False),
         (Fault.ERROR_500_AFTER, "InternalError", True),
         (Fault.SLOW_DOWN, "SlowDown", False),
+        (Fault.DENIED, "AccessDenied", False),
         (Fault.LATENCY, "fine", True),
     ],
 )

@@ -1,6 +1,7 @@
 """An S3 server for tests, and buckets whose content they inspect."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
@@ -72,7 +73,25 @@ class Bucket:
 
     def open_uploads(self) -> list[str]:
         """The keys of multipart uploads that are neither completed nor aborted, sorted."""
-        pages = self.server.client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=self.name
-        )
-        return sorted(found["Key"] for page in pages for found in page.get("Uploads", ()))
+        return sorted(key for key, _ in self._uploads())
+
+    def abort_uploads(self) -> int:
+        """Abort every open upload, as a lifecycle rule does, and return how many were found."""
+        found = list(self._uploads())
+        for key, upload_id in found:
+            with suppress(self.server.client.exceptions.NoSuchUpload):  # completed meanwhile
+                self.server.client.abort_multipart_upload(
+                    Bucket=self.name, Key=key, UploadId=upload_id
+                )
+        return len(found)
+
+    def _uploads(self) -> Iterator[tuple[str, str]]:
+        # By key alone: versitygw refuses the upload id markers that it hands out itself.
+        marker = ""
+        while True:
+            page = self.server.client.list_multipart_uploads(Bucket=self.name, KeyMarker=marker)
+            found = [(each["Key"], each["UploadId"]) for each in page.get("Uploads", ())]
+            yield from found
+            if not page["IsTruncated"] or not found:
+                return
+            marker = found[-1][0]

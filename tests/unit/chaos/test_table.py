@@ -65,6 +65,14 @@ def test_the_tables_list_what_was_done_and_its_outcome() -> None:
     )
 
 
+def test_a_run_that_measured_growth_has_a_third_table() -> None:
+    grown = replace(OUTCOME, growth=[("raw: ledger, KiB", "1.0 to 9.0")])
+
+    assert table.markdown(grown) == table.markdown(OUTCOME) + (
+        "\n| growth | first to last |\n| --- | --- |\n| raw: ledger, KiB | 1.0 to 9.0 |\n"
+    )
+
+
 def test_pauses_begin_before_the_end_of_the_load_and_end_with_a_commit() -> None:
     assert LANDED.longest_pause(120) == Pause(20.0, 70.0)
     assert LANDED.longest_pause(15) == Pause(0.0, 10.0)
