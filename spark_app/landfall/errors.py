@@ -21,6 +21,7 @@ class Reason(StrEnum):
     STORE_UNSAFE = "StoreUnsafe"
     STORE_DENIED = "StoreDenied"
     SOURCE_DENIED = "SourceDenied"
+    SOURCE_UNAVAILABLE = "SourceUnavailable"
     OUTPUT_OCCUPIED = "OutputOccupied"
     TOPIC_MISSING = "TopicMissing"
     TOPIC_RECREATED = "TopicRecreated"

@@ -12,7 +12,7 @@ from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import Upload
-from landfall.source import Topic, Watermarks
+from landfall.source import Bound, FoundOffsets, Topic
 from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -63,9 +63,9 @@ class GatedLog(FakeLog):
         self.gate("topic ids")
         return {name: self.ids[name] for name in names}
 
-    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        self.gate("watermarks")
-        return super().watermarks(tps)
+    def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
+        self.gate(bound.value)
+        return super().offsets(tps, bound)
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

@@ -12,8 +12,9 @@ from confluent_kafka import TopicPartition as Position
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Watermarks
+from landfall.source import Bound, FoundOffsets
 from landfall.source.kafka import KafkaLog
+from landfall.source.kafka_offsets import CHUNK
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
@@ -87,7 +88,7 @@ def test_a_recreated_topic_has_another_id(kafka: Broker) -> None:
     assert [(found.name, found.topic_id != before.topic_id) for found in after] == [(topic, True)]
 
 
-def test_watermarks_end_at_the_last_stable_offset(kafka: Broker, log: KafkaLog) -> None:
+def test_ends_are_last_stable_offsets(kafka: Broker, log: KafkaLog) -> None:
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, [b"x"] * 10)
     kafka.expire_before(topic, 0, 4)
@@ -96,13 +97,28 @@ def test_watermarks_end_at_the_last_stable_offset(kafka: Broker, log: KafkaLog) 
     kafka.flush(producer)
     here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
-    found = log.watermarks([here, empty, TopicPartition(topic, 9), TopicPartition("never-made", 0)])
+    tps = [here, empty, TopicPartition(topic, 9), TopicPartition("never-made", 0)]
+    found = [log.offsets(tps, bound) for bound in Bound]
 
-    assert found == {here: Watermarks(4, 10), empty: Watermarks(0, 0)}
+    assert found == [
+        FoundOffsets(offsets, {})
+        for offsets in ({here: 4, empty: 0}, {here: 10, empty: 0}, {here: 13, empty: 0})
+    ]
     producer.abort_transaction(SECONDS)
-    eventually(
-        lambda: log.watermarks([here]), {here: Watermarks(4, 14)}.__eq__
-    )  # the marker is written after the response
+    # The marker is written after the response.
+    eventually(lambda: log.offsets([here], Bound.END).offsets, {here: 14}.__eq__)
+
+
+def test_offsets_of_more_topic_partitions_than_fit_a_request(kafka: Broker, log: KafkaLog) -> None:
+    topic = kafka.create_topic(partitions=CHUNK + 3)
+    kafka.produce(topic, [Message(b"x", partition=n % (CHUNK + 3)) for n in range(3 * CHUNK)])
+    tps = [TopicPartition(topic, n) for n in range(CHUNK + 3)]
+
+    found = eventually(
+        lambda: log.offsets(tps, Bound.END), lambda seen: len(seen.offsets) == len(tps)
+    )
+
+    assert [found.offsets[tp] for tp in tps] == [3] * (CHUNK - 6) + [2] * 9
 
 
 def test_an_offset_by_time_is_the_end_if_no_record_is_late_enough(

@@ -29,7 +29,7 @@ from landfall.ledger.task_results import (
     SliceResult,
 )
 from landfall.objects import Upload
-from landfall.source import Topic, Watermarks
+from landfall.source import Bound, FoundOffsets, Topic, Watermarks
 from landfall.store import Store
 from landfall.task import Batch
 
@@ -67,6 +67,11 @@ class FakeLog:
     error: LandfallError | None = None
     times: dict[TopicPartition, list[tuple[datetime, int]]] = field(default_factory=dict)
     """Of some topic partitions, times and the first offset of each, in order."""
+    unavailable: dict[TopicPartition, LandfallError] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where they are not the end offsets."""
+    asked: Counter[str] = field(default_factory=Counter)
+    """How often each bound was asked for, counting topic partitions."""
 
     def write(self, topic: str, *ends: int, log_start: int = 0) -> "FakeLog":
         """Set the end offsets of the topic's Kafka partitions."""
@@ -85,20 +90,29 @@ class FakeLog:
     def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
         return {topic.name: topic.topic_id for topic in self.topics() if topic.name in names}
 
-    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
+    def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         if self.error:
             raise self.error
-        return {
-            tp: self.partitions[tp.topic][tp.partition]
-            for tp in tps
-            if tp.partition < len(self.partitions.get(tp.topic, ()))
-        }
+        self.asked[bound.name] += len(tps)
+        present = [tp for tp in tps if tp.partition < len(self.partitions.get(tp.topic, ()))]
+        unavailable = {tp: self.unavailable[tp] for tp in present if tp in self.unavailable}
+        found = {tp: self._offset(tp, bound) for tp in present if tp not in unavailable}
+        return FoundOffsets(found, unavailable)
+
+    def _offset(self, tp: TopicPartition, bound: Bound) -> int:
+        marks = self.partitions[tp.topic][tp.partition]
+        if bound is Bound.LOG_START:
+            return marks.log_start
+        return (
+            self.high_watermarks.get(tp, marks.end) if bound is Bound.HIGH_WATERMARK else marks.end
+        )
 
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
         later = {tp: [o for at, o in self.times.get(tp, ()) if at >= time] for tp in tps}
-        return {tp: min([*later[tp], marks.end]) for tp, marks in self.watermarks(tps).items()}
+        ends = self.offsets(tps, Bound.END).offsets
+        return {tp: min([*later[tp], end]) for tp, end in ends.items()}
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

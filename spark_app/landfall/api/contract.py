@@ -129,6 +129,9 @@ class PartitionStatus:
         overdue_seconds: how much longer that record has waited than its upload policy allows.
         in_round: whether it is part of a batch in flight.
         blocked: the reason it is not landed, if it is blocked; ``message`` then says what to do.
+        held_back_records: offsets from ``end_offset`` on that an open transaction keeps everybody
+            from reading; they are no lag.
+        held_back_seconds: how long this driver has seen that transaction open.
     """
 
     topic: str
@@ -141,6 +144,8 @@ class PartitionStatus:
     in_round: bool = False
     blocked: str | None = None
     message: str = ""
+    held_back_records: int = 0
+    held_back_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

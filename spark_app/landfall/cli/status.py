@@ -1,8 +1,9 @@
 """``landfall status``: a group's checkpoints and lag, from its ledger and Kafka, driver or not."""
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 
 import msgspec
 from rich.markup import escape
@@ -10,21 +11,32 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
-from landfall.errors import Retry
+from landfall.errors import LandfallError, Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Log, Watermarks
+from landfall.source import Bound, Log
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One topic partition; end offset and lag are None if Kafka did not report the end offset."""
+    """One topic partition; what Kafka did not report is None.
+
+    Attributes:
+        checkpoint: next offset to land.
+        end_offset: the last stable offset.
+        lag_records: offsets from the checkpoint to the end offset.
+        held_back_records: offsets from the end offset on that an open transaction keeps everybody
+            from reading.
+        unavailable: why Kafka did not report the end offset, if it said why.
+    """
 
     topic: str
     partition: int
     checkpoint: int
     end_offset: int | None
     lag_records: int | None
+    held_back_records: int | None = None
+    unavailable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +85,39 @@ def read_progress(opened: GroupStore, log: Log) -> GroupProgress:
     """Read the ledger, then the end offsets; without Kafka, what the ledger alone says."""
     state = opened.lane.read()
     try:
-        return _progress(opened, state, log.watermarks(tuple(state.checkpoint)), None)
+        ends = _end_offsets(log, tuple(state.checkpoint))
     except Retry as error:
-        return _progress(opened, state, {}, str(error))
+        return _progress(opened, state, EndOffsets(), str(error))
+    return _progress(opened, state, ends, None)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsets:
+    """What Kafka says of the ends of topic partitions; those that do not exist are in none.
+
+    Attributes:
+        stable: last stable offsets.
+        high: high watermarks.
+        unavailable: why the others have none.
+    """
+
+    stable: Mapping[TopicPartition, int] = field(default_factory=dict)
+    high: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unavailable: Mapping[TopicPartition, LandfallError] = field(default_factory=dict)
+
+
+def _end_offsets(log: Log, tps: Collection[TopicPartition]) -> EndOffsets:
+    # In this order, so that records that arrive in between do not seem to be held back.
+    high = log.offsets(tps, Bound.HIGH_WATERMARK)
+    stable = log.offsets(tps, Bound.END)
+    return EndOffsets(stable.offsets, high.offsets, stable.unavailable)
 
 
 def _progress(
-    opened: GroupStore,
-    state: State,
-    watermarks: Mapping[TopicPartition, Watermarks],
-    source_error: str | None,
+    opened: GroupStore, state: State, ends: EndOffsets, source_error: str | None
 ) -> GroupProgress:
-    partitions = tuple(
-        _partition(tp, state.checkpoint[tp], watermarks.get(tp)) for tp in sorted(state.checkpoint)
-    )
+    in_order = sorted(state.checkpoint, key=attrgetter("topic", "partition"))
+    partitions = tuple(_partition(tp, state.checkpoint[tp], ends) for tp in in_order)
     lags = [p.lag_records for p in partitions if p.lag_records is not None]
     return GroupProgress(
         group=opened.name,
@@ -105,14 +136,15 @@ def _progress(
     )
 
 
-def _partition(
-    tp: TopicPartition, checkpoint: int, watermarks: Watermarks | None
-) -> PartitionProgress:
-    if watermarks is None:
-        return PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
+def _partition(tp: TopicPartition, checkpoint: int, ends: EndOffsets) -> PartitionProgress:
+    end = ends.stable.get(tp)
+    if end is None:
+        why = ends.unavailable.get(tp)
+        known = PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
+        return replace(known, unavailable=str(why)) if why else known
     # The log of a recreated topic may end below the checkpoint; that is no negative lag.
-    lag = max(watermarks.end - checkpoint, 0)
-    return PartitionProgress(tp.topic, tp.partition, checkpoint, watermarks.end, lag)
+    lag, held_back = max(end - checkpoint, 0), max(ends.high.get(tp, end) - end, 0)
+    return PartitionProgress(tp.topic, tp.partition, checkpoint, end, lag, held_back)
 
 
 def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
@@ -148,6 +180,14 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
         out.print(_by_topic_partition(progress) if by_topic_partition else _by_topic(progress))
     else:
         out.print("the ledger has no topic partition yet")
+    for p in progress.partitions:
+        if p.held_back_records:
+            records = console.counted(p.held_back_records, "record")
+            out.print(
+                f"an open transaction holds back {records} of {escape(f'{p.topic}/{p.partition}')}"
+            )
+        if p.unavailable:
+            console.print_error("Unavailable", p.unavailable)
     if progress.source_error:
         console.print_error("Unavailable", f"Kafka did not answer: {progress.source_error}")
 

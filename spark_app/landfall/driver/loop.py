@@ -26,7 +26,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.commits import BackgroundWork, BatchCommitter
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
-from landfall.driver.decide.catch_up import reached
+from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
@@ -153,7 +153,8 @@ class Driver:
 
     def _pass(self, now: datetime) -> None:
         try:
-            self._look_at_log(now)
+            if self.deps.observer.is_due(now):
+                self._look_at_log(now)
             if self.counters.consecutive_failures and self._has_landed_all():
                 # Only a COMMIT resets the count otherwise, and there is nothing to commit.
                 self.counters.consecutive_failures = 0
@@ -161,9 +162,6 @@ class Driver:
             record_failure(self.deps, cause(error, "SourceUnavailable"), error)
             if not self.offsets_known and now - self._began > STARTUP_PATIENCE:
                 raise
-        stalled = self.stalled_partitions()
-        grown = self.deps.observer.grown.items()
-        self.counters.arrived += sum(more for tp, more in grown if tp not in stalled)
         self._committer.commit_finished(now)
         self._committer.repair_lost()
         if not self._is_stopping(now):
@@ -180,6 +178,8 @@ class Driver:
         at_rest = not (self._batches or self.unapplied)
         self._membership.look(self.writer.state, now, self._batches.in_flight(), at_rest=at_rest)
         self.counters.message = _list_errors(self._membership.absent)
+        stalled, grown = self.stalled_partitions(), self.deps.observer.grown
+        self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
 
     def _start_batches(self, now: datetime) -> None:
         max_unapplied = self.group.spec.tuning.max_unapplied
@@ -195,21 +195,17 @@ class Driver:
 
     def progress(self) -> DriverProgress:
         """How far the driver is now; on the driver's thread."""
-        now, state, observer = self.deps.clock(), self.writer.state, self.deps.observer
-        stalled, in_log = self.stalled_partitions(), frozenset(observer.watermarks)
-        known = sorted(tp for tp in state.checkpoint if tp in in_log or tp in stalled)
         return DriverProgress(
-            time=now,
+            time=self.deps.clock(),
             phase=self.phase,
-            state=state,
-            backlogs=tuple(observer.backlog(tp, state.checkpoint[tp], now) for tp in known),
-            in_log=in_log,
-            stalled=stalled,
+            state=self.writer.state,
+            log=self.deps.observer.view,
+            stalled=self.stalled_partitions(),
             in_flight=frozenset(self._batches.in_flight()),
             batches=len(self._batches),
             unapplied=self.unapplied,
-            caught_up=self.caught_up,
-            offsets_known=self.offsets_known,
+            targets=self._membership.targets,
+            is_at_rest=self._is_at_rest,
         )
 
     def _report(self) -> None:
@@ -251,16 +247,19 @@ class Driver:
     @property
     def caught_up(self) -> bool:
         """Whether all that the first look saw is landed and visible, except what is stalled."""
-        targets = self._membership.targets
-        if targets is None or self._batches or self.unapplied or self._membership.leaving:
-            return False
-        landed = reached(self.writer.state.checkpoint, targets)
-        return targets.keys() <= landed | self.stalled_partitions().keys()
+        return self._is_at_rest and has_caught_up(
+            self.writer.state.checkpoint, self._membership.targets, self.stalled_partitions()
+        )
+
+    @property
+    def _is_at_rest(self) -> bool:
+        return not (self._batches or self.unapplied or self._membership.leaving)
 
     def _has_landed_all(self) -> bool:
         """Whether everything that the last look saw is landed and visible."""
-        ends = {tp: marks.end for tp, marks in self.deps.observer.watermarks.items()}
-        landed = ends.keys() == reached(self.writer.state.checkpoint, ends)
+        observer, checkpoint = self.deps.observer, self.writer.state.checkpoint
+        ends = {tp: observer.watermarks[tp].end for tp in observer.unsettled}
+        landed = ends.keys() == reached(checkpoint, ends)
         return landed and not (self._batches or self.unapplied or self.stalled_partitions())
 
     # ------------------------------------------------------------------------ waiting and draining

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from operator import is_
 
 from landfall import ledger
 from landfall.api.spec import Kafka
@@ -42,6 +43,9 @@ class MembershipSync:
         self.leaving: tuple[TopicPartition, ...] = ()
         self.targets: Mapping[TopicPartition, int] | None = None
         self._refused: Mapping[TopicPartition, Stalled] = {}
+        self._unseen: set[TopicPartition] = set()
+        self._compared: tuple[object, ...] = ()
+        self._changes: membership.Changes
         self._at_first_look: frozenset[TopicPartition] | None = None
         self._first_looked_at: datetime
         self._latest_since: datetime | None = None
@@ -61,10 +65,9 @@ class MembershipSync:
             Retry: the log does not answer.
         """
         observer = self._observer
-        observer.look(now)
+        observer.look(now, state.checkpoint)
         self._remember_first_look(state, now)
-        self.absent = membership.absent(self._kafka, observer.topics, state)
-        changes = membership.changes(state, observer.topics)
+        changes = self._compare(state)
         # A batch in flight belongs to the old topic. It must end before the new topic takes the old
         # one's place in the ledger.
         self.leaving = () if at_rest else changes.leave
@@ -75,7 +78,11 @@ class MembershipSync:
             self.targets = None  # the new topic has other end offsets
         state = self._enter(state, tuple(tp for tp in changes.enter if tp not in self.leaving))
         checks = membership.check_source(
-            state, self._kafka, observer.watermarks, observer.last_ends
+            state,
+            self._kafka,
+            observer.watermarks,
+            observer.last_ends,
+            [tp for tp in (*observer.unsettled, *observer.missing) if tp in state.checkpoint],
         )
         for hole in checks.holes:
             # A batch in flight starts at this checkpoint, which the HOLE would move.
@@ -84,10 +91,41 @@ class MembershipSync:
                     partial(ledger.Hole, piece=hole, reason="expired before it was landed")
                 )
                 log.warning("lost range skipped", extra={"slice": str(hole)})
-        self.blocked_by_source = {**checks.blocked, **changes.recreated, **self._refused}
+        self.blocked_by_source = {
+            **membership.unavailable(observer.view.unavailable),
+            **checks.blocked,
+            **changes.recreated,
+            **self._refused,
+        }
         observer.record_arrivals(state.checkpoint, now)
+        self._aim()
+
+    def _compare(self, state: State) -> membership.Changes:
+        """Compare the log's topics with the ledger, unless neither has changed since last time."""
+        topics = self._observer.topics
+        ledger_side = (
+            state.generation,
+            state.members,
+            state.retired,
+            state.excluded,
+            state.blocked,
+        )
+        present = (topics, *ledger_side)
+        if not (self._compared and all(map(is_, self._compared, present))):
+            self.absent = membership.absent(self._kafka, topics, state)
+            self._changes = membership.changes(state, topics)
+            self._compared = present
+        return self._changes
+
+    def _aim(self) -> None:
+        """Set the targets, at the first look or as soon as the log answers after it."""
+        watermarks = self._observer.watermarks
         if self.targets is None:
-            self.targets = {tp: marks.end for tp, marks in observer.watermarks.items()}
+            self.targets = {tp: marks.end for tp, marks in watermarks.items()}
+            self._unseen = self._observer.view.unavailable.keys() - watermarks.keys()
+        elif answering := self._unseen & watermarks.keys():
+            self.targets = {**self.targets, **{tp: watermarks[tp].end for tp in answering}}
+            self._unseen -= answering
 
     def _remember_first_look(self, state: State, now: datetime) -> None:
         """Keep what ``Latest`` depends on; see ``membership.first_offsets``."""
@@ -112,9 +150,11 @@ class MembershipSync:
         if not entering:
             return state
         observer = self._observer
+        # The former topic of a recreated one may have started elsewhere.
+        answered = observer.look_at_starts(entering)
         created = frozenset(entering) - (self._at_first_look or frozenset())
         time = membership.starting_time(self._kafka, self._latest_since)
-        marks = {tp: observer.watermarks[tp] for tp in entering if tp in observer.watermarks}
+        marks = {tp: observer.watermarks[tp] for tp in answered if tp in observer.watermarks}
         at_time = observer.log.offsets_at(marks, time) if time else {}
         starts = membership.first_offsets(
             self._kafka, state, membership.Entering(marks, at_time, created)

@@ -20,7 +20,7 @@ from landfall.driver.handover import ContenderOptions, LaneContender, StatusRepo
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
+from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.runner import Runner
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
 from landfall.driver.status import DriverProgress
@@ -99,7 +99,10 @@ def drive(
     # start.
     monitor, counters = StoreMonitor(clock), DriverCounters(clock())
     board = StatusBoard(clock, monitor.outage)
-    observer = Observer(KafkaLog(group), group.spec.source.kafka.discovery_interval)
+    discovery_interval = group.spec.source.kafka.discovery_interval
+    observer = Observer(
+        KafkaLog(group), discovery_interval, longest_pause(group.spec.upload_policy)
+    )
     deps = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex, counters)
 
     def post(status: Status) -> None:

@@ -6,11 +6,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
+from landfall.driver.decide.catch_up import has_caught_up
+from landfall.driver.observer import LogView
 from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
@@ -42,33 +45,53 @@ class LaneView:
 class DriverProgress:
     """How far a driver is, as of ``time``: what the loop hands out after each pass.
 
+    Making one costs little however many topic partitions there are; what follows from it is
+    computed when somebody asks. It never changes, so that any thread may ask.
+
     Attributes:
         time: when this was true.
         phase: what the driver is doing.
         state: the ledger's state after the driver's last record.
-        backlogs: what is unlanded of each topic partition that has a checkpoint and is either in
-            the log or stalled; sorted.
-        in_log: topic partitions that the log had at the last look.
+        log: what the last look at the log saw.
         stalled: topic partitions that wait for operator action, and why.
         in_flight: topic partitions that are being landed.
         batches: how many batches are in flight.
         unapplied: COMMITs whose objects are not all visible yet.
-        caught_up: whether everything the log held at the first look is landed and visible, apart
-            from stalled topic partitions.
-        offsets_known: whether the driver has seen the log, so that the backlogs mean something.
+        targets: the end offsets at the first look at the log; None before it.
+        is_at_rest: nothing is in flight, unapplied or about to leave.
     """
 
     time: datetime
     phase: Phase
     state: State
-    backlogs: tuple[Backlog, ...]
-    in_log: frozenset[TopicPartition]
+    log: LogView
     stalled: Mapping[TopicPartition, Stalled]
     in_flight: frozenset[TopicPartition]
     batches: int
     unapplied: int
-    caught_up: bool
-    offsets_known: bool
+    targets: Mapping[TopicPartition, int] | None
+    is_at_rest: bool
+
+    @property
+    def backlogs(self) -> tuple[Backlog, ...]:
+        """What is unlanded of each topic partition that has a checkpoint, sorted.
+
+        Only those are here that are either in the log or stalled.
+        """
+        checkpoint, in_log = self.state.checkpoint, self.log.watermarks
+        known = (tp for tp in checkpoint if tp in in_log or tp in self.stalled)
+        in_order = sorted(known, key=attrgetter("topic", "partition"))
+        return tuple(self.log.backlog(tp, checkpoint[tp], self.time) for tp in in_order)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that the log held at the first look is visible, except what is stalled."""
+        return self.is_at_rest and has_caught_up(self.state.checkpoint, self.targets, self.stalled)
+
+    @property
+    def offsets_known(self) -> bool:
+        """Whether the driver has seen the log, so that the backlogs mean something."""
+        return self.targets is not None
 
 
 def driver_status(
@@ -147,9 +170,9 @@ def _partition_status(
     backlog: Backlog, policy: Policy, progress: DriverProgress
 ) -> PartitionStatus:
     tp, offsets = backlog.topic_partition, backlog.offsets
-    stalled = progress.stalled.get(tp)
+    stalled, held = progress.stalled.get(tp), progress.log.held_back.get(tp)
     # A topic partition that is gone from the log cannot be landed, so no policy makes it overdue.
-    late = overdue(backlog, policy).total_seconds() if tp in progress.in_log else 0.0
+    late = overdue(backlog, policy).total_seconds() if tp in progress.log.watermarks else 0.0
     return PartitionStatus(
         topic=tp.topic,
         partition=tp.partition,
@@ -161,4 +184,6 @@ def _partition_status(
         in_round=tp in progress.in_flight,
         blocked=stalled.reason.value if stalled else None,
         message=str(stalled) if stalled else "",
+        held_back_records=held.records if held else 0,
+        held_back_seconds=(progress.time - held.since).total_seconds() if held else 0.0,
     )

@@ -8,8 +8,10 @@ task's side: it reads exactly one range. Kafka's are ``source.kafka.KafkaLog`` a
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Protocol
 
+from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.pipeline.records import Records
 
@@ -23,6 +25,28 @@ class Watermarks:
 
     log_start: int
     end: int
+
+
+class Bound(Enum):
+    """An offset that the log knows of each topic partition."""
+
+    LOG_START = "log start offset"
+    END = "last stable offset"
+    HIGH_WATERMARK = "high watermark"
+    """From ``END`` up to here are the records that open transactions hold back."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffsets:
+    """What the log answered for some topic partitions; one in neither does not exist.
+
+    Attributes:
+        offsets: by topic partition.
+        unavailable: topic partitions that the log cannot answer for now, and why.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    unavailable: Mapping[TopicPartition, LandfallError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +65,8 @@ class Topic:
 class Log(Protocol):
     """The driver's side of a log.
 
-    Every method raises ``Retry`` if the log does not respond, and ``Stalled`` if access is denied.
+    Every method raises ``Retry`` if the log does not respond at all, and ``Stalled`` if access is
+    denied. What goes wrong for single topic partitions is in the results.
     """
 
     def topics(self) -> tuple[Topic, ...]:
@@ -52,14 +77,17 @@ class Log(Protocol):
         """The current id of each of these topics; a topic that does not exist is left out."""
         ...
 
-    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        """The watermarks of each topic partition; one that does not exist is left out."""
+    def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
+        """This offset of each topic partition."""
         ...
 
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
-        """The first offset whose record's timestamp is at or after ``time``, else the end."""
+        """The first offset whose record's timestamp is at or after ``time``, else the end.
+
+        A topic partition that does not exist or is unavailable is left out.
+        """
         ...
 
     def record_times(

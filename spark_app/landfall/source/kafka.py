@@ -1,4 +1,4 @@
-"""The driver's side of Kafka: topics, watermarks, offsets by time, and the offset mirror.
+"""The driver's side of Kafka: topics, offsets by bound or by time, and the offset mirror.
 
 End offsets are last stable offsets. Whether an offset below one is visible never changes, so a
 planned range always has the same records. Offsets are committed to the Kafka group for other tools;
@@ -13,23 +13,16 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from landfall.api.spec import ConsumerGroup, Kafka
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Topic, Watermarks
+from landfall.source import Bound, FoundOffsets, Topic
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
+from landfall.source.kafka_offsets import BOUND_QUERIES, OffsetLookup, is_missing
 from landfall.source.properties import (
     EXACTNESS_PROPERTIES,
     FETCH_PROPERTIES,
@@ -39,8 +32,6 @@ from landfall.source.properties import (
 
 T = TypeVar("T")
 
-_EARLIEST: OffsetSpec = OffsetSpec.earliest()
-_LATEST: OffsetSpec = OffsetSpec.latest()
 _RECORD_TIME_SECONDS = 2.0
 _MAX_TIMESTAMP_MS = 253_402_300_799_000
 """The last second of the year 9999, where ``datetime`` ends."""
@@ -66,13 +57,21 @@ class KafkaLog:
             "error_cb": self._errors.record,
         }
         self._admin = create_client(AdminClient, properties)
-        self._mirror = create_client(Consumer, {**properties, **EXACTNESS_PROPERTIES})
+        # Also reads high watermarks, which only a reader of uncommitted records is told.
+        self._mirror = create_client(
+            Consumer,
+            {**properties, **EXACTNESS_PROPERTIES, "isolation.level": "read_uncommitted"},
+        )
         self._time_reader_lock = Lock()
         self._known_topics: set[str] = set()
         # "earliest": if a record has expired, the first that is left is as good for its age.
         self._time_reader = create_client(
             Consumer, {**properties, **EXACTNESS_PROPERTIES, "auto.offset.reset": "earliest"}
         )
+        self._committed_offsets = OffsetLookup(
+            self._time_reader, self._errors, self._timeout_seconds
+        )
+        self._high_watermarks = OffsetLookup(self._mirror, self._errors, self._timeout_seconds)
 
     def topics(self) -> tuple[Topic, ...]:
         """The topics the group lands; a topic in the spec that does not exist is left out."""
@@ -91,25 +90,25 @@ class KafkaLog:
         """The current id of each of these topics; a topic that does not exist is left out."""
         return {name: str(found.topic_id) for name, found in self._describe(names).items()}
 
-    def watermarks(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Watermarks]:
-        """Log start and last stable offset of each; one that does not exist is left out."""
-        starts = self._offsets(tps, _EARLIEST)
-        ends = self._offsets(starts, _LATEST)
-        # Between the two requests, expiry may move the log start past an end; hence the minimum.
-        return {tp: Watermarks(min(starts[tp], end), end) for tp, end in ends.items()}
+    def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
+        """This offset of each topic partition; ends are last stable offsets."""
+        is_high = bound is Bound.HIGH_WATERMARK
+        lookup = self._high_watermarks if is_high else self._committed_offsets
+        return self._find(lookup, tps, BOUND_QUERIES[bound])
 
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
         """The first offset whose record has a timestamp at or after ``time``; the end if none has.
 
-        Timestamps need not be in order.
+        Timestamps need not be in order. A topic partition that does not exist or is unavailable is
+        left out.
         """
-        found = self._offsets(tps, OffsetSpec.for_timestamp(int(time.timestamp() * 1000)))
-        ends = self._offsets([tp for tp, offset in found.items() if offset < 0], _LATEST)
-        return {
-            tp: ends.get(tp, offset) for tp, offset in found.items() if tp in ends or offset >= 0
-        }
+        milliseconds = max(int(time.timestamp() * 1000), 0)  # negative numbers are other queries
+        found = self._find(self._committed_offsets, tps, milliseconds).offsets
+        beyond = [tp for tp, offset in found.items() if offset < 0]
+        ends = self.offsets(beyond, Bound.END).offsets
+        return {tp: offset for tp, offset in {**found, **ends}.items() if offset >= 0}
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]
@@ -166,24 +165,13 @@ class KafkaLog:
             raise self._translate(error, "topics") from error
         return self._present({name: futures[name] for name in names})
 
-    def _offsets(
-        self, tps: Collection[TopicPartition], spec: OffsetSpec
-    ) -> dict[TopicPartition, int]:
-        if not tps:
-            return {}
-        request = {Position(tp.topic, tp.partition): spec for tp in tps}
+    def _find(
+        self, lookup: OffsetLookup, tps: Collection[TopicPartition], query: int
+    ) -> FoundOffsets:
         try:
-            futures = self._admin.list_offsets(
-                request,
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=self._timeout_seconds,
-            )
+            return lookup.find(tps, query)
         except KafkaException as error:
             raise self._translate(error, "offsets") from error
-        found = self._present(
-            {TopicPartition(p.topic, p.partition): future for p, future in futures.items()}
-        )
-        return {tp: result.offset for tp, result in found.items()}
 
     def _present(self, futures: Mapping[T, "Future[Any]"]) -> dict[T, Any]:
         """The results, without those whose topic or Kafka partition does not exist."""
@@ -193,7 +181,7 @@ class KafkaLog:
                 results[key] = future.result()
             except KafkaException as error:
                 translated = self._translate(error, str(key))
-                if not _is_missing(translated):
+                if not is_missing(translated):
                     raise translated from error
         return results
 
@@ -238,10 +226,6 @@ class KafkaLog:
         translated = translate_error(error, "offset mirror")
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
         return translated if is_denied else SourceAway(str(translated))
-
-
-def _is_missing(error: LandfallError) -> bool:
-    return isinstance(error, Stalled) and error.reason is Reason.TOPIC_MISSING
 
 
 def is_selected(kafka: Kafka, name: str) -> bool:

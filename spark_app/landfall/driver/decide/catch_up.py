@@ -1,6 +1,6 @@
 """Whether a driver has landed what it was asked to land. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 
@@ -12,3 +12,18 @@ def reached(
     return frozenset(
         tp for tp, end in targets.items() if tp in checkpoint and checkpoint[tp] >= end
     )
+
+
+def has_caught_up(
+    checkpoint: Checkpoint,
+    targets: Mapping[TopicPartition, int] | None,
+    stalled: Collection[TopicPartition],
+) -> bool:
+    """Whether everything below ``targets`` is landed, except what is stalled; not without targets.
+
+    ``targets`` is None as long as nobody has looked at the log.
+    """
+    if targets is None:
+        return False
+    landed = reached(checkpoint, targets)
+    return all(tp in landed or tp in stalled for tp in targets)

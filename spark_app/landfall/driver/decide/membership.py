@@ -3,12 +3,12 @@
 Compares the topics of the log with the ledger, before anything is planned.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
@@ -223,6 +223,7 @@ def check_source(
     kafka: Kafka,
     watermarks: Mapping[TopicPartition, Watermarks],
     last_ends: Mapping[TopicPartition, int],
+    tps: Iterable[TopicPartition] | None = None,
 ) -> SourceChecks:
     """Compare the log's watermarks with the checkpoint: a lost range is never skipped silently.
 
@@ -231,10 +232,12 @@ def check_source(
         kafka: the spec.
         watermarks: of the topic partitions that the spec names now.
         last_ends: the last known end offsets, also of topic partitions that are gone since.
+        tps: those to check, all in the checkpoint; None for all. Where everything in the log is
+            landed, there is nothing to find.
     """
     holes: list[Slice] = []
     blocked: dict[TopicPartition, Stalled] = {}
-    for tp in state.checkpoint:
+    for tp in state.checkpoint if tps is None else tps:
         at, marks = state.checkpoint[tp], watermarks.get(tp)
         if marks is None:
             # A topic that a pattern matched may go once all of it is landed.
@@ -258,6 +261,19 @@ def check_source(
                 "the log was truncated",
             )
     return SourceChecks(tuple(holes), blocked)
+
+
+def unavailable(
+    errors: Mapping[TopicPartition, LandfallError],
+) -> dict[TopicPartition, Stalled]:
+    """Why topic partitions that the log cannot answer for are not landed.
+
+    They land again by themselves as soon as the log answers.
+    """
+    return {
+        tp: error if isinstance(error, Stalled) else Stalled(Reason.SOURCE_UNAVAILABLE, str(error))
+        for tp, error in errors.items()
+    }
 
 
 def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:
