@@ -26,7 +26,11 @@ field leads to:
 `status.plan` says which of them the last change was.
 """
 
-_MIXED = {"x-kubernetes-int-or-string": "text or number", "pattern": "word or mapping"}
+_MIXED = {
+    "x-kubernetes-int-or-string": "text or number",
+    "maximum": "text or number",
+    "pattern": "word or mapping",
+}
 _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean": "true or false"}
 
 
@@ -73,8 +77,9 @@ def _type(node: Schema) -> str:
             return f"list of {_type(each)}"
         case {"additionalProperties": each}:
             return f"mapping to {_type(each)}"
-    mixed = (label for key, label in _MIXED.items() if key in node)
-    return next(mixed, _WORDS.get(node.get("type", ""), "anything"))
+    if "type" in node:
+        return _WORDS.get(node["type"], "anything")
+    return next((label for key, label in _MIXED.items() if key in node), "anything")
 
 
 def _weight(path: str) -> str:

@@ -6,6 +6,7 @@ group does not pay for what it does not use. Stores are found by URL: see ``land
 """
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +31,9 @@ FORMATS: Mapping[str, str] = {
     "SequenceFile": "landfall.formats.sequencefile:SequenceFile",
     "Parquet": "landfall.formats.parquet:Parquet",
 }
+
+_OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
+"""How errors about options begin, in formats and in decoders."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def decoder(decode: Decode, wanted: Wanted) -> Decoder:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
     kind: DecoderType = _import_class("spec.decode.format", "decoder", decode.format, DECODERS)
-    with _spec_errors(f"spec.decode ({decode.format})"):
+    with _spec_errors("spec.decode"):
         return kind.of(decode.options, wanted)
 
 
@@ -91,7 +95,7 @@ def transforms(steps: Sequence[TransformStep]) -> tuple[Transform, ...]:
 
 def _transform(field: str, step: TransformStep) -> Transform:
     kind: TransformType = _import_class(f"{field}.use", "transform", step.use, {})
-    with _spec_errors(f"{field}.options"):
+    with _spec_errors(field):
         return kind.of(step.options)
 
 
@@ -102,7 +106,7 @@ def output_format(output: Output) -> Format:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
     kind: FormatType = _import_class("spec.output.format", "format", output.format, FORMATS)
-    with _spec_errors(f"spec.output ({output.format})"):
+    with _spec_errors("spec.output"):
         return kind.of({**output.options, "codec": output.codec})
 
 
@@ -134,4 +138,13 @@ def _spec_errors(field: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, AttributeError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{field}: {error}") from error
+        raise Stalled(Reason.SPEC_INVALID, _located(field, str(error))) from error
+
+
+def _located(field: str, message: str) -> str:
+    """The message after the path of the field or option that it names."""
+    if match := _OPTION.match(message):
+        option = match["option"]
+        path = "codec" if option == "codec" else f"options.{option}" if option else "options"
+        return f"{field}.{path}: {message[match.end() :]}"
+    return f"{field}: {message}"

@@ -159,7 +159,11 @@ FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9
 def examples() -> list[tuple[str, Json]]:
     """Every ConsumerGroup, or part of one, in the documentation and in examples/."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    found = [(page.name, block) for page in pages for block in yaml_blocks(page.read_text())]
+    found = [
+        (page.name, block)
+        for page in pages
+        for block in yaml_blocks(Template(page.read_text()).safe_substitute(FILLED))
+    ]
     for file in sorted((ROOT / "examples").rglob("*.yaml")):
         found += [
             (file.name, each)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
+from string import Template
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -179,14 +181,30 @@ CHART = ROOT / "charts/landfall"
 VALUES: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 
 
+FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
+
+
 def documents() -> list[Any]:
-    """Every YAML document in the pages, as pytest takes it."""
-    return [
-        pytest.param(each, id=f"{name(page)}-{number}")
+    """Every YAML document in the pages, the examples and the chart's notes, as pytest takes it."""
+    texts = {
+        f"{name(page)}-{number}": block.text
         for page in pages()
         for number, block in enumerate(code(page, "yaml"), 1)
-        for each in yaml.safe_load_all(block.text)
+    }
+    texts |= {name(file): file.read_text() for file in sorted((ROOT / "examples").rglob("*.yaml"))}
+    notes = (CHART / "templates/NOTES.txt").read_text()
+    texts["NOTES.txt"] = dedent(notes.partition("<<'YAML'\n")[2].partition("  YAML")[0])
+    return [
+        pytest.param(each, id=source)
+        for source, text in texts.items()
+        for each in yaml.safe_load_all(Template(text).safe_substitute(FILLED))
     ]
+
+
+def test_the_examples_and_the_charts_notes_are_among_them() -> None:
+    ids = {param.id for param in documents()}
+
+    assert {"README.md-1", "examples/demo/backup.yaml", "NOTES.txt"} <= ids
 
 
 @pytest.mark.parametrize("written", documents())

@@ -80,7 +80,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
     [
         (
             {"decode": {"format": "Jsn"}},
-            "spec.decode.format: unknown decoder 'Jsn'; expected Delimited, Json, Raw, Regex, or",
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, or package.module:Name for",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},
@@ -90,18 +90,18 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
             {"decode": {"format": "json:Name"}},
             "spec.decode.format: cannot import decoder 'json:Name': module 'json' has",
         ),
-        ({"decode": {"format": ":"}}, "spec.decode.format: cannot import decoder ':'"),
+        ({"decode": {"format": ":"}}, "spec.decode.format: must be Raw, Json, Delimited"),
         (
             {"decode": {"format": "json:loads"}},
-            "spec.decode (json:loads): 'function' object has no attribute 'of'",
+            "spec.decode: 'function' object has no attribute 'of'",
         ),
         (
             {"decode": {"format": "Json", "options": {"x": 1}}},
-            "spec.decode (Json): options: Object contains unknown",
+            "spec.decode.options: unknown option x; there are none",
         ),
         (
             {"decode": {"timestamp": {"field": "a.b"}}},
-            "spec.decode (Raw): Raw payloads have no fields (a.b)",
+            "spec.decode: Raw payloads have no fields (a.b); decode.format Json, Delimited",
         ),
         ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown placeholder '{when}'"),
         (
@@ -114,15 +114,31 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
                     {"use": "examples.plugins.levels:Levels", "options": {"least": "loud"}}
                 ]
             },
-            "spec.transforms.0.options: options: Invalid enum value 'loud' - at `$.least`",
+            "spec.transforms.0.options: Invalid enum value 'loud' - at `$.least`",
         ),
         (
             {"output": {"url": "file:///tmp/x", "format": "Csv"}},
-            "spec.output.format: unknown format 'Csv'; expected Json,",
+            "spec.output.format: must be Text, Json, SequenceFile, Parquet, or package.module:Name",
         ),
         (
             {"output": {"url": "file:///tmp/x", "format": "Text", "options": {"x": 1}}},
-            "spec.output (Text): ",
+            "spec.output.options: unknown option x; the options are codec, delimiter, ",
+        ),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Text", "codec": "Snappy"}},
+            "spec.output.codec: must be Gzip, Zstd or None, got 'Snappy'",
+        ),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Text", "options": {"delimeter": "x"}}},
+            "spec.output.options: unknown option delimeter, did you mean delimiter?; the options",
+        ),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Text", "options": {"delimiter": 1}}},
+            "spec.output.options.delimiter: 1 is not text",
+        ),
+        (
+            {"output": {"url": "file:///tmp/x", "format": "Json"}},
+            "spec.decode: Raw payloads have no JSON, which output.format Json writes; choose",
         ),
     ],
 )

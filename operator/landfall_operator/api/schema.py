@@ -4,7 +4,8 @@ A structural schema has exactly one type per node, no references, no ``null`` be
 types inside ``anyOf``. So references are inlined, an optional value is a field that is not
 required, and values that users may write in more than one way become:
 
-    quantity, ratio     number or text           x-kubernetes-int-or-string
+    quantity            number or text           x-kubernetes-int-or-string
+    ratio               number or text           no type; pattern for text, bounds for numbers
     duration            text such as 90s, 5m     text
     words or mappings   startingOffsets          no type; pattern for words, anyOf for mappings
     anything            options, affinity        x-kubernetes-preserve-unknown-fields
@@ -22,11 +23,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from landfall.api.values import duration_text, format_quantity
+
 Schema = dict[str, Any]
 
 BYTES = r"^[0-9]{1,30}(\.[0-9]{1,9})?([eE][0-9]{1,2}|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 DURATION = r"^([0-9]{1,15}(\.[0-9]{1,9})?(ms|s|m|h|d))+$"
-RATIO = r"^(0(\.[0-9]{1,12})?|1(\.0{1,12})?)$"
+RATIO = r"^(0|1|0[.][0-9]{1,12}|1[.]0{1,12})$"
 NOT_ZERO = "[1-9]"
 MAX_TEXT_LENGTH = 1024
 """Characters of a text whose form is checked, unless the model sets another limit. The API server
@@ -58,10 +61,10 @@ _BY_FORMAT: Mapping[str, Schema] = {
         ],
     },
     "ratio": {
-        **_INT_OR_STRING,
-        "x-kubernetes-validations": [
-            _rule_of_form(_TEXT, RATIO, 'a number from 0 to 1, in quotes, as in "0.001"')
-        ],
+        "x-kubernetes-preserve-unknown-fields": True,
+        "pattern": RATIO,
+        "minimum": 0,
+        "maximum": 1,
     },
     "duration": {
         "type": "string",
@@ -87,8 +90,6 @@ _COPIED_KEYWORDS = (
     "minItems",
     "maxItems",
 )
-_UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-_DURATION_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:
@@ -134,6 +135,8 @@ def _constraints(node: Schema) -> list[str]:
     sentences = [_sentence(rule["message"]) for rule in node.get("x-kubernetes-validations", ())]
     if node.get("type") == "integer" and ("minimum" in node or "maximum" in node):
         sentences.append(_sentence(_range(node.get("minimum"), node.get("maximum"))))
+    if "type" not in node and "maximum" in node:
+        sentences.append(f"A number from {node['minimum']} to {node['maximum']}.")
     if "default" in node and node["default"] != {}:
         sentences.append(f"Default: `{_yaml_scalar(node['default'])}`.")
     return sentences
@@ -154,24 +157,6 @@ def _range(least: int | None, most: int | None) -> str:
     if least is None or most is None:
         return f"at least {least}" if most is None else f"at most {most}"
     return f"{least} to {most}"
-
-
-def quantity_text(value: int) -> str:
-    """Bytes as users write them, such as ``256Mi``."""
-    return next(
-        (f"{value // size}{unit}" for unit, size in _UNITS if value and value % size == 0),
-        str(value),
-    )
-
-
-def duration_text(value: timedelta) -> str:
-    """A duration as users write it, such as ``5m`` or ``90s``."""
-    milliseconds = value // timedelta(milliseconds=1)
-    return next(
-        f"{milliseconds // size}{unit}"
-        for unit, size in _DURATION_UNITS
-        if milliseconds % size == 0
-    )
 
 
 def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
@@ -213,6 +198,8 @@ def _description(schema: Mapping[str, Any]) -> Schema:
 
 def _shape(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     value_format: str = schema.get("format", "")
+    if value_format == "ratio":
+        return dict(_BY_FORMAT[value_format])
     if value_format in _BY_FORMAT:
         return _bounded(value_format, schema)
     if value_format == "quantity":
@@ -269,7 +256,7 @@ def _bounded(value_format: str, schema: Mapping[str, Any]) -> Schema:
 
 def _bound(value_format: str, sign: str, word: str, value: Any) -> Schema:
     if value_format == "bytes":
-        text = quantity_text(value)
+        text = format_quantity(value)
         cel = f"!isQuantity({_TEXT}) || quantity({_TEXT}).compareTo(quantity('{text}')) {sign} 0"
     else:  # CEL's duration() does not know the unit "d".
         text = duration_text(TypeAdapter(timedelta).validate_python(value))
@@ -324,7 +311,7 @@ def _default(schema: Mapping[str, Any], result: Schema) -> object:
     default = schema["default"]
     match schema.get("format"):
         case "bytes":
-            return quantity_text(default)
+            return format_quantity(default)
         case "ratio":
             return str(default)
         case "duration":

@@ -1,29 +1,22 @@
-"""Validates a user's resource: by the model, by its name, and against the other groups. Pure.
+"""Validates a user's resource: by the model, and against the other groups. Pure.
 
 The API server rejects most invalid resources itself, by the CRD (``landfall_operator.api.crd``).
 This module finds what a CRD cannot express, and checks objects that are older than a rule.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
-from landfall_operator.api.crd import MAX_NAME_LENGTH, NAME_FORM
-
-_NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{MAX_NAME_LENGTH - 2}}}[a-z0-9])?")
 
 
 def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     """The group in a resource, and an empty text; or None, and its errors, one per line."""
     try:
-        group = parse_group({key: value for key, value in resource.items() if key != "status"})
+        return parse_group({key: value for key, value in resource.items() if key != "status"}), ""
     except Stalled as error:
         return None, str(error)
-    if not _NAME.fullmatch(group.metadata.name):
-        return None, f"metadata.name: {NAME_FORM}, got {group.metadata.name!r}"
-    return group, ""
 
 
 def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:

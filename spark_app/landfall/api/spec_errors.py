@@ -3,11 +3,14 @@
 pydantic's own messages speak of Python types and of its union tags; these speak of YAML.
 """
 
+import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
+
+from landfall.api.values import did_you_mean, duration_text, format_quantity
 
 VARIANT = "variant:"
 """Prefix of a union's tags. pydantic puts the tag into the path of an error, where a user who wrote
@@ -27,22 +30,48 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
+    found = error["input"]
     match error["type"]:
         case "extra_forbidden":
-            similar = get_close_matches(
-                _camel(str(error["loc"][-1])), known_fields, n=1, cutoff=0.75
-            )
-            return f"unknown field, did you mean {similar[0]}?" if similar else "unknown field"
+            return "unknown field" + did_you_mean(_camel(str(error["loc"][-1])), known_fields)
         case "missing":
             return "is missing"
         case "value_error":
             return str(error["ctx"]["error"])
         case "model_type" | "model_attributes_type" | "dict_type":
-            return f"must be a mapping of fields, got {_kind(error['input'])}"
+            return f"must be a mapping of fields, got {_kind(found)}"
         case "tuple_type" | "list_type":
-            return f"must be a list, got {_kind(error['input'])}"
-        case _:
-            return f"{_plain(error['msg'])}, got {_abbreviate(error['input'])}"
+            return f"must be a list, got {_kind(found)}"
+    return f"{_rule(error)}, got {_abbreviate(found)}{_nearest(error)}"
+
+
+def _rule(error: Mapping[str, Any]) -> str:
+    match error["type"]:
+        case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
+            return f"must be {_bound(error)}"
+    return _plain(error["msg"])
+
+
+def _nearest(error: Mapping[str, Any]) -> str:
+    """The allowed word that is meant, if there are words to choose from and one is much like it."""
+    words = re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+    return did_you_mean(str(error["input"]), words)
+
+
+_KIBI = 1024
+# pydantic gives the bound of a duration as Python writes it.
+_TIMEDELTA = re.compile(r"datetime\.timedelta\((?:days=(\d+))?(?:, )?(?:seconds=(\d+))?\)")
+_BOUNDS = {"ge": "at least", "le": "at most", "gt": "above", "lt": "below"}
+
+
+def _bound(error: Mapping[str, Any]) -> str:
+    """The bound in the words of YAML: ``at least 5Mi``."""
+    ((key, value),) = error["ctx"].items()
+    if match := _TIMEDELTA.fullmatch(str(value)):
+        length = timedelta(days=int(match[1] or 0), seconds=int(match[2] or 0))
+        return f"{_BOUNDS[key]} {duration_text(length)}"
+    is_size = isinstance(value, int) and value >= _KIBI and not value % _KIBI
+    return f"{_BOUNDS[key]} {format_quantity(value) if is_size else value}"
 
 
 def _camel(name: str) -> str:

@@ -6,8 +6,10 @@ field's path.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -63,10 +65,24 @@ def duration(text: object) -> timedelta:
     return timedelta(milliseconds=int(milliseconds))
 
 
+def format_quantity(value: int) -> str:
+    """Bytes as users write them, such as ``256Mi``."""
+    units = sorted(_BINARY.items(), key=lambda unit: -unit[1])
+    exact = (f"{value >> power}{unit}" for unit, power in units if not value % (1 << power))
+    return next(exact, str(value)) if value else "0"
+
+
 def format_duration(value: timedelta) -> str:
     """The duration as text that ``duration`` parses to the same value."""
     milliseconds = value // _MILLISECOND
     return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
+
+
+def duration_text(value: timedelta) -> str:
+    """The duration in the largest unit that divides it, such as ``5m`` or ``90s``."""
+    milliseconds = value // _MILLISECOND
+    units = sorted(_MILLISECONDS.items(), key=lambda unit: -unit[1])
+    return next(f"{milliseconds // size}{unit}" for unit, size in units if not milliseconds % size)
 
 
 def _whole_milliseconds(value: timedelta) -> timedelta:
@@ -149,6 +165,7 @@ class Matching:
 
     pattern: str
     described: str
+    words: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         """Check the pattern after the type's own validation."""
@@ -162,7 +179,9 @@ class Matching:
 
     def _check(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text):
-            raise ValueError(f"must be {self.described}, got {text!r}")
+            raise ValueError(
+                f"must be {self.described}, got {text!r}{did_you_mean(text, self.words)}"
+            )
         return text
 
 
@@ -171,7 +190,31 @@ def matching(pattern: str, described: str) -> Matching:
     return Matching(pattern, described)
 
 
+def built_in(*words: str) -> Matching:
+    """Annotation for one of some built-in names, or the import path of a class of the user's."""
+    own = r"[\w.]+:\w+"
+    described = f"{', '.join(words)}, or package.module:Name for one of your own"
+    return Matching("|".join((*words, own)), described, words)
+
+
+def did_you_mean(text: str, words: Iterable[str]) -> str:
+    """``, did you mean WORD?`` if one of the words is much like the text, else nothing."""
+    by_lower = {word.lower(): word for word in words}
+    close = get_close_matches(text.lower(), by_lower, n=1, cutoff=0.7)
+    return f", did you mean {by_lower[close[0]]}?" if close else ""
+
+
 Name = Annotated[str, Field(min_length=1)]
+MAX_GROUP_NAME = 40
+GROUP_NAME = rf"[a-z]([-a-z0-9]{{0,{MAX_GROUP_NAME - 2}}}[a-z0-9])?"
+GROUP_NAME_FORM = (
+    f"at most {MAX_GROUP_NAME} lowercase letters, digits and hyphens, "
+    "start with a letter and not end with a hyphen"
+)
+"""The form of a group's name: pods and Services are named after it, and with suffixes their names
+must fit into 63 characters.
+"""
+GroupName = Annotated[str, matching(GROUP_NAME, GROUP_NAME_FORM)]
 DnsName = Annotated[
     str,
     matching(

@@ -5,12 +5,13 @@ Plug-ins may use it too.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
 from landfall.api.spec import Codec
-from landfall.api.values import quantity
+from landfall.api.values import did_you_mean, quantity
+from landfall.pipeline.decoders.options import unknown_option
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -27,6 +28,10 @@ class Tombstones(StrEnum):
     """Write it like an empty payload."""
     NULL = "Null"
     """Write the word ``null``."""
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 class Options:
@@ -52,7 +57,8 @@ class Options:
             if value == choice:
                 return choice
         shown = str(value) if isinstance(value, StrEnum) else value
-        raise ValueError(f"option {name}: {shown!r} is not one of {', '.join(choices)}")
+        hint = did_you_mean(str(shown), choices)
+        raise ValueError(f"option {name}: must be {_one_of(choices)}, got {shown!r}{hint}")
 
     def codec(self, default: Codec, *others: Codec) -> Codec:
         """Return the codec: one of these, ``default`` if it is left out."""
@@ -114,6 +120,4 @@ class Options:
             ValueError: an option is unknown; the message names it and the known ones.
         """
         if self._remaining:
-            unknown, known = ", ".join(sorted(self._remaining)), ", ".join(sorted(self._known))
-            plural = "s" if len(self._remaining) > 1 else ""
-            raise ValueError(f"unknown option{plural} {unknown}; the options are {known}")
+            raise ValueError(unknown_option(sorted(self._remaining), self._known))

@@ -5,6 +5,7 @@ source overrides an earlier one. Properties that exactly-once depends on are set
 rejected everywhere else.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -12,8 +13,9 @@ from confluent_kafka import KafkaException
 
 from landfall.api.secrets import read_secret
 from landfall.api.spec import ConsumerGroup
-from landfall.api.values import Scalar
+from landfall.api.values import Scalar, did_you_mean
 from landfall.errors import Reason, Stalled
+from landfall.source.property_names import NAMES, OF_JAVA
 
 T = TypeVar("T")
 
@@ -69,9 +71,7 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     single = {name: text.strip() for name, text in files.items() if name != "properties"}
     merged = {**plain, **lines, **single}
     if reserved := sorted(_RESERVED & merged.keys()):
-        raise Stalled(
-            Reason.SPEC_INVALID, f"source.kafka: landfall sets {', '.join(reserved)} itself"
-        )
+        raise Stalled(Reason.SPEC_INVALID, f"{_FIELD}: landfall sets {', '.join(reserved)} itself")
     return {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": group.kafka_group_id,
@@ -89,11 +89,33 @@ def create_client(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, 
     try:
         return kind(dict(properties))
     except KafkaException as error:
-        message = error.args[0].str()
+        # Without a cause: the original message quotes the value.
+        message = _refusal(error.args[0].str(), properties)
+        raise Stalled(Reason.SPEC_INVALID, f"{_FIELD}{message}") from None
+
+
+_FIELD = "spec.source.kafka.properties"
+_NAMED = re.compile(r'property:? "?([\w.]+)"?|value for "([\w.]+)"')
+
+
+def _refusal(message: str, properties: Mapping[str, object]) -> str:
+    """Librdkafka's refusal, after the property that it names and without any value."""
+    name = next((java for java in OF_JAVA if java in properties), "")
+    if name and ("JAAS" in message or f'"{name}"' in message):
+        return f".{name}: is a property of the Java client, librdkafka has {OF_JAVA[name]}"
+    found = _NAMED.search(message)
+    if not found:
         for value in properties.values():
             message = message.replace(f'"{value}"', "its value")
-        # Without a cause: the original message quotes the value.
-        raise Stalled(Reason.SPEC_INVALID, f"source.kafka: {message}") from None
+        return f": {message}"
+    name = found[1] or found[2]
+    if message.startswith("No such"):
+        return f".{name}: librdkafka has no such property{did_you_mean(name, NAMES)}"
+    if match := re.search(r"allowed range ([-\d]+)\.\.([-\d]+)", message):
+        return f".{name}: must be a number from {match[1]} to {match[2]}"
+    if "true or false" in message:
+        return f".{name}: must be true or false"
+    return f".{name}: librdkafka does not accept this value"
 
 
 def _text(value: Scalar) -> str:
@@ -107,6 +129,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             if not found:
                 raise Stalled(
                     Reason.SPEC_INVALID,
-                    f"source.kafka: properties in the secret, line {number}: not key=value",
+                    "spec.source.kafka.propertiesSecretRef: properties in the secret, "
+                    f"line {number}: not key=value",
                 )
             yield key.strip(), value.strip()

@@ -152,7 +152,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "metadata.name",
         "Clicks",
-        "metadata.name: must be lower case letters, digits, - and . (63 at most), got 'Clicks'",
+        (
+            "metadata.name: must be at most 40 lowercase letters, digits and hyphens, "
+            "start with a letter and not end with a hyphen, got 'Clicks'"
+        ),
     ),
     ("spec.replica", 1, "spec.replica: unknown field, did you mean replicas?"),
     (
@@ -161,7 +164,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.uploadPolicy.max_bytes: unknown field, did you mean maxBytes?",
     ),
     ("spec.tuning.zzz", 1, "spec.tuning.zzz: unknown field"),
-    ("spec.generation", -1, "spec.generation: must be greater than or equal to 0, got -1"),
+    ("spec.generation", -1, "spec.generation: must be at least 0, got -1"),
     (
         "spec.generation",
         "new",
@@ -207,10 +210,7 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.startingOffsets",
         {"offsets": {"clicks": {"0": -2}}},
-        (
-            "spec.source.kafka.startingOffsets.offsets.clicks.0: "
-            "must be greater than or equal to 0, got -2"
-        ),
+        ("spec.source.kafka.startingOffsets.offsets.clicks.0: must be at least 0, got -2"),
     ),
     (
         "spec.source.kafka.startingOffsets",
@@ -292,7 +292,7 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.output.s3.partBytes",
         "1Mi",
-        "spec.output.s3.partBytes: must be greater than or equal to 5242880, got '1Mi'",
+        "spec.output.s3.partBytes: must be at least 5Mi, got '1Mi'",
     ),
     (
         "spec.output.s3.sse",
@@ -304,7 +304,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "256MB",
         "spec.uploadPolicy.maxBytes: not a quantity such as 256Mi or 1G: '256MB'",
     ),
-    ("spec.uploadPolicy.maxBytes", 0, "spec.uploadPolicy.maxBytes: must be greater than 0, got 0"),
+    ("spec.uploadPolicy.maxBytes", 0, "spec.uploadPolicy.maxBytes: must be above 0, got 0"),
     (
         "spec.uploadPolicy.maxAge",
         300,
@@ -342,7 +342,7 @@ def test_all_errors_are_reported_at_once() -> None:
     document = changed("spec.replicas", -1, changed("spec.output", {}))
 
     assert refusal(document).splitlines() == [
-        "spec.replicas: must be greater than or equal to 0, got -1",
+        "spec.replicas: must be at least 0, got -1",
         "spec.output.url: is missing",
     ]
 

@@ -162,7 +162,7 @@ def test_held_bytes_grow_a_little_with_each_row_group() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"codec": "Deflate"}, "option codec: 'Deflate' is not one of Zstd, Snappy, Gzip, None"),
+        ({"codec": "Deflate"}, "option codec: must be Zstd, Snappy, Gzip or None, got 'Deflate'"),
         (
             {"rowGroupBytes": "many"},
             "option rowGroupBytes: not a quantity such as 256Mi or 1G: 'many'",

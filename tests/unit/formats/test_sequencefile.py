@@ -122,7 +122,7 @@ def test_tombstones_are_empty_or_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"codec": "Zstd"}, "option codec: 'Zstd' is not one of Deflate, Gzip, None"),
+        ({"codec": "Zstd"}, "option codec: must be Deflate, Gzip or None, got 'Zstd'"),
         (
             {"codec": "None", "compression": "Block"},
             "option compression: Block cannot be used with codec None",
@@ -131,7 +131,7 @@ def test_tombstones_are_empty_or_refused() -> None:
             {"codec": "Gzip", "compression": "None"},
             "option compression: None cannot be used with codec Gzip",
         ),
-        ({"keyMode": "legacy"}, "option keyMode: 'legacy' is not one of Legacy, MessagePack"),
+        ({"keyMode": "legacy"}, "option keyMode: must be Legacy or MessagePack, got 'legacy'"),
         (
             {"delimiter": ","},
             "unknown option delimiter; the options are codec, compression, extension, keyMode, ",

@@ -92,20 +92,20 @@ def test_a_tombstone_that_was_not_refused_raises() -> None:
     [
         (
             {"delimitr": "x"},
-            "unknown option delimitr; the options are codec, delimiter, delimiterInside, ",
+            "unknown option delimitr, did you mean delimiter?; the options are codec, ",
         ),
         (
             {"codec": Codec.SNAPPY},
-            "option codec: 'Snappy' is not one of Gzip, Zstd, None",
+            "option codec: must be Gzip, Zstd or None, got 'Snappy'",
         ),
         ({"delimiter": 7}, "option delimiter: 7 is not text"),
         ({"delimiter": "\\q"}, "has an escape other than"),
         ({"delimiter": "\\"}, "has an escape other than"),
         (
             {"delimiterInside": "Escape"},
-            "option delimiterInside: 'Escape' is not one of DeadLetter, Keep",
+            "option delimiterInside: must be DeadLetter or Keep, got 'Escape'",
         ),
-        ({"tombstones": "Null"}, "option tombstones: 'Null' is not one of DeadLetter, Empty"),
+        ({"tombstones": "Null"}, "option tombstones: must be DeadLetter or Empty, got 'Null'"),
         ({"extension": "txt"}, "option extension: 'txt' is neither empty nor like .json.gz"),
     ],
 )

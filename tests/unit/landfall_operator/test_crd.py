@@ -92,7 +92,8 @@ def test_every_pattern_is_one_that_go_can_read() -> None:
 def test_the_form_of_a_text_is_checked_by_a_rule_with_a_message() -> None:
     patterns = [path for path, node in nodes(schema()) if "pattern" in node]
 
-    assert patterns == ["spec.source.kafka.startingOffsets"]  # a CEL rule needs a type
+    # a CEL rule needs a type
+    assert patterns == ["spec.source.kafka.startingOffsets", "spec.badRecords.maxRatio"]
 
 
 def test_descriptions_include_rules_bounds_and_defaults() -> None:

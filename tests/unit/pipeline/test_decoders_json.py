@@ -237,7 +237,7 @@ def test_a_field_keeps_its_value_beside_a_column_of_its_name() -> None:
 
 
 def test_json_takes_no_options() -> None:
-    with pytest.raises(ValueError, match="unknown field `x`"):
+    with pytest.raises(ValueError, match="unknown option x"):
         Json.of({"x": 1}, Wanted())
 
 

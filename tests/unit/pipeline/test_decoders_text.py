@@ -44,7 +44,7 @@ def test_raw_passes_everything_through() -> None:
 @pytest.mark.parametrize(
     ("options", "wanted", "message"),
     [
-        ({"x": 1}, Wanted(), "unknown field `x`"),
+        ({"x": 1}, Wanted(), "unknown option x"),
         ({}, Wanted((("meta", "ts"),)), r"no fields \(meta.ts\)"),
         ({}, Wanted(json=True), "no JSON"),
         ({}, Wanted(schema=pa.schema([])), "no typed columns"),
@@ -140,7 +140,7 @@ def test_text_becomes_typed_columns() -> None:
         ({}, "missing required field `columns`"),
         ({"columns": []}, "columns must have unique names"),
         ({"columns": ["a", "a"]}, "columns must have unique names"),
-        ({"columns": ["a"], "header": True}, "unknown field `header`"),
+        ({"columns": ["a"], "header": True}, "unknown option header"),
         ({"columns": ["a"], "separator": ""}, "separator"),
         ({"columns": ["a"], "separator": "||", "quote": '"'}, "separator"),
         ({"columns": ["a"], "quote": "'"}, "quote"),

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
 from landfall.source.properties import create_client, kafka_properties
+from landfall.source.property_names import NAMES
 
 
 def group(**kafka: object) -> ConsumerGroup:
@@ -85,3 +86,48 @@ def test_a_property_the_client_rejects_is_named_without_its_value() -> None:
 
     assert "hunter2" not in str(stalled.value)
     assert stalled.value.reason is Reason.SPEC_INVALID
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("securty.protocol", "SSL", "librdkafka has no such property, did you mean security.pr"),
+        ("sasl.user", "me", "librdkafka has no such property, did you mean sasl.username?"),
+        ("zzz", "me", "librdkafka has no such property"),
+        ("security.protocol", "hunter2", "librdkafka does not accept this value"),
+        ("socket.timeout.ms", "5", "must be a number from 10 to 300000"),
+        ("socket.timeout.ms", "hunter2", "librdkafka does not accept this value"),
+        ("check.crcs", "hunter2", "must be true or false"),
+        (
+            "sasl.jaas.config",
+            "hunter2",
+            "is a property of the Java client, librdkafka has sasl.username and sasl.password",
+        ),
+        (
+            "ssl.truststore.type",
+            "JKS",
+            "is a property of the Java client, librdkafka has ssl.ca.location, a PEM file",
+        ),
+    ],
+)
+def test_a_refused_property_is_named_by_its_path_with_what_is_right(
+    name: str, value: str, message: str
+) -> None:
+    with pytest.raises(Stalled) as stalled:
+        create_client(Consumer, {"group.id": "g", name: value})
+
+    assert f"spec.source.kafka.properties.{name}: {message}" in str(stalled.value)
+    assert "hunter2" not in str(stalled.value)
+
+
+def test_names_that_are_suggested_are_librdkafkas() -> None:
+    unknown = []
+    for name in NAMES:
+        try:
+            Consumer({"group.id": "g", "log_level": 0, name: "\x01"}).close()
+        except KafkaException as error:
+            unknown += [name] if "No such" in str(error) else []
+        except (ValueError, TypeError):
+            continue  # not a value of this property
+
+    assert unknown == []

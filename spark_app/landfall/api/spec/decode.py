@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import distinct
-from landfall.api.values import Name, Settings, TimeFormat, TimeZone, matching
+from landfall.api.values import Name, Settings, TimeFormat, TimeZone, built_in, matching
 
 
 class TimeUnit(StrEnum):
@@ -134,7 +134,7 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
-    format: Name = "Raw"
+    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex")] = "Raw"
     """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or a custom ``package.module:Name``."""
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""

@@ -20,7 +20,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.source import Source
 from landfall.api.spec_errors import spec_errors
-from landfall.api.values import DnsName, Name
+from landfall.api.values import DnsName, GroupName, Name
 from landfall.errors import Reason, Stalled
 
 RAW_FORMAT = "SequenceFile"
@@ -86,7 +86,7 @@ class Metadata(BaseModel):
     """The part of the Kubernetes metadata that Landfall reads; other fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-    name: DnsName
+    name: GroupName
     namespace: DnsName = "default"
 
 

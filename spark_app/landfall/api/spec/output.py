@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern
 from landfall.api.spec.shared import SecretRef
-from landfall.api.values import Bytes, Duration, Name, Setting, TimeZone, matching
+from landfall.api.values import Bytes, Duration, Name, Setting, TimeZone, built_in, matching
 
 
 class Route(Model):
@@ -111,7 +111,11 @@ class Output(Model):
     ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``.
     """
     # The default depends on the decoder, so the schema has none: ``GroupSpec`` fills it in.
-    format: Annotated[Name, Field(json_schema_extra=_without_default)] = "Json"
+    format: Annotated[
+        str,
+        built_in("Text", "Json", "SequenceFile", "Parquet"),
+        Field(json_schema_extra=_without_default),
+    ] = "Json"
     """Object format: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, or a custom
     ``package.module:Name``. If not set, ``SequenceFile`` for ``decode.format: Raw``, which keeps
     every payload, key and offset as it is, and ``Json`` for any other decoder.

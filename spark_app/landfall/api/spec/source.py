@@ -23,6 +23,7 @@ TopicName = Annotated[
     matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
     AfterValidator(_not_dots),
 ]
+_ADDRESS = r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):[0-9]{1,5}"
 PartitionNumber = Annotated[
     str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")
 ]
@@ -71,7 +72,13 @@ StartingOffsets = Annotated[
 class Kafka(Model):
     """The Kafka cluster, the topics to land, and where to start."""
 
-    bootstrap_servers: Name
+    bootstrap_servers: Annotated[
+        Name,
+        matching(
+            rf"{_ADDRESS}(,\s*{_ADDRESS})*",
+            "HOST:PORT, or several separated by commas, such as kafka-0:9092,kafka-1:9092",
+        ),
+    ]
     """Comma-separated broker addresses, such as ``kafka-0:9092,kafka-1:9092``."""
     topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
     """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""

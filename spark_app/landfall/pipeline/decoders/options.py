@@ -1,9 +1,11 @@
 """Reads the ``options`` of a decoder or transform into a checked value; also for plug-ins."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+
+from landfall.api.values import did_you_mean
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
@@ -27,4 +29,15 @@ def read_options(options: Mapping[str, object], into: type[Options]) -> Options:
     try:
         return msgspec.convert(dict(options), into)
     except msgspec.ValidationError as error:
+        known = [field.encode_name for field in msgspec.structs.fields(into)]
+        if unknown := sorted(options.keys() - set(known)):
+            raise ValueError(unknown_option(unknown, known)) from error
         raise ValueError(f"options: {error}") from error
+
+
+def unknown_option(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """What is wrong with options that nobody knows, and the nearest one that is known."""
+    names = ", ".join(unknown)
+    expected = f"the options are {', '.join(sorted(known))}" if known else "there are none"
+    plural = "s" if len(unknown) > 1 else ""
+    return f"options: unknown option{plural} {names}{did_you_mean(unknown[0], known)}; {expected}"

@@ -27,7 +27,7 @@ class Raw:
         """
         read_options(options, Options)
         if wanted.fields or wanted.schema is not None or wanted.json:
-            raise ValueError(f"Raw payloads have no {_describe(wanted)}")
+            raise ValueError(_describe(wanted))
         return cls()
 
     def decode(self, records: Records) -> Decoded:
@@ -37,5 +37,11 @@ class Raw:
 
 def _describe(wanted: Wanted) -> str:
     if wanted.fields:
-        return f"fields ({', '.join('.'.join(path) for path in wanted.fields)})"
-    return "typed columns" if wanted.schema is not None else "JSON"
+        names = ", ".join(".".join(path) for path in wanted.fields)
+        return f"Raw payloads have no fields ({names}); decode.format Json, Delimited or Regex has"
+    if wanted.schema is not None:
+        return "Raw payloads have no typed columns; decode.format Json, Delimited or Regex has"
+    return (
+        "Raw payloads have no JSON, which output.format Json writes; choose decode.format Json, "
+        "or output.format SequenceFile, Text or Parquet"
+    )
