@@ -135,12 +135,14 @@ class OpenRequest:
         software: version of the software, for people.
         revision: version of software and spec, where the operator lets drivers of several revisions
             follow each other.
+        spec: digest of the stored part of the spec that objects are made by.
     """
 
     writer: str
     generation: int
     software: str
     revision: str = ""
+    spec: str = ""
 
 
 class LaneWriter:
@@ -216,6 +218,7 @@ class LaneWriter:
             generation=request.generation,
             software=request.software,
             revision=request.revision,
+            spec=request.spec,
         )
         try:
             opened = _append(lane, state, record, on_retry)

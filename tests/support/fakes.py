@@ -187,11 +187,14 @@ def driver(
     *,
     until_caught_up: bool = True,
     writer: str = "w",
+    spec: str = "",
 ) -> Driver:
-    """The real driver between fakes, with its lane opened."""
+    """The real driver between fakes, with its lane opened; ``spec`` is what the OPEN says."""
     names, clock = count(), ticking()
     lane = LaneWriter.open(
-        Lane(store, of.metadata.name, LANE), OpenRequest(writer, of.spec.generation, "test"), clock
+        Lane(store, of.metadata.name, LANE),
+        OpenRequest(writer, of.spec.generation, "test", spec=spec),
+        clock,
     )
     observer = Observer(log, timedelta(0))
     counters = DriverCounters(clock())

@@ -228,3 +228,6 @@ class Status:
     workers: Workers | None = None
     lag_known: bool = True
     """False until the driver has seen the log: its lag is then unknown, not zero."""
+    repairing: int = 0
+    """Committed objects whose uploads the store has lost, and that are being made again from Kafka.
+    """

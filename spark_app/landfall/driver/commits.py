@@ -1,4 +1,4 @@
-"""What a driver appends to its ledger for batches: COMMITs, REPAIRs and snapshots.
+"""What a driver appends to its ledger for batches: COMMITs and snapshots.
 
 The order of steps is what makes landing exactly-once: results are checked, the topics' ids are
 asked for after the records were read, the COMMIT is appended, and only then are objects completed.
@@ -23,12 +23,10 @@ from landfall.driver.decide.batch_results import (
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatch, InFlightBatches
-from landfall.driver.recovery import remake, repair
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
-from landfall.task import Batch
 
 log = logging.getLogger(__name__)
 
@@ -95,28 +93,6 @@ class BatchCommitter:
             self.batches.remove(batch)
             self._commit(batch, recreated, now)
 
-    def repair_lost(self) -> None:
-        """Land committed objects again whose uploads the store has lost, and append REPAIRs.
-
-        Raises:
-            Stalled: OBJECT_LOST, the objects cannot be made again; or the store refuses.
-            Fenced: another driver has opened the lane.
-        """
-        completer = self.background.completer
-        for slot, lost in completer.lost().items():
-            log.warning("committed uploads are lost", extra={"slot": slot, "objects": len(lost)})
-            make = partial(
-                remake,
-                batch=Batch(self.group, self.deps.new_name()),
-                runner=self.deps.runner,
-                uploads=self.deps.store,
-            )
-            try:
-                objects = repair(lost, slot, self.writer, make, self.recreated_topics)
-                completer.apply(slot, objects)
-            except Retry as error:
-                record_failure(self.deps, cause(error, "Repair"), error)
-
     def snapshot_if_due(self) -> None:
         """Append a snapshot if ``snapshotEvery`` records came after the last one."""
         state = self.writer.state
@@ -141,8 +117,9 @@ class BatchCommitter:
         self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
     ) -> None:
         max_ratio = self.group.spec.bad_records.max_ratio
-        results = batch.results.result()
-        decision = check_results(batch.planned.slices, results, max_ratio, recreated)
+        results, stopped = batch.results.result(), blocked_partitions(self.writer.state)
+        excluded = {**recreated, **stopped}
+        decision = check_results(batch.planned.slices, results, max_ratio, excluded)
         completer, housekeeping = self.background.completer, self.background.housekeeping
         if decision.commit:
             commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)
@@ -171,7 +148,10 @@ class BatchCommitter:
 
     def _note_failures(self, batch: InFlightBatch, decision: CommitDecision, now: datetime) -> None:
         retried: dict[TopicPartition, LandfallError] = {}
-        for tp, error in decision.failed.items():
+        # What was blocked since the batch was started is no failure: the ledger says why.
+        stopped = self.writer.state.blocked
+        failed = {tp: error for tp, error in decision.failed.items() if tp not in stopped}
+        for tp, error in failed.items():
             if isinstance(error, Stalled) and not self._may_skip(error):
                 self.blocked[tp] = error
             else:
@@ -179,7 +159,7 @@ class BatchCommitter:
         landed = {landed.piece.topic_partition for landed in decision.commit}
         took = now - batch.started if batch.is_retry else timedelta(0)
         self.batches.backoff.settle(landed, retried, now, took)
-        messages = failure_messages(decision.failed)
+        messages = failure_messages(failed)
         self.deps.counters.batch_failed(messages, now)
         for reason, why in messages.items():
             log.warning("landing failed", extra={"reason": reason, "why": why})
@@ -190,6 +170,11 @@ class BatchCommitter:
             error.reason is Reason.DATA_LOSS
             and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
         )
+
+
+def blocked_partitions(state: ledger.State) -> dict[TopicPartition, Stalled]:
+    """Topic partitions that the ledger keeps from being landed until a decision, and why."""
+    return {tp: Stalled(entry.reason, entry.message) for tp, entry in state.blocked.items()}
 
 
 def _commit_fields(seq: int, slices: tuple[LandedSlice, ...]) -> dict[str, int]:

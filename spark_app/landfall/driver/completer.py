@@ -6,6 +6,7 @@ store that does not answer is tried again without limit: what is committed must 
 """
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from threading import Event
 
@@ -86,6 +87,14 @@ class Completer:
                 del self._pending[commit]
         return lost
 
+    def forget(self, keys: AbstractSet[str]) -> None:
+        """Do not wait for lost objects with these keys any more: a LOST or a BLOCK names them."""
+        for commit, pending in list(self._pending.items()):
+            for key in keys & pending.keys():
+                del pending[key]
+            if not pending:
+                del self._pending[commit]
+
     @property
     def decided(self) -> frozenset[str]:
         """Ids of uploads that a COMMIT names and that may still be open."""
@@ -99,6 +108,14 @@ class Completer:
         return len(self._pending)
 
     @property
+    def completing(self) -> int:
+        """Those of them of which an object is not known to be lost."""
+        return sum(
+            not all(_is_lost(done) for _, done in pending.values())
+            for pending in self._pending.values()
+        )
+
+    @property
     def applied_through(self) -> int:
         """The highest slot up to which every COMMIT is applied, as of the last ``lost``."""
         return ledger.applied_through(self._pending, self._highest)
@@ -107,3 +124,7 @@ class Completer:
         """Drop what is still pending; the next driver rolls it forward."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_lost(done: Future[None]) -> bool:
+    return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)

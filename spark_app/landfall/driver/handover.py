@@ -29,6 +29,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.driver.status import DriverProgress, LaneView, driver_status, standby_status
+from landfall.driver.stored_specs import store_spec
 from landfall.errors import Reason, Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
 from landfall.ledger import State, object_names
@@ -104,6 +105,7 @@ class LaneContender:
     _command: PendingCommand = PendingCommand.NOTHING
     _stop_reason: str = ""
     _driver: Driver | None = None
+    _spec: str = ""
     # Reentrant: a signal handler runs on the main thread, which may hold the lock already.
     _lock: RLock = field(default_factory=RLock)
 
@@ -266,12 +268,27 @@ class LaneContender:
         if state.seq < 0 and not self._may_start_ledger():
             return None
         request = OpenRequest(
-            self.deps.new_name(), self.group.spec.generation, __version__, self.options.revision
+            self.deps.new_name(),
+            self.group.spec.generation,
+            __version__,
+            self.options.revision,
+            self._stored_spec(),
         )
         clock, on_retry = self.deps.clock, self._on_retry
         if self._must_open:
             return LaneWriter.open(self._lane, request, clock, on_retry, state)
         return LaneWriter.open_after(self._lane, state, request, clock, on_retry)
+
+    def _stored_spec(self) -> str:
+        """The digest of what objects are made by; it is stored before an OPEN names it."""
+        while not self._spec:
+            try:
+                self._spec = store_spec(self.deps.store, self.group, self._lane.name)
+            except Retry as error:
+                if self._stop_reason:
+                    raise StoppedBeforeOpen from error
+                self._wait_for_store(error)
+        return self._spec
 
     def _may_start_ledger(self) -> bool:
         """Whether the lane is still empty, and no objects exist that have our names.

@@ -23,13 +23,14 @@ from functools import partial
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.commits import BackgroundWork, BatchCommitter
+from landfall.driver.commits import BackgroundWork, BatchCommitter, blocked_partitions
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
+from landfall.driver.lost_uploads import LostUploads, Recording
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.status import DriverProgress
 from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
@@ -41,6 +42,9 @@ log = logging.getLogger(__name__)
 
 STARTUP_PATIENCE = timedelta(minutes=2)
 """A driver ends if the source has not answered once in this time: its address may be wrong."""
+
+LOST_FACTOR = 10
+"""Landing waits if so many times ``maxUnapplied`` COMMITs wait for lost uploads."""
 
 
 @dataclass
@@ -75,6 +79,14 @@ class Driver:
         self._completer = Completer(deps.store, self._notifier.notify, deps.background)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
+        self._lost = LostUploads(
+            self.group,
+            deps,
+            Recording(self.writer, self._committer.append, self._committer.recreated_topics),
+            self._completer,
+            self._housekeeping.abort,
+            self._notifier.notify,
+        )
         self._membership = MembershipSync(kafka, deps.observer, self._committer.append)
         self._newer_owner = ""
         self._drain_until: datetime | None = None
@@ -131,18 +143,22 @@ class Driver:
             # No COMMIT names these batches and none ever will, so their uploads are aborted now.
             for results in self._batches.stop():
                 self._housekeeping.abort_results(results)
+            self._housekeeping.abort(self._lost.stop())
             self._completer.stop()
             self._housekeeping.finish()
             self._report()
 
     def _recover(self) -> None:
-        """Roll every COMMIT forward that may not be applied; nothing is planned before that."""
+        """Roll every COMMIT forward that may not be applied; nothing is planned before that.
+
+        Objects whose uploads are lost are not waited for: they are made again beside landing.
+        """
         self.phase = Phase.RECOVERING
         for commit, objects in sorted(self.writer.state.unapplied.items()):
             self._completer.apply(commit, objects)
         while True:
-            self._committer.repair_lost()
-            if not self._completer.unapplied:
+            self._completer.lost()  # forgets what is complete
+            if not self._completer.completing:
                 break
             self._report()
             self._wait()
@@ -163,7 +179,7 @@ class Driver:
             if not self.offsets_known and now - self._began > STARTUP_PATIENCE:
                 raise
         self._committer.commit_finished(now)
-        self._committer.repair_lost()
+        self._lost.advance(now)
         if not self._is_stopping(now):
             self._start_batches(now)
             self._committer.snapshot_if_due()
@@ -182,8 +198,7 @@ class Driver:
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
 
     def _start_batches(self, now: datetime) -> None:
-        max_unapplied = self.group.spec.tuning.max_unapplied
-        if self._batches.is_full or self.unapplied >= max_unapplied or self._membership.leaving:
+        if self._batches.is_full or self._has_too_much_unapplied or self._membership.leaving:
             return
         checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
         # With until_caught_up, records that arrive after the first look are left to a later run.
@@ -206,6 +221,7 @@ class Driver:
             unapplied=self.unapplied,
             targets=self._membership.targets,
             is_at_rest=self._is_at_rest,
+            repairing=self._lost.count,
         )
 
     def _report(self) -> None:
@@ -232,7 +248,18 @@ class Driver:
 
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
         """Topic partitions that are not landed until somebody acts, and why."""
-        return {**self._membership.blocked_by_source, **self._committer.blocked}
+        recorded = blocked_partitions(self.writer.state)
+        return {**self._membership.blocked_by_source, **self._committer.blocked, **recorded}
+
+    @property
+    def _has_too_much_unapplied(self) -> bool:
+        """Whether the COMMITs so far must become visible before there are more.
+
+        Those that wait only for lost uploads hold nothing up, unless there are very many: what is
+        unapplied is a part of every snapshot.
+        """
+        allowed = self.group.spec.tuning.max_unapplied
+        return self._completer.completing >= allowed or self.unapplied >= LOST_FACTOR * allowed
 
     @property
     def unapplied(self) -> int:
@@ -253,7 +280,8 @@ class Driver:
 
     @property
     def _is_at_rest(self) -> bool:
-        return not (self._batches or self.unapplied or self._membership.leaving)
+        waits = self.unapplied or self._lost.count
+        return not (self._batches or waits or self._membership.leaving)
 
     def _has_landed_all(self) -> bool:
         """Whether everything that the last look saw is landed and visible."""

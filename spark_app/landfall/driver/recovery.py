@@ -1,116 +1,202 @@
-"""Makes committed objects again whose uploads the store has lost, for example to a lifecycle rule.
+"""How committed objects are made again whose uploads the store has lost: the single steps.
 
-The COMMIT names the ranges the objects came from. The same ranges are read again, only the lost
-objects are kept, and a REPAIR record names their new uploads before anybody completes them. If
-Kafka does not have the range any more, or another spec would make other rows of it, the driver ends
-with ``Stalled`` and the exact range: nothing is lost silently.
+The COMMIT names the ranges the objects came from. The same ranges are read again, by the spec that
+the COMMIT was made by, and only the lost objects are kept. ``landfall.driver.lost_uploads`` runs
+these steps beside landing, and records what comes of them.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.runner import Runner
-from landfall.errors import Reason, Retry, Stalled
-from landfall.lane import LaneWriter
-from landfall.ledger import object_names
-from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice
-from landfall.store import Uploads
+from landfall.driver.runner import Bin, Runner
+from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import State, object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, SliceResult
+from landfall.objects import Upload
 from landfall.task import Batch
 
-Remake = Callable[[LandedSlice, Collection[str]], list[LandedObject]]
+MAX_SLICES = 1000
+"""How many slices one job lands again at most."""
+BINS_PER_SLOT = 4
+"""Small enough that a job's tasks end at about the same time."""
+
 RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
 
 
-def repair(
-    lost: Collection[LandedObject],
-    commit: int,
-    writer: LaneWriter,
-    remake: Remake,
-    recreated_topics: RecreatedTopics,
-) -> tuple[LandedObject, ...]:
-    """Append the REPAIR for lost objects of a COMMIT, and return them with their new uploads.
+@dataclass(frozen=True, slots=True)
+class LostSlice:
+    """A committed slice of which objects are lost.
 
-    Args:
-        lost: the objects, as the COMMIT names them.
-        commit: the COMMIT's slot.
-        writer: the right to append.
-        remake: lands a slice again and returns those of its objects that have the given keys.
-        recreated_topics: which topic partitions' topics are not the ledger's any more; asked after
-            the ranges were read again.
+    Attributes:
+        slot: under which the objects are due: of their COMMIT, or of the REPAIR of missing ones.
+        before: the slice, as its COMMIT names it.
+        lost: the lost objects, as the ledger names them now.
+    """
+
+    slot: int
+    before: LandedSlice
+    lost: tuple[LandedObject, ...]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose records they are."""
+        return self.before.piece.topic_partition
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the lost objects."""
+        return frozenset(o.upload.key for o in self.lost)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Origin:
+    """What objects were made by: the digest of a stored spec, or empty, and a generation."""
+
+    spec: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """What came of landing lost slices again.
+
+    Attributes:
+        objects: per slot, the objects with their new uploads.
+        failed: the slices that were not made again, and why: ``Stalled`` with OBJECT_LOST if they
+            never can be.
+        discard: uploads that nobody needs.
+    """
+
+    objects: Mapping[int, tuple[LandedObject, ...]]
+    failed: tuple[tuple[LostSlice, LandfallError], ...]
+    discard: tuple[Upload, ...]
+
+
+def by_origin(
+    state: State, group: str, lost: Mapping[int, Collection[LandedObject]]
+) -> dict[Origin, dict[int, tuple[LandedObject, ...]]]:
+    """The lost objects by what they were made by, then by slot."""
+    found: defaultdict[Origin, defaultdict[int, list[LandedObject]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for slot, objects in sorted(lost.items()):
+        for o in objects:
+            generation = object_names.origin(group, o.upload.key).generation
+            found[Origin(state.specs.get(slot, ""), generation)][slot].append(o)
+    return {
+        origin: {slot: tuple(objects) for slot, objects in by_slot.items()}
+        for origin, by_slot in found.items()
+    }
+
+
+def lost_slices(lane: Lane, lost: Mapping[int, Collection[LandedObject]]) -> list[LostSlice]:
+    """The slices that lost objects came from, read from the ledger; at most ``MAX_SLICES``.
 
     Raises:
-        Stalled: OBJECT_LOST, the range cannot be landed again as it was.
-        Retry: the repair may succeed later.
+        Retry: the store does not answer.
+        Stalled: LEDGER_BROKEN; OBJECT_LOST, the objects were made of dead letters.
     """
-    keys = {o.upload.key for o in lost}
-    body = writer.lane.slots.read(writer.lane.slot_key(commit))
-    record = ledger.decode(commit, body) if body else None
-    if not isinstance(record, ledger.Commit):
-        raise ledger.ledger_error(commit, "should be the COMMIT of lost objects")
-    slices = [s for s in record.slices if any(o.upload.key in keys for o in s.objects)]
-    repaired = tuple(chain.from_iterable(remake(s, keys) for s in slices))
-    for error in recreated_topics({s.piece.topic_partition for s in slices}).values():
-        raise Stalled(Reason.OBJECT_LOST, f"{sorted(keys)} cannot be made again: {error}")
-    writer.append(lambda header: ledger.Repair(header=header, commit=commit, objects=repaired))
-    return repaired
+    found: list[LostSlice] = []
+    for slot, objects in sorted(lost.items()):
+        by_key = {o.upload.key: o for o in objects}
+        for s in _committed_slices(lane, slot):
+            gone = tuple(by_key[o.upload.key] for o in s.objects if o.upload.key in by_key)
+            if gone:
+                found.append(LostSlice(slot, s, gone))
+            if len(found) == MAX_SLICES:
+                return found
+    return found
 
 
-def remake(
-    before: LandedSlice,
-    keys: Collection[str],
-    batch: Batch,
-    runner: Runner,
-    uploads: Uploads,
-) -> list[LandedObject]:
-    """Land a slice again, return the objects with these keys, and abort its other uploads.
+def _committed_slices(lane: Lane, slot: int) -> Sequence[LandedSlice]:
+    _, body = next(lane.bodies(slot))
+    match ledger.decode(slot, body):
+        case ledger.Commit(slices=slices):
+            return slices
+        case ledger.Repair(commit=commit):  # of missing objects, which are due under its slot
+            return _committed_slices(lane, commit)
+        case _:
+            raise ledger.ledger_error(slot, "should be the COMMIT of lost objects")
+
+
+def land_again(batch: Batch, runner: Runner, lost: Sequence[LostSlice]) -> list[SliceResult]:
+    """Land lost slices in one job."""
+    pieces = list(dict.fromkeys(s.before.piece for s in lost))
+    count = min(len(pieces), max(1, runner.slots) * BINS_PER_SLOT)
+    bins: list[Bin] = [tuple(pieces[n::count]) for n in range(count)]
+    return runner.run(batch, bins)
+
+
+def check_remade(
+    lost: Sequence[LostSlice],
+    results: Sequence[SliceResult],
+    recreated: Mapping[TopicPartition, Retry],
+) -> Remade:
+    """Compare what was landed again with what was committed.
 
     Args:
-        before: the slice, as it was landed.
-        keys: of lost objects; some of them are the slice's.
-        batch: the group as it is now, and a token of its own for the new uploads.
-        runner: runs the task.
-        uploads: where the objects are.
-
-    Raises:
-        Stalled: OBJECT_LOST, the range is gone or the rows differ.
-        Retry: the task may succeed later.
+        lost: the slices.
+        results: of landing them again.
+        recreated: topic partitions whose topic is not the ledger's any more; asked after the ranges
+            were read.
     """
-    wanted = {o.upload.key: o for o in before.objects if o.upload.key in keys}
-    as_named = Batch(_as_of(batch.group, next(iter(wanted))), batch.token)
-    (result,) = runner.run(as_named, [(before.piece,)])
-    if isinstance(result, FailedSlice):
-        is_gone = isinstance(result.error, Stalled) and result.error.reason in {
-            Reason.DATA_LOSS,
-            Reason.TOPIC_MISSING,
-        }
-        if not is_gone:
-            raise result.error
-        raise Stalled(
-            Reason.OBJECT_LOST,
-            f"{before.piece}: {sorted(wanted)} cannot be made again: {result.error}",
-        )
-    made = {o.upload.key: o for o in result.objects if o.upload.key in keys}
-    for landed in result.objects:
-        if landed.upload.key not in keys:
-            uploads.abort(landed.upload.key, landed.upload.upload_id)
-    if {k: _content(o) for k, o in made.items()} != {k: _content(o) for k, o in wanted.items()}:
-        raise Stalled(
-            Reason.OBJECT_LOST,
-            f"{before.piece}: {sorted(wanted)} cannot be made again: the rows differ now",
-        )
-    return list(made.values())
+    by_piece: dict[Slice, SliceResult] = {result.piece: result for result in results}
+    objects: defaultdict[int, list[LandedObject]] = defaultdict(list)
+    failed: list[tuple[LostSlice, LandfallError]] = []
+    kept: set[str] = set()
+    for s in lost:
+        made = _check(s, by_piece.get(s.before.piece), recreated.get(s.topic_partition))
+        if isinstance(made, LandfallError):
+            failed.append((s, made))
+            continue
+        objects[s.slot] += made
+        kept |= {o.upload.upload_id for o in made}
+    landed = (r for r in results if isinstance(r, LandedSlice))
+    discard = (o.upload for r in landed for o in r.objects if o.upload.upload_id not in kept)
+    by_slot = {slot: tuple(made) for slot, made in objects.items()}
+    return Remade(by_slot, tuple(failed), tuple(discard))
+
+
+def _check(
+    lost: LostSlice, result: SliceResult | None, recreated: Retry | None
+) -> tuple[LandedObject, ...] | LandfallError:
+    gone = partial(_gone, lost)
+    match result:
+        case None:
+            return Retry(f"{lost.before.piece}: the task returned nothing")
+        case FailedSlice(error=Stalled(reason=Reason.DATA_LOSS | Reason.TOPIC_MISSING) as error):
+            return gone(str(error))
+        case FailedSlice(error=error):
+            # A topic that does not exist any more answers nothing, again and again.
+            return gone(str(recreated)) if recreated else error
+        case LandedSlice(objects=objects):
+            if recreated:
+                return gone(str(recreated))
+            made = {o.upload.key: o for o in objects if o.upload.key in lost.keys}
+            before = {o.upload.key: _content(o) for o in lost.lost}
+            if {key: _content(o) for key, o in made.items()} != before:
+                return gone("the rows differ now")
+            return tuple(made.values())
+
+
+def _gone(lost: LostSlice, why: str) -> Stalled:
+    return Stalled(
+        Reason.OBJECT_LOST,
+        f"{lost.before.piece}: {sorted(lost.keys)} cannot be made again: {why}",
+    )
 
 
 def _content(landed: LandedObject) -> tuple[int, int, int]:
     return landed.rows, landed.first_offset, landed.last_offset
 
 
-def _as_of(group: ConsumerGroup, key: str) -> ConsumerGroup:
-    """The group in the generation that named the object, so that a range gets the same names."""
-    generation = object_names.origin(group.metadata.name, key).generation
+def in_generation(group: ConsumerGroup, generation: int) -> ConsumerGroup:
+    """The group in another generation, so that a range gets the same names."""
     return group.model_copy(
         update={"spec": group.spec.model_copy(update={"generation": generation})}
     )

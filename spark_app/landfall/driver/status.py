@@ -59,6 +59,7 @@ class DriverProgress:
         unapplied: COMMITs whose objects are not all visible yet.
         targets: the end offsets at the first look at the log; None before it.
         is_at_rest: nothing is in flight, unapplied or about to leave.
+        repairing: lost objects that are being made again.
     """
 
     time: datetime
@@ -71,6 +72,7 @@ class DriverProgress:
     unapplied: int
     targets: Mapping[TopicPartition, int] | None
     is_at_rest: bool
+    repairing: int = 0
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -115,6 +117,7 @@ def driver_status(
         partitions=partitions,
         caught_up=progress.caught_up,
         lag_known=progress.offsets_known,
+        repairing=progress.repairing,
     )
 
 

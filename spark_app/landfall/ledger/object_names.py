@@ -14,6 +14,8 @@ which no topic may be called::
         hint at the last snapshot
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
+    _landfall/<group>/<lane>-specs/<sha256>.json
+        what objects were made by
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
 
@@ -191,6 +193,17 @@ def snapshot_key(group: str, lane: str, seq: int) -> str:
     return f"{_lane(group, lane)}-snapshots/{_sequence(seq)}"
 
 
+def spec_key(group: str, lane: str, digest: str) -> str:
+    """The key of the stored part of a spec; not under the prefix of the slots.
+
+    Raises:
+        ValueError: a name is not legal, or ``digest`` is no SHA-256 in hexadecimal digits.
+    """
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"not a SHA-256: {digest!r}")
+    return f"{_lane(group, lane)}-specs/{digest}.json"
+
+
 def check_directories(path: str) -> None:
     """Return if the path is one or more folder names separated by ``/``.
 
@@ -238,7 +251,7 @@ def _lane(group: str, lane: str) -> str:
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith("-snapshots")
+        or lane.endswith(("-snapshots", "-specs"))
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

@@ -1,0 +1,313 @@
+"""Committed uploads that the store has lost: what waits for them, and what is recorded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event
+
+import pytest
+
+from landfall import ledger
+from landfall.api.contract import LANE, ExitCode
+from landfall.driver.loop import Driver
+from landfall.driver.runner import Bin
+from landfall.driver.stored_specs import store_spec, stored_spec
+from landfall.errors import Reason, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Decision, Permission, State, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import SliceResult
+from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from tests.support.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+GONE = Stalled(Reason.DATA_LOSS, "the range expired")
+ASKED = Decision("unblock", "kim", "restored", "2026-11-22T01:00:00Z")
+
+
+def state_of(store: MemoryStore) -> State:
+    return Lane(store, "fake", LANE).read()
+
+
+def records_of(store: MemoryStore) -> list[ledger.Record]:
+    return [ledger.decode(seq, body) for seq, body in Lane(store, "fake", LANE).bodies()]
+
+
+def tags(store: MemoryStore) -> list[str]:
+    return [type(record).__name__ for record in records_of(store)]
+
+
+def commit_and_lose(log: FakeLog, *ends: tuple[str, int], **spec: object) -> MemoryStore:
+    """Commit each range in a COMMIT of its own; afterwards all their uploads are lost."""
+    store, committed = MemoryStore(), []
+    of = group(**spec)
+    one = driver(of, store, log, FakeRunner(store), spec=store_spec(store, of, LANE))
+    for topic, end in ends:
+        log.write(topic, end)
+    one._membership.look(one.writer.state, one.deps.clock(), (), at_rest=True)
+    for topic, _ in ends:
+        tp = TopicPartition(topic, 0)
+        piece = Slice(tp, OffsetRange(0, log.partitions[topic][0].end))
+        batch = Batch(one.group, f"t-{topic}")
+        (landed,) = one.deps.runner.run(batch, [(piece,)])
+        one._committer.append(
+            lambda header, landed=landed, batch=batch: ledger.Commit(
+                header=header, token=batch.token, slices=(landed,)
+            )
+        )
+        committed.append(landed)
+    for landed in committed:
+        for o in landed.objects:
+            store.abort(o.upload.key, o.upload.upload_id)
+    return store
+
+
+def next_driver(store: MemoryStore, log: FakeLog, runner: FakeRunner, **spec: object) -> Driver:
+    name = f"w{state_of(store).epoch + 1}"
+    return driver(group(**spec), store, log, runner, writer=name)
+
+
+SKIPS = {
+    "source": {
+        "kafka": {
+            "bootstrapServers": "fake:9092",
+            "topicPattern": ".*",
+            "onDataLoss": "SkipAndRecord",
+        }
+    }
+}
+
+
+def test_all_lost_slices_are_landed_again_in_one_job() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5), ("c", 3))
+    runner = FakeRunner(store)
+
+    assert next_driver(store, log, runner).run() is ExitCode.OK
+
+    assert [sum(map(len, bins)) for bins in runner.rounds] == [3]
+    assert tags(store).count("Repair") == 3
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_only_the_topic_partition_of_what_cannot_be_made_again_stops() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    runner = FakeRunner(store, failures={A0: [GONE]})
+    log.write("b", 9)
+
+    assert next_driver(store, log, runner).run() is ExitCode.STALLED
+
+    state = state_of(store)
+    assert (state.blocked[A0].reason, state.blocked[A0].offsets) == (
+        Reason.OBJECT_LOST,
+        OffsetRange(0, 10),
+    )
+    assert "a/all/1_0_00000000000000000000.txt" in state.blocked[A0].message
+    assert dict(state.checkpoint.next_offsets) == {A0: 10, B0: 9}
+    # The COMMITs that came after are applied, and a successor need not verify them again.
+    assert (state.applied_through, state.unapplied) == (max(commits(store)), {})
+    assert sum(landed_offsets(store).values()) == 9
+
+
+def commits(store: MemoryStore) -> list[int]:
+    return [r.header.seq for r in records_of(store) if isinstance(r, ledger.Commit)]
+
+
+def test_a_block_for_lost_objects_lasts_over_restarts_and_nothing_is_tried_again() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    next_driver(store, log, FakeRunner(store, failures={A0: [GONE]})).run()
+    log.write("a", 12).write("b", 9)
+    runner = FakeRunner(store)
+
+    assert next_driver(store, log, runner).run() is ExitCode.STALLED
+
+    assert [piece.topic_partition for bins in runner.rounds for b in bins for piece in b] == [B0]
+
+
+def test_an_unblock_lets_the_objects_be_made_again() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    next_driver(store, log, FakeRunner(store, failures={A0: [GONE]})).run()
+    one = next_driver(store, log, FakeRunner(store))
+    one._committer.append(
+        lambda header: ledger.Unblock(header=header, entries=(Permission(A0),), decision=ASKED)
+    )
+
+    assert one.run() is ExitCode.OK
+
+    state = state_of(store)
+    assert (state.missing, state.blocked, state.unapplied) == ({}, {}, {})
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_what_fails_again_after_an_unblock_is_blocked_again() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    next_driver(store, log, FakeRunner(store, failures={A0: [GONE]})).run()
+    one = next_driver(store, log, FakeRunner(store, failures={A0: [GONE]}))
+    one._committer.append(
+        lambda header: ledger.Unblock(header=header, entries=(Permission(A0),), decision=ASKED)
+    )
+
+    assert one.run() is ExitCode.STALLED
+
+    state = state_of(store)
+    assert [len(objects) for objects in state.missing.values()] == [1]
+    assert A0 in state.blocked
+
+
+def test_with_skip_and_record_the_objects_are_given_up_and_landing_goes_on() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    log.write("b", 9)
+    runner = FakeRunner(store, failures={A0: [GONE]})
+
+    assert next_driver(store, log, runner, **SKIPS).run() is ExitCode.OK
+
+    state = state_of(store)
+    assert (state.totals.lost, state.totals.lost_objects, state.blocked) == (10, 1, {})
+    assert dict(state.checkpoint.next_offsets) == {A0: 10, B0: 9}
+    assert sum(landed_offsets(store).values()) == 9
+
+
+@dataclass
+class WaitsWithRepairs(FakeRunner):
+    """A runner whose repairs take until somebody sets ``go``."""
+
+    go: Event = field(default_factory=Event)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        if any(piece.topic_partition == A0 for pieces in bins for piece in pieces):
+            assert self.go.wait(30)
+        return super().run(batch, bins)
+
+
+def test_landing_goes_on_while_lost_objects_are_made_again() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    log.write("b", 5)
+    runner = WaitsWithRepairs(store)
+    one = next_driver(store, log, runner)
+    seen: list[int] = []
+
+    def report(progress: object) -> None:
+        if one.writer.state.checkpoint.next_offsets.get(B0) == 5:
+            seen.append(one._lost.count)
+            runner.go.set()
+
+    one.report = report
+
+    assert one.run() is ExitCode.OK
+    assert seen[0] == 1
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_commits_that_wait_for_lost_uploads_do_not_count_as_unapplied() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("c", 5), ("d", 5))
+    log.write("b", 5)
+    runner = WaitsWithRepairs(store)
+    one = next_driver(store, log, runner, tuning={"pollInterval": "5ms", "maxUnapplied": 1})
+
+    def report(progress: object) -> None:
+        if one.writer.state.checkpoint.next_offsets.get(B0) == 5:
+            runner.go.set()
+
+    one.report = report
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_an_object_with_other_rows_than_were_committed_is_not_taken() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    runner = FakeRunner(store, bad={A0: 3})
+
+    assert next_driver(store, log, runner).run() is ExitCode.STALLED
+
+    assert "the rows differ now" in state_of(store).blocked[A0].message
+    assert list(store.open_uploads("")) == []
+
+
+def test_what_cannot_be_made_of_a_topic_partition_that_left_is_given_up() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    one = next_driver(store, log, FakeRunner(store, failures={A0: [GONE]}))
+    one._committer.append(
+        lambda header: ledger.Drop(
+            header=header, topic_partitions=(A0,), reason="gone", decision=ASKED
+        )
+    )
+    del log.partitions["a"]
+
+    assert one.run() is ExitCode.OK
+
+    assert state_of(store).totals.lost == 10
+
+
+# ----------------------------------------------------------------------------------- stored specs
+
+
+@dataclass
+class TellsRoutes(FakeRunner):
+    """A runner that keeps the routes and generations by which slices are landed."""
+
+    routes: list[tuple[str, int]] = field(default_factory=list)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        self.routes.append((batch.group.spec.route.pattern, batch.group.spec.generation))
+        return super().run(batch, bins)
+
+
+def test_lost_objects_are_made_again_by_the_spec_and_generation_of_their_commit() -> None:
+    log, old = FakeLog(), {"route": {"pattern": "old={date}"}}
+    store = commit_and_lose(log, ("a", 10), **old)
+    runner = TellsRoutes(store)
+
+    one = next_driver(store, log, runner, generation=2, route={"pattern": "new={date}"})
+
+    assert one.run() is ExitCode.OK
+    assert runner.routes == [("old={date}", 1)]
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_stored_spec_says_what_objects_hold_and_the_present_one_where_they_are() -> None:
+    store = MemoryStore()
+    before = group(route={"pattern": "old={date}"}, output={"url": "s3://old/x", "format": "Json"})
+    now = group(route={"pattern": "new={date}"}, output={"url": "s3://new/y", "format": "Text"})
+    name = store_spec(store, before, LANE)
+
+    found = stored_spec(store, now, LANE, name)
+
+    assert found.spec.route == before.spec.route
+    assert (found.spec.output.url, found.spec.output.format) == ("s3://new/y", "Json")
+    assert store_spec(store, before, LANE) == name
+    assert stored_spec(store, now, LANE, "") == now
+    assert stored_spec(store, now, LANE, "0" * 64) == now
+
+
+def test_a_stored_spec_holds_no_address_and_no_reference_to_a_secret() -> None:
+    store = MemoryStore()
+    output = {"url": "s3://b/x", "s3": {"credentialsSecretRef": {"name": "planted"}}}
+
+    name = store_spec(store, group(output=output), LANE)
+
+    body = store.read(f"_landfall/fake/{LANE}-specs/{name}.json") or b""
+    assert b"planted" not in body
+    assert b"fake:9092" not in body
+
+
+@pytest.mark.parametrize("digest", ["", "x", "0" * 63])
+def test_a_name_of_a_spec_that_is_no_digest_is_refused(digest: str) -> None:
+    with pytest.raises(ValueError, match="not a SHA-256"):
+        object_names.spec_key("g", "0", digest)
