@@ -27,7 +27,7 @@ from landfall.cli import group_file
 from landfall.driver.http.control import Control
 from landfall.driver.run import Options, run_group
 from landfall.driver.termination_message import TerminationMessage
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.logs import log_as_json
 
 log = logging.getLogger("landfall.main")
@@ -45,6 +45,10 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
         log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
         termination.write(f"{stalled.reason}: {stalled}")
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+    except StoreDenied as denied:
+        log.error("cannot run", extra={"reason": Reason.STORE_DENIED, "why": str(denied)})  # noqa: TRY400  # as above
+        termination.write(f"{Reason.STORE_DENIED}: {denied}")
+        return ExitCode.STALLED
     except Retry as error:
         log.error("cannot run", extra={"reason": "Unavailable", "why": str(error)})  # noqa: TRY400  # as above
         termination.write(f"{ExitCode.UNAVAILABLE.name}: {error}")

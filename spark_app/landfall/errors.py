@@ -43,6 +43,14 @@ class StoreAway(Retry):
     """The store does not respond, throttles, or reports an internal error."""
 
 
+class StoreDenied(StoreAway):
+    """The store refuses: credentials, permissions, the bucket, or the request itself.
+
+    Someone may have to act. Landing goes on by itself afterwards: what was refused is tried again
+    with growing pauses, and secrets are read again.
+    """
+
+
 class SourceAway(Retry):
     """The source does not respond."""
 
@@ -82,6 +90,8 @@ def cause(error: LandfallError, otherwise: str) -> str:
     match error:
         case Stalled():
             return error.reason
+        case StoreDenied():
+            return Reason.STORE_DENIED
         case StoreAway():
             return "StoreUnavailable"
         case SourceAway():

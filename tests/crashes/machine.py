@@ -28,7 +28,7 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Retry, StoreDenied
 from landfall.lane import Lane
 from landfall.source import Watermarks
 from landfall.store.fault_injection import Call, Fault, Operation
@@ -343,7 +343,7 @@ class Schedule:
             return None
         if dice < (0.7 if again else 0.45) and self.luck.refuses:
             self.say(f"{me.owner.name} is refused {call.operation}")
-            raise Stalled(Reason.STORE_DENIED, "the credentials expired")
+            raise StoreDenied("the credentials expired")
         faults = [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED]
         if call.operation in CHANGES:
             faults += [Fault.ANSWER_LOST, Fault.LATE, Fault.LATE]

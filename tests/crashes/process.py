@@ -8,7 +8,7 @@ import stamina
 
 from landfall.api.contract import ExitCode
 from landfall.driver.handover import LaneContender
-from landfall.errors import LandfallError, Reason, Stalled
+from landfall.errors import LandfallError, Stalled
 from tests.crashes.scheduler import Owner, Task
 
 
@@ -43,16 +43,12 @@ class Process(Owner):
     @property
     def went_wrong(self) -> str:
         """The message of an end that must never happen, if it did."""
-        if isinstance(self.error, Stalled) and self.error.reason is not Reason.STORE_DENIED:
+        if isinstance(self.error, Stalled):
             return f"{self.error.reason}: {self.error}"
         message = self.contender.deps.counters.message
         if self.was_owner:
             return f"it said that it was fenced, but it owned the lane: {message}"
-        return (
-            message
-            if self.code is ExitCode.STALLED and not message.startswith(Reason.STORE_DENIED)
-            else ""
-        )
+        return message if self.code is ExitCode.STALLED else ""
 
 
 @contextmanager

@@ -120,12 +120,25 @@ def _commits_healthy(view: View) -> Finding:
     if commits.consecutive_failures < FAILURE_THRESHOLD:
         return Finding("True", Reason.AS_EXPECTED)
     last = commits.last_failure
-    store = last is not None and last.reason.startswith("Store")
+    if _denial(view.status):
+        reason = Reason.STORE_DENIED
+    elif last is not None and last.reason.startswith("Store"):
+        reason = Reason.STORE_UNAVAILABLE
+    else:
+        reason = Reason.COMMITS_FAILING
     message = (
         f"{plural(commits.consecutive_failures, 'consecutive commit failure')}; the last one: "
         f"{last.message if last else 'unknown'}"
     )
-    return Finding("False", Reason.STORE_UNAVAILABLE if store else Reason.COMMITS_FAILING, message)
+    return Finding("False", reason, message)
+
+
+def _denial(status: Status) -> str:
+    """What the store refuses a driver that runs, which tries it again; empty if nothing."""
+    last = status.commits.last_failure
+    if last is None or status.commits.consecutive_failures < FAILURE_THRESHOLD:
+        return ""
+    return last.message if last.reason == Reason.STORE_DENIED else ""
 
 
 def _within_lag_target(view: View) -> Finding:
@@ -158,6 +171,8 @@ def _store_safe(view: View) -> Finding:
     failure = view.driver.pod_failure if view.driver else None
     if failure and failure.reason in _OF_THE_STORE:
         return _of_pod_failure(failure)
+    if view.status and (denial := _denial(view.status)):
+        return Finding("False", Reason.STORE_DENIED, denial)
     # A driver lands only after its probe of the store has passed.
     if view.driver and view.driver.lands(view.observed.now):
         return Finding("True", Reason.AS_EXPECTED)
@@ -195,8 +210,8 @@ def _stalled(view: View) -> Finding:
         return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
     if failure and failure.reason in NEEDS_USER:
         return Finding("True", failure.reason, failure.message)
-    if view.status and view.status.phase is DriverPhase.STALLED:
-        return Finding("True", Reason.DRIVER_STALLED, view.status.message)
+    if view.status and (stop := _stop_of_driver(view.status)):
+        return stop
     if rejected:
         return Finding("True", Reason.ROLLED_BACK, _rejected_text(rejected))
     if blocked:
@@ -208,6 +223,15 @@ def _stalled(view: View) -> Finding:
         )
         return Finding("True", _blocked_reason(first.blocked), message)
     return Finding("False", Reason.AS_EXPECTED)
+
+
+def _stop_of_driver(status: Status) -> Finding | None:
+    """What keeps a driver that runs from landing anything, if a user must act."""
+    if status.phase is DriverPhase.STALLED:
+        return Finding("True", Reason.DRIVER_STALLED, status.message)
+    if denial := _denial(status):
+        return Finding("True", Reason.STORE_DENIED, denial)
+    return None
 
 
 def _rejected_text(rejected: Rejected) -> str:

@@ -42,8 +42,8 @@ def open_bucket(output: Output) -> Bucket:
     """The output root of a group.
 
     Raises:
-        Stalled: SPEC_INVALID, the store is loaded from a Python module; STORE_DENIED, credentials
-            are missing.
+        Stalled: SPEC_INVALID, the store is loaded from a Python module.
+        StoreDenied: credentials are missing.
     """
     if output.store:
         raise Stalled(

@@ -75,6 +75,8 @@ class BatchCommitter:
         Raises:
             Fenced: another driver has opened the lane.
         """
+        if refused := self.background.completer.take_refusal():
+            record_failure(self.deps, cause(refused, "Complete"), refused)
         finished = self.batches.finished()
         try:
             recreated = self.recreated_topics(
@@ -152,7 +154,7 @@ class BatchCommitter:
         stopped = self.writer.state.blocked
         failed = {tp: error for tp, error in decision.failed.items() if tp not in stopped}
         for tp, error in failed.items():
-            if isinstance(error, Stalled) and not self._may_skip(error):
+            if isinstance(error, Stalled) and not self._may_pass(error):
                 self.blocked[tp] = error
             else:
                 retried[tp] = error
@@ -164,12 +166,14 @@ class BatchCommitter:
         for reason, why in messages.items():
             log.warning("landing failed", extra={"reason": reason, "why": why})
 
-    def _may_skip(self, error: Stalled) -> bool:
-        """Whether the next look appends a HOLE for the lost range, so that the rest can land."""
-        return (
-            error.reason is Reason.DATA_LOSS
-            and self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
-        )
+    def _may_pass(self, error: Stalled) -> bool:
+        """Whether trying again may help.
+
+        It may if a custom store refuses, whose keys or rights can come back. It does if the next
+        look appends a HOLE for the lost range, so that the rest can land.
+        """
+        skips = self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        return error.reason is Reason.STORE_DENIED or (error.reason is Reason.DATA_LOSS and skips)
 
 
 def blocked_partitions(state: ledger.State) -> dict[TopicPartition, Stalled]:

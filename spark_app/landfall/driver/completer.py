@@ -14,7 +14,7 @@ import stamina
 
 from landfall import ledger
 from landfall.driver.background import Background
-from landfall.errors import Retry
+from landfall.errors import Retry, StoreDenied
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
 from landfall.store import Uploads
@@ -33,6 +33,7 @@ class Completer:
         self._pending: dict[int, dict[str, tuple[LandedObject, Future[None]]]] = {}
         """By COMMIT's slot and by key."""
         self._highest = -1
+        self._refused: StoreDenied | None = None
 
     def apply(self, commit: int, objects: Iterable[LandedObject]) -> None:
         """Complete objects of the COMMIT in this slot.
@@ -59,17 +60,25 @@ class Completer:
             on=self._should_retry, attempts=None, timeout=None, wait_max=30
         ):
             with attempt:
-                self._uploads.complete(landed.upload)
+                try:
+                    self._uploads.complete(landed.upload)
+                except StoreDenied as denied:
+                    self._refused = denied
+                    raise
 
     def _should_retry(self, error: Exception) -> bool:
         return isinstance(error, Retry) and not self._stopped.is_set()
+
+    def take_refusal(self) -> StoreDenied | None:
+        """The last refusal since this was asked before, for the status; it is tried again."""
+        refused, self._refused = self._refused, None
+        return refused
 
     def lost(self) -> dict[int, list[LandedObject]]:
         """Forget what is complete, and return the objects whose uploads are gone, by COMMIT's slot.
 
         Raises:
-            Stalled: the store refused for a reason that needs operator action, or a foreign object
-                is at the key.
+            Stalled: the store cannot do what is needed, or a foreign object is at the key.
         """
         lost: dict[int, list[LandedObject]] = {}
         for commit, pending in list(self._pending.items()):

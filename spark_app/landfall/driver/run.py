@@ -25,7 +25,7 @@ from landfall.driver.runner import Runner
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
 from landfall.driver.status import DriverProgress
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
-from landfall.errors import Retry
+from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
@@ -67,6 +67,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     Raises:
         Stalled: the spec or the store is unusable, or another group owns the output root; the
             ledger was not opened.
+        StoreDenied: the store refuses. A driver that runs already waits until it does not.
         Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((_log_retry,))
@@ -75,7 +76,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
     store = open_store(group.spec.output)
-    for attempt in stamina.retry_context(on=Retry, attempts=STARTUP_TRIES, timeout=120):
+    for attempt in stamina.retry_context(on=_may_pass, attempts=STARTUP_TRIES, timeout=120):
         with attempt:
             probe(store)
             claim_output_root(store, f"{group.metadata.namespace}/{group.metadata.name}")
@@ -168,6 +169,11 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a start waits for the error to pass; wrong keys are rather reported at once."""
+    return isinstance(error, Retry) and not isinstance(error, StoreDenied)
 
 
 def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:

@@ -11,8 +11,9 @@
 
 Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every
 method raises ``Retry`` if the outcome is unknown or the store is busy (the call may or may not have
-had its effect), and ``Stalled`` if someone must intervene (credentials, missing bucket). The
-implementations are ``s3``, ``file`` and ``memory``; tests/behaviour runs the same tests on all.
+had its effect), ``StoreDenied``, which is a ``Retry``, if it refuses (credentials, missing bucket),
+and ``Stalled`` if it cannot do what is needed (STORE_UNSAFE). The implementations are ``s3``,
+``file`` and ``memory``; tests/behaviour runs the same tests on all.
 """
 
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ class StoreType(Protocol):
         """Open the store at ``output.url``.
 
         Raises:
-            Stalled: SPEC_INVALID or STORE_DENIED, with what is wrong.
+            Stalled: SPEC_INVALID, with what is wrong.
+            StoreDenied: there are no credentials.
         """
         ...

@@ -11,7 +11,7 @@ atomic: while versitygw joins the parts for one caller, others find neither uplo
 import time
 from collections.abc import Callable, Iterable
 
-from landfall.errors import Retry
+from landfall.errors import Retry, StoreDenied
 from landfall.objects import ObjectStat, Upload, check_completed, is_made_by
 
 
@@ -39,6 +39,8 @@ def ensure(
     doubt: Retry | None = None
     try:
         finish(upload)
+    except StoreDenied:  # it had no effect, and what follows would hide the reason
+        raise
     except Retry as error:
         doubt = error
     if is_made_by(upload, stat(upload.key)):

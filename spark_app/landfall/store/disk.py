@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from landfall.errors import Reason, Stalled, StoreAway
+from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
 
 _TEMPORARY = frozenset(
     {
@@ -37,8 +37,8 @@ def translate_errors(operation: str, path: Path) -> Iterator[None]:
 
     Raises:
         StoreAway: the error is temporary, such as a full disk.
-        Stalled: STORE_UNSAFE, the file system has no hard links; STORE_DENIED, any other error,
-            such as missing permissions.
+        StoreDenied: any other error, such as missing permissions.
+        Stalled: STORE_UNSAFE, the file system has no hard links.
     """
     try:
         yield
@@ -46,8 +46,9 @@ def translate_errors(operation: str, path: Path) -> Iterator[None]:
         message = f"{operation} {path}: {error.strerror or type(error).__name__}"
         if error.errno in _TEMPORARY:
             raise StoreAway(message) from error
-        reason = Reason.STORE_UNSAFE if error.errno in _NO_LINKS else Reason.STORE_DENIED
-        raise Stalled(reason, message) from error
+        if error.errno in _NO_LINKS:
+            raise Stalled(Reason.STORE_UNSAFE, message) from error
+        raise StoreDenied(message) from error
 
 
 def sync(stream: BinaryIO) -> None:

@@ -3,6 +3,8 @@
 The first credentials that are given are used: the secret (read again every few minutes, so that a
 rotated one takes effect), the profile, boto3's default chain (environment, web identity, container,
 instance). ``assumeRole`` assumes the role with these, and botocore renews it before it expires.
+When a request is refused as if its credentials were wrong, they are read again, whatever they come
+from, and the request is sent once more: a key that was rotated does not cost a batch.
 
 Payloads are signed by their SHA-256, on http and https alike: the store then rejects a body that
 was changed on the way. It is the only hash of a part's bytes that Landfall computes: SHA-256 runs
@@ -11,7 +13,9 @@ at 1.7 GB per CPU-second, MD5, for comparing ETags, at 0.7. boto3's additional C
 """
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
@@ -23,14 +27,18 @@ from botocore.credentials import (
     AssumeRoleCredentialFetcher,
     CredentialProvider,
     CredentialResolver,
+    Credentials,
     DeferredRefreshableCredentials,
+    ReadOnlyCredentials,
 )
+from botocore.exceptions import NoCredentialsError
 from botocore.loaders import create_loader
 from botocore.session import Session
 
 from landfall.api import spec
 from landfall.api.secrets import read_secret
-from landfall.errors import Reason, Stalled
+from landfall.errors import Stalled, StoreDenied
+from landfall.store.s3errors import blames_credentials
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -39,8 +47,49 @@ MAX_CONNECTIONS = 64
 """Connections kept per client, as many as the threads that complete uploads."""
 SECRET_LIFETIME = timedelta(minutes=30)
 """How long credentials from a secret are valid; botocore reads them again 15 minutes before."""
+RENEWAL_INTERVAL = 1.0
+"""Seconds for which refused credentials are not read again, so that many threads read them once."""
+RECENTLY = 60.0
+"""Seconds for which credentials count as changed: requests signed before may still be under way."""
 _MODELS = create_loader()
 """Shared between clients, so that only a process's first one parses the S3 model (70 ms)."""
+
+
+class RenewableCredentials(Credentials):
+    """Credentials that can be looked up again, from wherever they come. Thread-safe."""
+
+    def __init__(self, look_up: Callable[[], Credentials | None]) -> None:
+        """Look the credentials up; ``look_up`` returns None if there are none."""
+        super().__init__("", "", method="landfall")
+        self._look_up = look_up
+        self._lock = threading.Lock()
+        self._current = look_up()
+        self._renewed = self._changed = float("-inf")
+
+    def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """The credentials for one request."""
+        # Read once: another thread may renew them meanwhile.
+        current = self._current
+        if current is None:
+            self.renew()
+            current = self._current
+        if current is None:
+            raise NoCredentialsError
+        return current.get_frozen_credentials()
+
+    def renew(self) -> bool:
+        """Look the credentials up again, unless that was done a moment ago.
+
+        Returns:
+            Whether they have just changed, so that a request signed before may be refused no more.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now - self._renewed >= RENEWAL_INTERVAL:
+                before, self._current, self._renewed = self._current, self._look_up(), now
+                if _frozen(before) != _frozen(self._current):
+                    self._changed = now
+            return now - self._changed < RECENTLY
 
 
 class _FixedCredentials(CredentialProvider):
@@ -48,11 +97,11 @@ class _FixedCredentials(CredentialProvider):
 
     METHOD = "landfall"
 
-    def __init__(self, credentials: DeferredRefreshableCredentials) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         super().__init__()
         self._credentials = credentials
 
-    def load(self) -> DeferredRefreshableCredentials:
+    def load(self) -> Credentials:
         return self._credentials
 
 
@@ -60,28 +109,51 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     """A thread-safe client that counts its HTTP requests, retries included, in ``requests``.
 
     Raises:
-        Stalled: STORE_DENIED or SPEC_INVALID, the credentials cannot be read.
+        StoreDenied: there is no role to assume without credentials.
     """
-    session = _session(
-        settings,
-        _from_secret(settings.credentials_secret_ref.name)
-        if settings.credentials_secret_ref
-        else None,
-    )
-    region = (
-        settings.region
-        or session.get_config_variable("region")
-        or ("us-east-1" if settings.endpoint else None)
-    )
-    if settings.assume_role:
-        # A new session: one that has resolved credentials keeps them.
-        session = _session(settings, _assume_role(session, region, settings.assume_role))
+    region = _region(settings)
+    credentials = RenewableCredentials(lambda: _credentials(settings, region))
+    session = _session(settings, credentials)
     client: S3Client = boto3.Session(botocore_session=session).client(
         "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
     )
     _count(client, requests)
     client.meta.events.register("before-call.s3.UploadPart", _send_body_as_bytes)
+    client.meta.events.register("needs-retry.s3", partial(_renew_if_refused, credentials))  # type: ignore[arg-type]  # its answers count
     return client
+
+
+def _region(settings: spec.S3) -> str | None:
+    configured: str | None = _session(settings, None).get_config_variable("region")
+    return settings.region or configured or ("us-east-1" if settings.endpoint else None)
+
+
+def _credentials(settings: spec.S3, region: str | None) -> Credentials | None:
+    """The credentials as they are now. A new session looks them up: sessions keep them."""
+    secret = settings.credentials_secret_ref
+    own = _from_secret(secret.name) if secret else _session(settings, None).get_credentials()
+    if not settings.assume_role:
+        return own
+    return _assume_role(_session(settings, own), region, settings.assume_role)
+
+
+def _renew_if_refused(
+    credentials: RenewableCredentials,
+    response: tuple[Any, dict[str, Any]] | None,
+    attempts: int,
+    **_: Any,
+) -> float | None:
+    """Renew the credentials after a refusal; the answer makes botocore send the request again."""
+    if response is None or attempts > 1:
+        return None
+    code = str(response[1].get("Error", {}).get("Code", ""))
+    if not blames_credentials(response[0].status_code, code):
+        return None
+    return 0.0 if credentials.renew() else None
+
+
+def _frozen(credentials: Credentials | None) -> ReadOnlyCredentials | None:
+    return credentials.get_frozen_credentials() if credentials else None
 
 
 def _config(settings: spec.S3) -> Config:
@@ -100,7 +172,7 @@ def _config(settings: spec.S3) -> Config:
     )
 
 
-def _session(settings: spec.S3, credentials: DeferredRefreshableCredentials | None) -> Session:
+def _session(settings: spec.S3, credentials: Credentials | None) -> Session:
     """A session with these credentials, else those of the profile or of the default chain."""
     session = Session(profile=settings.profile)
     session.register_component("data_loader", _MODELS)
@@ -113,10 +185,13 @@ def _session(settings: spec.S3, credentials: DeferredRefreshableCredentials | No
 
 def _from_secret(name: str) -> DeferredRefreshableCredentials:
     def read() -> dict[str, str | None]:
-        secret = read_secret(name)
+        try:
+            secret = read_secret(name)
+        except Stalled as error:
+            raise StoreDenied(str(error)) from error
         missing = sorted({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} - secret.keys())
         if missing:
-            raise Stalled(Reason.STORE_DENIED, f"secret {name!r} lacks {' and '.join(missing)}")
+            raise StoreDenied(f"secret {name!r} lacks {' and '.join(missing)}")
         return {
             "access_key": secret["AWS_ACCESS_KEY_ID"],
             "secret_key": secret["AWS_SECRET_ACCESS_KEY"],
@@ -132,7 +207,7 @@ def _assume_role(
 ) -> DeferredRefreshableCredentials:
     own = session.get_credentials()
     if own is None:
-        raise Stalled(Reason.STORE_DENIED, f"no credentials to assume role {role.role_arn} with")
+        raise StoreDenied(f"no credentials to assume role {role.role_arn} with")
     arguments = {"RoleSessionName": role.session_name} | (
         {"ExternalId": role.external_id} if role.external_id else {}
     )

@@ -3,10 +3,11 @@
 =================================================  =============================================
 the store's response, or what happened on the way  Landfall raises
 =================================================  =============================================
-credentials missing or rejected; no bucket; 403    ``Stalled`` STORE_DENIED
 not implemented (501)                              ``Stalled`` STORE_UNSAFE
-any other error of the request (4xx)               ``Stalled`` STORE_DENIED: it would fail again
-throttling, 5xx, timeout, connection, expiry       ``StoreAway``: a later attempt may succeed
+throttling, 5xx, timeout, connection               ``StoreAway``: a later attempt may succeed
+credentials missing or rejected; no bucket; 403    ``StoreDenied``: it may succeed later, too, for
+                                                   keys are rotated, and rights are given back
+any other error of the request (4xx)               ``StoreDenied``
 =================================================  =============================================
 
 boto3 has made its own attempts before any of these. Messages contain operation, bucket and key, and
@@ -18,27 +19,42 @@ from contextlib import contextmanager
 
 from botocore import exceptions as boto
 
-from landfall.errors import LandfallError, Reason, Stalled, StoreAway
+from landfall.errors import LandfallError, Reason, Stalled, StoreAway, StoreDenied
 
 _TEMPORARY = frozenset(
     {
         "SlowDown",
         "ServiceUnavailable",
-        "Throttling",
-        "ThrottlingException",
-        "RequestLimitExceeded",
+        "TooManyRequestsException",
         "RequestTimeout",
         "RequestTimeTooSkewed",
         "OperationAborted",
         "ConditionalRequestConflict",
-        "ExpiredToken",
         "IncompleteBody",
         "BadDigest",
         "XAmzContentSHA256Mismatch",
     }
 )
-"""Codes of 4xx responses whose cause is temporary: load, clock skew, a damaged transfer, or a token
-that is about to be renewed.
+"""Codes of 4xx responses whose cause is temporary: load, clock skew or a damaged transfer."""
+_THROTTLING = ("throttl", "limitexceeded")
+"""What the codes of throttling contain, in lower case: ``ThrottlingException``, ``KMSThrottling``,
+``RequestLimitExceeded`` and their like.
+"""
+_CREDENTIALS = frozenset(
+    {
+        "AccessDenied",
+        "AuthorizationHeaderMalformed",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+        "XAdminUserNotFound",
+    }
+)
+"""Codes of responses to requests that were signed with the wrong credentials, perhaps. The last is
+versitygw's for a key that does not exist, with the status 404.
 """
 
 _NO_CREDENTIALS = (
@@ -63,6 +79,20 @@ def status_of(error: boto.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
+def blames_credentials(status: int, code: str) -> bool:
+    """Whether a request may have been refused for its credentials, so that others may help."""
+    return code in _CREDENTIALS or (status in {401, 403} and not _is_temporary(status, code))
+
+
+def _is_temporary(status: int, code: str) -> bool:
+    return (
+        status >= 500
+        or status in {0, 408, 429}
+        or code in _TEMPORARY
+        or any(word in code.lower() for word in _THROTTLING)
+    )
+
+
 @contextmanager
 def translate_errors(operation: str, url: str) -> Iterator[None]:
     """Translate any boto3 error raised inside, as in the table of the module.
@@ -74,7 +104,7 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
     except boto.ClientError as error:
         raise _translate_response(error, f"{operation} {url}") from error
     except _NO_CREDENTIALS as error:
-        raise Stalled(Reason.STORE_DENIED, f"{operation} {url}: {error}") from error
+        raise StoreDenied(f"{operation} {url}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
         # Only the error's type: its text quotes the URL of proxy or endpoint, which may contain a
         # password.
@@ -87,6 +117,4 @@ def _translate_response(error: boto.ClientError, request: str) -> LandfallError:
     message = f"{request}: {code} ({status}): {text}".rstrip(": ")
     if status == 501:
         return Stalled(Reason.STORE_UNSAFE, message)
-    if status >= 500 or status in {0, 408, 429} or code in _TEMPORARY:
-        return StoreAway(message)
-    return Stalled(Reason.STORE_DENIED, message)
+    return StoreAway(message) if _is_temporary(status, code) else StoreDenied(message)

@@ -17,7 +17,8 @@ def open_store(output: spec.Output) -> Store:
     """The store that ``output`` names, without a request to it. A process needs only one.
 
     Raises:
-        Stalled: SPEC_INVALID, there is no such store type; STORE_DENIED, credentials are missing.
+        Stalled: SPEC_INVALID, there is no such store type.
+        StoreDenied: credentials are missing.
     """
     if output.store:
         return _store_type(output.store).of(output)

@@ -1,16 +1,17 @@
 """What the loop does when the store fails, loses uploads, or has another driver's records."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 
 from landfall.api.contract import ExitCode, Phase
 from landfall.driver.runner import Bin
-from landfall.errors import Reason, Stalled
+from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
-from landfall.store.fault_injection import Fault, Operation, Scripted
+from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.support.driver_events import after_next_batch, ledger_state, recreate
@@ -129,19 +130,64 @@ def test_a_lost_upload_whose_range_is_gone_stalls_the_driver_with_the_range() ->
     assert one.counters.message.startswith("ObjectLost")
 
 
+DENIED: list[LandfallError] = [
+    StoreDenied("the key was rotated"),
+    Stalled(Reason.STORE_DENIED, "a custom store's"),
+]
+
+
 def test_a_repair_that_the_store_refuses_is_tried_again() -> None:
     store, log = (
         MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
         FakeLog().write("a", 10),
     )
     runner = FakeRunner(store)
-    denied = Stalled(Reason.STORE_DENIED, "the credentials expired")
-    after_next_batch(runner, lambda: runner.failures.update({A0: [denied]}))
+    after_next_batch(runner, lambda: runner.failures.update({A0: [DENIED[0]]}))
     one = driver(group(), store, log, runner)
 
     assert one.run() is ExitCode.OK
     assert one.counters.failures_by_reason == {"StoreDenied": 1}
     assert landed_offsets(store) == written_offsets(log)
+
+
+@pytest.mark.parametrize("denied", DENIED)
+def test_what_the_store_refused_a_task_lands_without_a_restart(denied: LandfallError) -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    runner = FakeRunner(store, failures={A0: [denied, denied]})
+    one = driver(group(), store, log, runner)
+
+    assert one.run() is ExitCode.OK
+    assert one.counters.failures_by_reason == {"StoreDenied": 2}
+    assert landed_offsets(store) == written_offsets(log)
+
+
+@pytest.mark.parametrize(
+    ("operation", "refused"), [(Operation.CREATE, {2, 3}), (Operation.COMPLETE, {1})]
+)
+def test_a_driver_outlives_what_the_store_refuses_it(
+    operation: Operation, refused: set[int]
+) -> None:
+    store, log = MemoryStore(Refuses(operation, refused)), FakeLog().write("a", 10)
+    one = driver(group(), store, log, FakeRunner(store))
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+    if operation is Operation.COMPLETE:
+        assert one.counters.failures_by_reason == {"StoreDenied": 1}
+
+
+@dataclass
+class Refuses(NoFaults):
+    """Refuses an operation's calls with these numbers, counted from 1."""
+
+    operation: Operation
+    refused: set[int]
+    calls: int = 0
+
+    def before(self, call: Call) -> None:
+        self.calls += call.operation is self.operation
+        if call.operation is self.operation and self.calls in self.refused:
+            raise StoreDenied("the key was rotated")
 
 
 def test_snapshots_shorten_what_the_next_driver_reads() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from landfall import errors
+from landfall.api.contract import Failure
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
@@ -129,6 +130,24 @@ def test_an_unchanged_condition_keeps_its_transition_time(running: GroupObservat
     )
     broken = with_driver(later, report=None)
     assert condition(status_of(broken), ConditionType.READY).last_transition_time == later.now
+
+
+def test_a_store_that_refuses_a_running_driver_needs_a_user(running: GroupObservation) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    failure = Failure(running.now.isoformat(), "StoreDenied", "begin s3://logs/a: AccessDenied")
+    commits = replace(driver.report.status.commits, consecutive_failures=2, last_failure=failure)
+    refused = replace(driver.report.status, commits=commits)
+
+    status = status_of(with_driver(running, report=StatusReport(refused, running.now)))
+
+    shown = {
+        kind: condition(status, kind)
+        for kind in (ConditionType.STALLED, ConditionType.STORE_SAFE, ConditionType.COMMITS_HEALTHY)
+    }
+    assert {c.reason for c in shown.values()} == {Reason.STORE_DENIED}
+    assert [c.status for c in shown.values()] == ["True", "False", "False"]
+    assert all(failure.message in c.message for c in shown.values())
 
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])

@@ -13,7 +13,7 @@ import pytest
 import stamina
 
 from landfall.api import spec
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied, cause
 from landfall.objects import Part, Upload, UploadLost
 from landfall.store import Created
 from landfall.store.s3 import TOKEN, S3Store
@@ -84,16 +84,36 @@ def script(keys: None) -> Iterator[Script]:
         error(403, "InvalidAccessKeyId"),
         error(403, "SignatureDoesNotMatch"),
         error(404, "NoSuchBucket"),
+        error(400, "InvalidToken"),
+        error(400, "ExpiredToken"),
         error(400, "InvalidRequest"),
     ],
 )
-def test_what_only_a_person_can_mend_stalls(script: Script, answer: Answer) -> None:
+def test_a_refusal_is_said_and_may_pass(script: Script, answer: Answer) -> None:
     with pytest.raises(
-        Stalled, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): as scripted$"
-    ) as stalled:
+        StoreDenied, match=r"^begin s3://logs/root/data/1: \w+ \(\d+\): as scripted$"
+    ) as denied:
         script(answer).store.begin("data/1", "token-1")
 
-    assert stalled.value.reason is Reason.STORE_DENIED
+    assert cause(denied.value, "") == Reason.STORE_DENIED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(503, "SlowDown"),
+        error(400, "KMSThrottling"),
+        error(400, "ThrottlingException"),
+        error(400, "KMS.ThrottlingException"),
+        error(403, "RequestLimitExceeded"),
+        error(400, "LimitExceededException"),
+    ],
+)
+def test_throttling_is_no_refusal(script: Script, answer: Answer) -> None:
+    with pytest.raises(StoreAway) as away:
+        script(answer).store.begin("data/1", "token-1")
+
+    assert cause(away.value, "") == "StoreUnavailable"
 
 
 def test_a_store_that_lacks_an_operation_is_unsafe(script: Script) -> None:
@@ -111,7 +131,6 @@ def test_a_store_that_lacks_an_operation_is_unsafe(script: Script) -> None:
         error(429, "TooManyRequests"),
         error(400, "RequestTimeout"),
         error(403, "RequestTimeTooSkewed"),
-        error(400, "ExpiredToken"),
         Answer(502, b"<html>a proxy</html>"),
         HANG_UP,
     ],
@@ -127,7 +146,7 @@ def test_what_passes_is_to_be_retried(script: Script, answer: Answer) -> None:
         ([Answer(403), error(403, "RequestTimeTooSkewed")], Retry, "RequestTimeTooSkewed"),
         # at 400 boto3 asks the bucket first whether its region is another
         ([Answer(400), Answer(400), error(400, "ExpiredToken")], Retry, "ExpiredToken"),
-        ([Answer(403), error(403, "AccessDenied")], Stalled, "AccessDenied"),
+        ([Answer(403), error(403, "AccessDenied")], StoreDenied, "AccessDenied"),
         ([Answer(403), Answer(200, b"body")], Retry, "HEAD was rejected, but GET was not"),
         ([Answer(403), error(404, "NoSuchKey")], Retry, "HEAD was rejected, but GET was not"),
     ],
@@ -165,10 +184,10 @@ def test_attempts_end(script: Script) -> None:
 
 
 def test_no_message_holds_a_secret(script: Script) -> None:
-    with pytest.raises(Stalled) as stalled:
+    with pytest.raises(StoreDenied) as denied:
         script(error(403, "SignatureDoesNotMatch")).store.read("slots/0")
 
-    assert "hidden" not in str(stalled.value)
+    assert "hidden" not in str(denied.value)
 
 
 # -------------------------------------------------------------------------------------------- slots
@@ -261,10 +280,10 @@ class TestWhateverIsAnsweredToAComplete:
         assert stalled.value.reason is Reason.LEDGER_BROKEN
 
 
-def test_a_refused_complete_stalls_at_once(script: Script) -> None:
+def test_a_refused_complete_says_so_at_once(script: Script) -> None:
     setting = script(error(403, "AccessDenied"))
 
-    with pytest.raises(Stalled, match=r"^complete s3://logs/root/data/1: AccessDenied"):
+    with pytest.raises(StoreDenied, match=r"^complete s3://logs/root/data/1: AccessDenied"):
         setting.store.complete(UPLOAD)
     assert setting.server.methods == ["POST"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from landfall.api.spec import S3, AssumeRole, SecretRef
-from landfall.errors import Reason, Stalled
+from landfall.errors import StoreDenied
 from landfall.store.s3 import S3Store
 from landfall.store.s3client import s3_client
-from tests.support.scripted import Answer, scripted
+from tests.support.scripted import Answer, error, scripted
 
 
 @pytest.fixture(autouse=True)
@@ -87,23 +87,21 @@ def test_a_secret_without_its_keys_is_named_and_not_shown(tmp_path: Path) -> Non
         "logs", "", S3(endpoint="http://127.0.0.1:1", credentials_secret_ref=SecretRef(name="s3"))
     )
 
-    with pytest.raises(Stalled, match=r"^secret 's3' lacks AWS_SECRET_ACCESS_KEY$") as stalled:
+    with pytest.raises(StoreDenied, match=r"^secret 's3' lacks AWS_SECRET_ACCESS_KEY$"):
         store.read("slots/0")
-    assert stalled.value.reason is Reason.STORE_DENIED
 
 
-def test_no_credentials_at_all_stalls() -> None:
+def test_no_credentials_at_all_are_a_refusal() -> None:
     store = S3Store("logs", "", S3(endpoint="http://127.0.0.1:1", max_attempts=1))
 
     with pytest.raises(
-        Stalled, match=r"^open s3://logs/slots/0: Unable to locate credentials$"
-    ) as stalled:
+        StoreDenied, match=r"^open s3://logs/slots/0: Unable to locate credentials$"
+    ):
         store.read("slots/0")
-    assert stalled.value.reason is Reason.STORE_DENIED
 
 
-def test_a_profile_that_is_not_there_stalls() -> None:
-    with pytest.raises(Stalled, match="nobody"):
+def test_a_profile_that_is_not_there_is_a_refusal() -> None:
+    with pytest.raises(StoreDenied, match="nobody"):
         S3Store("logs", "", S3(profile="nobody"))
 
 
@@ -139,10 +137,46 @@ def test_a_role_is_taken_with_the_secret_and_again_before_it_ends(
     assert all("Credential=source/" in asked.headers["authorization"] for asked in sts.asked)
 
 
-def test_a_role_without_credentials_to_take_it_with_stalls() -> None:
+def test_a_role_without_credentials_to_take_it_with_is_a_refusal() -> None:
     role = AssumeRole(role_arn="arn:aws:iam::1:role/lander")
 
     with pytest.raises(
-        Stalled, match="no credentials to assume role arn:aws:iam::1:role/lander with"
+        StoreDenied, match="no credentials to assume role arn:aws:iam::1:role/lander with"
     ):
         S3Store("logs", "", S3(assume_role=role))
+
+
+@pytest.mark.parametrize(
+    "refusal", [error(403, "InvalidAccessKeyId"), error(400, "ExpiredToken"), Answer(403)]
+)
+def test_a_rotated_secret_is_read_again_when_its_key_is_refused(
+    tmp_path: Path, refusal: Answer
+) -> None:
+    write_secret(tmp_path, AWS_ACCESS_KEY_ID="old", AWS_SECRET_ACCESS_KEY="x")
+    with scripted([Answer(200, b"1"), refusal, Answer(200, b"2")]) as server:
+        settings = S3(
+            endpoint=server.endpoint,
+            path_style=True,
+            credentials_secret_ref=SecretRef(name="s3"),
+            max_attempts=1,
+        )
+        store = S3Store("logs", "", settings)
+        store.read("slots/0")
+        write_secret(tmp_path, AWS_ACCESS_KEY_ID="new")
+
+        assert store.read("slots/1") == b"2"
+
+    keys = [asked.headers["authorization"].split("/")[0] for asked in server.asked]
+    assert [key.rpartition("=")[2] for key in keys] == ["old", "old", "new"]
+
+
+def test_keys_that_have_not_changed_are_not_tried_twice(tmp_path: Path) -> None:
+    write_secret(tmp_path, AWS_ACCESS_KEY_ID="old", AWS_SECRET_ACCESS_KEY="x")
+    with scripted([error(403, "AccessDenied")]) as server:
+        secret = SecretRef(name="s3")
+        settings = S3(endpoint=server.endpoint, path_style=True, credentials_secret_ref=secret)
+
+        with pytest.raises(StoreDenied, match="AccessDenied"):
+            S3Store("logs", "", settings).read("slots/0")
+
+    assert len(server.asked) == 1
