@@ -22,7 +22,7 @@ from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
-from landfall.driver.handover import check_names_free
+from landfall.driver.existing_objects import check_root_free
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
@@ -195,7 +195,7 @@ class Landing:
         lane = Lane(store, self.group.metadata.name, LANE)
         state = lane.read()
         if state.seq < 0:
-            check_names_free(self.group, store)
+            check_root_free(self.group, store)
         writer = LaneWriter.open(
             lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
         )

@@ -27,13 +27,13 @@ from landfall import __version__
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import DriverDeps
+from landfall.driver.existing_objects import check_root_free
 from landfall.driver.loop import Driver
 from landfall.driver.status import DriverProgress, LaneView, driver_status, standby_status
 from landfall.driver.stored_specs import store_spec
-from landfall.errors import Reason, Retry, Stalled, cause
+from landfall.errors import Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
-from landfall.ledger import State, object_names
-from landfall.store import Store
+from landfall.ledger import State
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ LOOK_INTERVAL = timedelta(seconds=1)
 """How often a process that stands by looks at the lane. This is the longest pause that a handover
 causes, apart from the new driver's recovery.
 """
-FIRST_KEYS = 1000
 
 NewDriver = Callable[[LaneWriter, Callable[[DriverProgress], None]], Driver]
 """Makes the driver that lands with this writer and reports its progress to this callable."""
@@ -170,8 +169,8 @@ class LaneContender:
         """Stand by, land and rest, until stopped or until a driver ends by itself.
 
         Raises:
-            Stalled: OUTPUT_OCCUPIED, the ledger is empty but objects exist with the names that this
-                generation would give; LEDGER_BROKEN.
+            Stalled: OUTPUT_OCCUPIED, the ledger is empty but the output root holds data objects;
+                LEDGER_BROKEN.
             Retry: no executor can run tasks. An unavailable store is waited for instead, because a
                 restarted process would take longer than most outages.
         """
@@ -291,14 +290,14 @@ class LaneContender:
         return self._spec
 
     def _may_start_ledger(self) -> bool:
-        """Whether the lane is still empty, and no objects exist that have our names.
+        """Whether the lane is still empty, and no data objects are in the way.
 
         Raises:
             Stalled: OUTPUT_OCCUPIED, such objects exist and the lane is still empty. Otherwise they
                 are the objects of the driver that opened the lane meanwhile.
         """
         try:
-            check_names_free(self.group, self.deps.store)
+            check_root_free(self.group, self.deps.store)
         except Retry as error:
             self._wait_for_store(error)
             return False
@@ -347,26 +346,3 @@ class LaneContender:
         view = LaneView(self.group, self._lane.name, self.options.revision, phase, state, epoch)
         now, workers = self.deps.clock(), self.deps.runner.settle()
         self.reporter.post(standby_status(view, self.deps.counters, now, workers))
-
-
-def check_names_free(group: ConsumerGroup, store: Store) -> None:
-    """Refuse to start a ledger where objects have names that it would give again.
-
-    Such objects are another program's (Secor), or their ledger was deleted.
-
-    Raises:
-        Stalled: OUTPUT_OCCUPIED.
-        Retry: the store does not answer.
-    """
-    for _, stat in zip(range(FIRST_KEYS), store.list_after(""), strict=False):
-        try:
-            name = object_names.parse_key(stat.key)
-        except ValueError:
-            continue
-        if name.generation == group.spec.generation:
-            raise Stalled(
-                Reason.OUTPUT_OCCUPIED,
-                f"{group.spec.output.url} has no ledger of {group.metadata.name}, "
-                f"but holds {stat.key}: "
-                f"raise spec.generation above {name.generation}, or choose an empty output root",
-            )

@@ -28,6 +28,7 @@ from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
 from landfall.driver.lost_uploads import LostUploads, Recording
@@ -87,7 +88,8 @@ class Driver:
             self._housekeeping.abort,
             self._notifier.notify,
         )
-        self._membership = MembershipSync(kafka, deps.observer, self._committer.append)
+        existing = ExistingObjects(self.group, deps.store, deps.background)
+        self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
         self._newer_owner = ""
         self._drain_until: datetime | None = None
         self._stop_reason = ""

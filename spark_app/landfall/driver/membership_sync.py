@@ -14,6 +14,7 @@ from operator import is_
 from landfall import ledger
 from landfall.api.spec import Kafka
 from landfall.driver.decide import membership
+from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
@@ -36,8 +37,11 @@ class MembershipSync:
             recreated until the next look.
     """
 
-    def __init__(self, kafka: Kafka, observer: Observer, append: Append) -> None:
+    def __init__(
+        self, kafka: Kafka, observer: Observer, append: Append, existing: ExistingObjects
+    ) -> None:
         self._kafka, self._observer, self._append = kafka, observer, append
+        self._existing = existing
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
@@ -76,7 +80,9 @@ class MembershipSync:
                 partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated")
             )
             self.targets = None  # the new topic has other end offsets
-        state = self._enter(state, tuple(tp for tp in changes.enter if tp not in self.leaving))
+        entering = tuple(tp for tp in changes.enter if tp not in self.leaving)
+        occupied = self._existing.occupied(state, entering, now)
+        state = self._enter(state, tuple(tp for tp in entering if tp not in occupied))
         checks = membership.check_source(
             state,
             self._kafka,
@@ -96,6 +102,7 @@ class MembershipSync:
             **checks.blocked,
             **changes.recreated,
             **self._refused,
+            **occupied,
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim()

@@ -124,6 +124,11 @@ class Output(Model):
     """Compression. The default of the format if not set."""
     options: dict[str, Setting] = Field(default_factory=dict)
     """Options of the format."""
+    existing_objects: Literal["Refuse", "Keep"] = "Refuse"
+    """What to do about objects that the ledger does not know, in the root when a ledger is started
+    or in the folder of a topic that is new to it: ``Refuse`` to land, or ``Keep`` them and land
+    beside them, as after another program such as Secor. ``generation`` must then be above theirs.
+    """
     s3: S3 = S3()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
 

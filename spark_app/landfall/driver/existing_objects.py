@@ -1,0 +1,126 @@
+"""Refuses to land beside objects that the ledger does not know, before anything is written.
+
+Such objects are another program's (Secor), or their ledger was deleted. Landing would then write
+everything again, and replace the objects that get the same names. So a ledger is not started in an
+output root that holds data objects, and a topic does not enter a ledger for the first time while
+its folder holds anything. ``spec.output.existingObjects: Keep`` allows both, unless an object is
+named by this generation or a higher one: its name may be given again.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from datetime import datetime, timedelta
+from itertools import islice
+
+from landfall.api.spec import ConsumerGroup
+from landfall.driver.background import Background
+from landfall.errors import Reason, Stalled
+from landfall.ledger import State, object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.store import Slots
+
+log = logging.getLogger(__name__)
+
+FIRST_KEYS = 1000
+"""How many keys are looked at, where one is not enough: as many as one request lists."""
+THREADS = 16
+LOOK_INTERVAL = timedelta(minutes=1)
+"""Time between two looks at the folder of a topic that was refused."""
+
+
+def check_root_free(group: ConsumerGroup, slots: Slots) -> None:
+    """Return if a ledger of this group may be started in the output root.
+
+    Raises:
+        Stalled: OUTPUT_OCCUPIED, the root holds data objects.
+        Retry: the store does not answer.
+    """
+    for stat in islice(slots.list_after(""), FIRST_KEYS):
+        if _generation(stat.key) is not None and _is_in_the_way(group, stat.key):
+            raise Stalled(
+                Reason.OUTPUT_OCCUPIED,
+                f"{group.spec.output.url} has no ledger of {group.metadata.name}, "
+                f"{_advice(group, stat.key)}",
+            )
+
+
+class ExistingObjects:
+    """Looks at the folders of topics that the ledger does not know; on the driver's thread."""
+
+    def __init__(self, group: ConsumerGroup, slots: Slots, background: Background) -> None:
+        """Nothing is requested before ``occupied`` is asked about a topic."""
+        self._group, self._slots = group, slots
+        self._new_pool: Callable[[], Executor] = lambda: background.pool(THREADS, "first-look")
+        self._free: set[str] = set()
+        self._refused: dict[str, tuple[datetime, Stalled]] = {}
+
+    def occupied(
+        self, state: State, entering: Collection[TopicPartition], now: datetime
+    ) -> Mapping[TopicPartition, Stalled]:
+        """Those of ``entering`` that may not enter, and why. One request for each new topic.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        if not entering:
+            return {}
+        known = {tp.topic for tp in (*state.members, *state.retired)}
+        topics = {tp.topic for tp in entering} - known
+        due = sorted(topic for topic in topics - self._free if self._is_due(topic, now))
+        if due:
+            with self._new_pool() as pool:
+                found = list(pool.map(self._in_the_way, due))
+            for topic, key in zip(due, found, strict=True):
+                self._remember(topic, key, now)
+        refused = {topic: self._refused[topic][1] for topic in topics & self._refused.keys()}
+        return {tp: refused[tp.topic] for tp in entering if tp.topic in refused}
+
+    def _is_due(self, topic: str, now: datetime) -> bool:
+        before = self._refused.get(topic)
+        return before is None or now - before[0] >= LOOK_INTERVAL
+
+    def _in_the_way(self, topic: str) -> str | None:
+        """The first key in the topic's folder that keeps the topic out, if there is one."""
+        keys = (stat.key for stat in self._slots.list_after(f"{topic}/"))
+        return next(
+            (key for key in islice(keys, FIRST_KEYS) if _is_in_the_way(self._group, key)), None
+        )
+
+    def _remember(self, topic: str, key: str | None, now: datetime) -> None:
+        if key is None:
+            self._free.add(topic)
+            self._refused.pop(topic, None)
+            return
+        message = f"{topic}: the ledger does not know this topic, {_advice(self._group, key)}"
+        if topic not in self._refused:
+            log.warning("topic refused", extra={"topic": topic, "why": message})
+        self._refused[topic] = now, Stalled(Reason.OUTPUT_OCCUPIED, message)
+
+
+def _is_in_the_way(group: ConsumerGroup, key: str) -> bool:
+    generation = _generation(key)
+    if group.spec.output.existing_objects == "Refuse":
+        return True
+    return generation is not None and generation >= group.spec.generation
+
+
+def _generation(key: str) -> int | None:
+    """The generation that named a data object; None for anything else."""
+    try:
+        return object_names.parse_key(key).generation
+    except ValueError:
+        return None
+
+
+def _advice(group: ConsumerGroup, key: str) -> str:
+    """What is there, and what to do about it."""
+    generation = _generation(key)
+    if group.spec.output.existing_objects == "Keep":
+        return f"but {key} is there: raise spec.generation above {generation}"
+    above = max(generation or 0, group.spec.generation - 1)
+    return (
+        f"but {key} is there: restore _landfall/ if it was lost, choose another output root, or, "
+        "to land beside objects that another program wrote, set spec.output.existingObjects: Keep "
+        f"and spec.generation above {above}"
+    )

@@ -1,0 +1,103 @@
+"""Objects that the ledger does not know: nothing lands beside them unasked, none is replaced."""
+
+import pytest
+
+from landfall.api.contract import ExitCode
+from landfall.driver.existing_objects import check_root_free
+from landfall.errors import Reason, Stalled
+from landfall.store import Store
+from landfall.store.memory import MemoryStore
+from tests.support.driver_thread import DriverThread
+from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
+
+OUTPUT = {"url": "s3://bucket/root"}
+KEEP = {**OUTPUT, "existingObjects": "Keep"}
+
+
+def key(topic: str, generation: int, start: int = 0) -> str:
+    return f"{topic}/all/{generation}_0_{start:020d}.txt"
+
+
+def contents(store: Store) -> dict[str, bytes | None]:
+    return {stat.key: store.read(stat.key) for stat in store.list_after("")}
+
+
+def without_ledger(log: FakeLog) -> MemoryStore:
+    """A store where generation 1 has landed the log, and whose ledger was deleted."""
+    store = MemoryStore()
+    driver(group(), store, log, FakeRunner(store)).run()
+    for stat in list(store.list_after("_landfall/")):
+        store.delete(stat.key)
+    return store
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_without_their_ledger_objects_of_any_generation_are_in_the_way(generation: int) -> None:
+    store = without_ledger(FakeLog().write("a", 10))
+
+    with pytest.raises(Stalled, match="restore _landfall/ if it was lost") as refused:
+        check_root_free(group(generation=generation), store)
+
+    assert refused.value.reason is Reason.OUTPUT_OCCUPIED
+
+
+def test_objects_that_are_kept_are_never_replaced() -> None:
+    log = FakeLog().write("a", 10)
+    store = without_ledger(log)
+    before = contents(store)
+
+    with pytest.raises(Stalled, match=r"raise spec\.generation above 1$"):
+        check_root_free(group(output=KEEP), store)
+    kept = group(output=KEEP, generation=2)
+    check_root_free(kept, store)
+    assert driver(kept, store, log, FakeRunner(store)).run() is ExitCode.OK
+
+    after = contents(store)
+    assert before.items() <= after.items()
+    assert key("a", 2) in after
+
+
+@pytest.mark.parametrize("output", [OUTPUT, KEEP])
+def test_names_that_are_taken_beyond_the_first_thousand_keys_are_seen(
+    output: dict[str, str],
+) -> None:
+    store, log = MemoryStore(), FakeLog().write("b", 10)
+    for start in range(1000):
+        store.create(key("a", 0, start), b"of another program")
+    store.create(key("b", 1), b"of a lost ledger")
+
+    one = driver(group(output=output), store, log, FakeRunner(store))
+    code = one.run()
+
+    assert store.read(key("b", 1)) == b"of a lost ledger"
+    assert code is ExitCode.STALLED
+    assert one.counters.message.startswith("OutputOccupied: b: the ledger does not know this topic")
+
+
+def test_a_topic_that_is_new_waits_until_its_folder_is_free() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    store.create("b/README", b"of a person")
+    thread = DriverThread(store, log).start()
+    thread.until_landed()
+
+    log.write("b", 5)
+    log.write("a", 20)
+    thread.until(lambda s: s.partitions[0].checkpoint == 20, "a lands")
+    before = landed_offsets(store)
+    store.delete("b/README")
+    thread.until_landed()
+
+    assert {topic for topic, _, _ in before} == {"a"}
+    assert thread.stop() is ExitCode.OK
+
+
+def test_a_topic_of_the_ledger_is_not_looked_at_again() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    store.create("a/README", b"of a person")
+    log.write("a", 20, 5)
+
+    again = driver(group(), store, log, FakeRunner(store), writer="w2")
+
+    assert again.run() is ExitCode.OK
+    assert sum(landed_offsets(store).values()) == 25
