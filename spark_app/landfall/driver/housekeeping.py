@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
-from landfall.driver.background import Background
-from landfall.driver.orphan_uploads import OrphanFilter, abort_orphan_uploads
+from landfall.driver.deps import DriverDeps
+from landfall.driver.orphan_uploads import OrphanFilter, OrphanSweep
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.objects import Upload
-from landfall.source import Log
-from landfall.store import Store
 from landfall.store.probe import PREFIX as PROBES
 
 log = logging.getLogger(__name__)
@@ -35,11 +33,16 @@ class Housekeeping:
     """
 
     def __init__(
-        self, store: Store, source: Log, is_fenced: Callable[[], bool], background: Background
+        self, deps: DriverDeps, is_fenced: Callable[[], bool], wake: Callable[[], None]
     ) -> None:
-        """``is_fenced`` says whether another driver has opened the lane: orphans are kept then."""
-        self._store, self._log, self._is_fenced = store, source, is_fenced
-        self._pool = background.pool(4, "housekeeping")
+        """``is_fenced`` says whether another driver has opened the lane: orphans are kept then.
+
+        ``wake`` is called, from any thread, when the first listing has ended.
+        """
+        self._store, self._log = deps.store, deps.observer.log
+        self._pool = deps.background.pool(4, "housekeeping")
+        self._first_sweep = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock, wake)
+        self._later_sweeps = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock)
         self._unmirrored: deque[tuple[int, Offsets]] = deque()
         self._last_sweep: datetime | None = None
 
@@ -67,18 +70,32 @@ class Housekeeping:
         landed = (result for result in results if isinstance(result, LandedSlice))
         self.abort(o.upload for result in landed for o in result.objects)
 
-    def abort_fenced_uploads(self, is_ours: Callable[[str], bool], now: datetime) -> None:
-        """Abort every open upload of this group, whatever its age.
+    def begin_first_sweep(
+        self, is_ours: Callable[[str], bool], decided: Collection[str], now: datetime
+    ) -> None:
+        """Begin to list this group's open uploads, whatever their age, and to abort them.
 
-        To be called right after recovery, when everything committed is visible and no batch has
-        started: what is open then belongs to drivers that our OPEN fenced, so it can never be
-        committed.
+        To be called right after recovery, when everything committed is visible and no task of this
+        driver has started: what is open then belongs to drivers that our OPEN fenced, so it can
+        never be committed. ``end_first_listing`` must be called before the first task starts.
         """
         self._last_sweep = now
-        group = OrphanFilter(is_ours, begun_before=now)
-        _log_errors("sweep", partial(abort_orphan_uploads, self._store, group, self._is_fenced))
-        probes = OrphanFilter(_is_probe, begun_before=now - PROBE_AGE)
-        _log_errors("sweep of probes", partial(abort_orphan_uploads, self._store, probes))
+        fenced = OrphanFilter(is_ours, None, frozenset(decided))
+        self._first_sweep.start(fenced, OrphanFilter(_is_probe, now - PROBE_AGE))
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether the first listing is under way."""
+        return self._first_sweep.is_listing
+
+    def end_first_listing(self) -> None:
+        """Leave what is not listed by now to later sweeps; tasks may start afterwards."""
+        self._first_sweep.close()
+
+    @property
+    def orphans(self) -> int:
+        """How many orphan uploads are still to be aborted, of those found so far."""
+        return self._first_sweep.remaining + self._later_sweeps.remaining
 
     def abort_orphans_if_due(
         self,
@@ -93,15 +110,12 @@ class Housekeeping:
         """
         if self._last_sweep is not None and now - self._last_sweep >= SWEEP_INTERVAL:
             self._last_sweep = now
-            orphans = OrphanFilter(is_ours, now - age, frozenset(decided))
-            self._pool.submit(
-                _log_errors,
-                "sweep",
-                partial(abort_orphan_uploads, self._store, orphans, self._is_fenced),
-            )
+            self._later_sweeps.start(OrphanFilter(is_ours, now - age, frozenset(decided)))
 
     def finish(self) -> None:
-        """Return when all work that was started has ended."""
+        """Return when all work under way has ended; orphans that remain are for the next driver."""
+        self._first_sweep.stop()
+        self._later_sweeps.stop()
         self._pool.shutdown(wait=True)
 
 

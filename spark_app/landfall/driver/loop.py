@@ -41,6 +41,8 @@ from landfall.ledger.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
 
+LISTING_PATIENCE = timedelta(minutes=1)
+"""How long landing waits for the list of uploads that former drivers left behind."""
 STARTUP_PATIENCE = timedelta(minutes=2)
 """A driver ends if the source has not answered once in this time: its address may be wrong."""
 
@@ -74,9 +76,7 @@ class Driver:
         self._began = deps.clock()
         self._notifier = deps.background.notifier()
         self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
-        self._housekeeping = Housekeeping(
-            deps.store, deps.observer.log, self.writer.is_fenced, deps.background
-        )
+        self._housekeeping = Housekeeping(deps, self.writer.is_fenced, self._notifier.notify)
         self._completer = Completer(deps.store, self._notifier.notify, deps.background)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
@@ -164,10 +164,23 @@ class Driver:
                 break
             self._report()
             self._wait()
-        # Not before: this aborts every open upload, so all committed uploads must be complete by
-        # now.
-        self._housekeeping.abort_fenced_uploads(self._is_ours, self.deps.clock())
+        self._list_fenced_uploads()
         self.phase = Phase.RUNNING
+
+    def _list_fenced_uploads(self) -> None:
+        """Begin to abort every open upload; all committed ones must be complete by now.
+
+        Only the listing is waited for, and not for ever: what a task of this driver uploads must
+        not be in it.
+        """
+        began = self.deps.clock()
+        self._housekeeping.begin_first_sweep(self._is_ours, self._completer.decided, began)
+        while self._housekeeping.is_listing and self.deps.clock() - began < LISTING_PATIENCE:
+            self.counters.message = "looking for uploads that former drivers left behind"
+            self._report()
+            self._wait()
+        self._housekeeping.end_first_listing()
+        self.counters.message = ""
 
     def _pass(self, now: datetime) -> None:
         try:
@@ -190,12 +203,12 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
+        self.counters.message = self._what_is_going_on()
         self._report()
 
     def _look_at_log(self, now: datetime) -> None:
         at_rest = not (self._batches or self.unapplied)
         self._membership.look(self.writer.state, now, self._batches.in_flight(), at_rest=at_rest)
-        self.counters.message = _list_errors(self._membership.absent)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
 
@@ -225,6 +238,13 @@ class Driver:
             is_at_rest=self._is_at_rest,
             repairing=self._lost.count,
         )
+
+    def _what_is_going_on(self) -> str:
+        """What the log lacks, and what goes on beside landing; empty if there is nothing to say."""
+        said = [_list_errors(self._membership.absent)] if self._membership.absent else []
+        if orphans := self._housekeeping.orphans:
+            said.append(f"aborting {orphans} uploads that former drivers left behind")
+        return "\n".join(said)
 
     def _report(self) -> None:
         self.report(self.progress())
