@@ -14,6 +14,7 @@ from tests.support.driver_mutants import (
     CompletesFirst,
     GivesUpInDoubt,
     LandsANamesake,
+    ListsWhileItLands,
     PlansBeforeRecovery,
     SweepsThoughFenced,
     TakesItsOwnForAnothers,
@@ -25,6 +26,7 @@ MUTANTS = [
     PlansBeforeRecovery,
     GivesUpInDoubt,
     SweepsThoughFenced,
+    ListsWhileItLands,
     TakesItsOwnForAnothers,
     LandsANamesake,
 ]

@@ -69,7 +69,19 @@ class SweepsThoughFenced(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._housekeeping._is_fenced = lambda: False
+        self._housekeeping._first_sweep._is_fenced = lambda: False
+
+
+class ListsWhileItLands(Driver):
+    """Uploads are aborted whenever they were listed, even after a batch has started."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._housekeeping.end_first_listing = lambda: None  # type: ignore[method-assign]
+
+    def _list_fenced_uploads(self) -> None:
+        now = self.deps.clock()
+        self._housekeeping.begin_first_sweep(self._is_ours, self._completer.decided, now)
 
 
 class TakesItsOwnForAnothers(Driver):
