@@ -34,6 +34,7 @@ class DriverCounters:
         arrived: offsets by which topics grew.
         task_seconds: time that tasks took for what is committed, summed.
         message: what the process says of itself; empty when there is nothing to say.
+        warning: what somebody should change, though landing goes on; part of the message.
     """
 
     started: datetime
@@ -55,6 +56,7 @@ class DriverCounters:
     arrived: int = 0
     task_seconds: float = 0.0
     message: str = ""
+    warning: str = ""
 
     def committed(self, slices: Iterable[LandedSlice], took: timedelta, now: datetime) -> None:
         """Count a COMMIT, of a batch that took this long from its start on."""

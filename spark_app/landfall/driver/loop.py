@@ -242,6 +242,8 @@ class Driver:
     def _what_is_going_on(self) -> str:
         """What the log lacks, and what goes on beside landing; empty if there is nothing to say."""
         said = [_list_errors(self._membership.absent)] if self._membership.absent else []
+        if self.counters.warning:
+            said.append(self.counters.warning)
         if orphans := self._housekeeping.orphans:
             said.append(f"aborting {orphans} uploads that former drivers left behind")
         return "\n".join(said)

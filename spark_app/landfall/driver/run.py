@@ -29,6 +29,7 @@ from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
+from landfall.store.lifecycle import lifetime_warning
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 
@@ -98,7 +99,10 @@ def drive(
     clock = SteadyClock()
     # Started below, when there is a contender to check for; the status shows its outage from the
     # start.
-    monitor, counters = StoreMonitor(clock), DriverCounters(clock())
+    monitor = StoreMonitor(clock)
+    counters = DriverCounters(clock(), warning=lifetime_warning(store))
+    if counters.warning:
+        log.warning("uploads expire early", extra={"why": counters.warning})
     board = StatusBoard(clock, monitor.outage)
     discovery_interval = group.spec.source.kafka.discovery_interval
     observer = Observer(

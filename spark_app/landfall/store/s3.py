@@ -17,18 +17,20 @@ deletes an object.
 """
 
 import io
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
 import stamina
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
 from landfall.errors import Retry, StoreAway
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload
-from landfall.store import Created
+from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, status_of, translate_errors
@@ -37,6 +39,8 @@ from landfall.store.s3uploads import OpenUploadListing
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3.literals import ServerSideEncryptionType
+
+log = logging.getLogger(__name__)
 
 TOKEN = "landfall-token"  # noqa: S105  # the name of a metadata field
 """Metadata field with an upload's token."""
@@ -234,6 +238,16 @@ class S3Store:
             yield OpenUpload(
                 found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"]
             )
+
+    def upload_lifetime(self) -> timedelta | None:
+        """What the bucket's lifecycle rules leave to uploads; None if they may not be read, too."""
+        try:
+            answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
+        except (BotoCoreError, ClientError) as error:
+            # Most groups lack the right to read them, and some servers have none.
+            log.debug("lifecycle rules unknown", extra={"why": type(error).__name__})
+            return None
+        return lifecycle.upload_lifetime(answer.get("Rules", ()), self._root)
 
     # -------------------------------------------------------------------------------------- objects
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -352,3 +353,29 @@ def test_encryption_is_asked_for_whatever_is_made(script: Script) -> None:
         for a in setting.server.asked
     ]
     assert asked == [("aws:kms", "key-1")] * 3
+
+
+RULES = Answer(
+    200,
+    b"<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter><Prefix>root/</Prefix></Filter>"
+    b"<AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation>"
+    b"</AbortIncompleteMultipartUpload></Rule></LifecycleConfiguration>",
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "days"),
+    [
+        (RULES, 2),
+        (error(403, "AccessDenied"), None),
+        (error(404, "NoSuchLifecycleConfiguration"), None),
+        (error(501, "NotImplemented"), None),
+        (HANG_UP, None),
+    ],
+)
+def test_lifecycle_rules_are_read_where_that_is_allowed(
+    script: Script, answer: Answer, days: int | None
+) -> None:
+    found = script(answer).store.upload_lifetime()
+
+    assert found == (None if days is None else timedelta(days=days))
