@@ -81,8 +81,7 @@ class MembershipSync:
             )
             self.targets = None  # the new topic has other end offsets
         entering = tuple(tp for tp in changes.enter if tp not in self.leaving)
-        occupied = self._existing.occupied(state, entering, now)
-        state = self._enter(state, tuple(tp for tp in entering if tp not in occupied))
+        state = self._enter(state, entering, now)
         checks = membership.check_source(
             state,
             self._kafka,
@@ -102,7 +101,6 @@ class MembershipSync:
             **checks.blocked,
             **changes.recreated,
             **self._refused,
-            **occupied,
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim()
@@ -152,8 +150,9 @@ class MembershipSync:
             for partition in range(topic.partitions)
         )
 
-    def _enter(self, state: State, entering: tuple[TopicPartition, ...]) -> State:
-        self._refused = {}
+    def _enter(self, state: State, entering: tuple[TopicPartition, ...], now: datetime) -> State:
+        occupied = self._refused = self._existing.occupied(state, entering, now)
+        entering = tuple(tp for tp in entering if tp not in occupied)
         if not entering:
             return state
         observer = self._observer
@@ -166,7 +165,7 @@ class MembershipSync:
         starts = membership.first_offsets(
             self._kafka, state, membership.Entering(marks, at_time, created)
         )
-        self._refused = starts.refused
+        self._refused = {**starts.refused, **occupied}
         ids = {topic.name: topic.topic_id for topic in observer.topics}
         entries = tuple(
             ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.offsets.items())
