@@ -12,6 +12,18 @@ class Loss(StrEnum):
     COMMITTED = "committed records"
     ANYTHING = "any records"
     TOPICS = "a topic, created again under its name"
+    SKIPPED = "uploads and any records, and the spec allows to skip them"
+    DECIDED = "uploads and any records, and a person decides"
+
+    @property
+    def of_uploads(self) -> bool:
+        """Whether a lifecycle rule may expire uploads that are committed."""
+        return self in {Loss.UPLOADS, Loss.SKIPPED, Loss.DECIDED}
+
+    @property
+    def of_unlanded(self) -> bool:
+        """Whether the log may drop records that are not landed."""
+        return self in {Loss.ANYTHING, Loss.SKIPPED, Loss.DECIDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +36,9 @@ class Luck:
         fault: how often a call meets a fault.
         event: how often something happens between two calls.
         loss: a lifecycle rule may expire uploads; or the log may drop records that are committed,
-            or records that are not, which are skipped; or a topic may be deleted and created again,
-            and later drivers may have a higher generation.
+            or records that are not, which are skipped; or both, so that a lost upload cannot always
+            be made again; or a topic may be deleted and created again, and later drivers may have a
+            higher generation.
         refuses: whether the store may refuse a driver's credentials.
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
             never.

@@ -30,10 +30,11 @@ from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Retry, StoreDenied
 from landfall.lane import Lane
-from landfall.source import Watermarks
 from landfall.store.fault_injection import Call, Fault, Operation
-from tests.crashes.judge import Offsets, findings, records_of
+from tests.crashes import log_events
+from tests.crashes.judge import Offsets, findings
 from tests.crashes.luck import Loss, Luck
+from tests.crashes.person import decide
 from tests.crashes.process import Process
 from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Scheduler, Task
 from tests.crashes.world import GatedLog, ReadingRunner, WatchedStore, group_with
@@ -92,7 +93,7 @@ class Schedule:
 
     def group(self, generation: int) -> ConsumerGroup:
         """The group in a generation."""
-        skips = self.luck.loss is Loss.ANYTHING
+        skips = self.luck.loss in {Loss.ANYTHING, Loss.SKIPPED}
         return group_with(
             generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall"
         )
@@ -110,8 +111,10 @@ class Schedule:
         self._deliver_all()
         self.say("all delayed effects come, and one driver lands the rest")
         self.generations += 1
-        last = self.start("", until_caught_up=True)
-        self.scheduler.play()
+        last = self._land_the_rest()
+        if last.code is ExitCode.STALLED and self.luck.loss is Loss.DECIDED:
+            self._decide(finally_=True)
+            last = self._land_the_rest()
         if last.code is not ExitCode.OK:
             raise Wrong(
                 f"the last driver ended with {last.code} {last.error}: "
@@ -125,6 +128,11 @@ class Schedule:
             self.scheduler.play()
             self._deliver_all()
             self.judge()
+
+    def _land_the_rest(self) -> Process:
+        last = self.start("", until_caught_up=True)
+        self.scheduler.play()
+        return last
 
     def say(self, what: str) -> None:
         """Pass a line of text on, if anybody wants to read it."""
@@ -161,15 +169,19 @@ class Schedule:
     def _events(self) -> list[Callable[[], object]]:
         alive = [p for p in self.processes if not p.dead and not p.ended]
         events: list[Callable[[], object]] = [
-            self._arrive,
+            partial(log_events.arrive, self),
             lambda: self.store.deliver_one(self.dice),
         ]
         if len(alive) < MAX_ALIVE:
             events += [self.start, self.start]
         if self.luck.loss is Loss.TOPICS:
-            events.append(self._recreate)
+            events.append(partial(log_events.recreate, self))
         elif self.luck.loss is not Loss.UPLOADS:
-            events.append(self._drop)
+            events.append(partial(log_events.drop, self))
+        if self.luck.loss.of_uploads:
+            events += [partial(log_events.expire_upload, self)] * 4
+        if self.luck.loss is Loss.DECIDED:
+            events += [self._decide] * 3
         if alive:
             one = self.dice.choice(alive)
             events += [
@@ -235,7 +247,7 @@ class Schedule:
     def _run_driver(self, process: Process) -> None:
         process.run()
         if process.code is ExitCode.FENCED:
-            with self._judging():
+            with self.judging():
                 process.was_owner = self.lane.read().writer.startswith(f"{process.name}-")
 
     def _check_store(self, process: Process) -> None:
@@ -253,38 +265,10 @@ class Schedule:
             self.scheduler.step()
         return body
 
-    def _arrive(self) -> None:
-        topic = self.dice.choice(("a", "b"))
-        more = [
-            Watermarks(m.log_start, m.end + self.dice.randrange(20))
-            for m in self.log.partitions[topic]
-        ]
-        self.log.partitions[topic] = more
-        self.say(f"records arrive: {topic} {more}")
-
-    def _drop(self) -> None:
-        with self._judging():
-            checkpoint = self.lane.read().checkpoint
-        for tp in checkpoint:
-            marks = self.log.partitions[tp.topic][tp.partition]
-            start = checkpoint[tp]
-            if self.luck.loss is Loss.ANYTHING:
-                start = self.dice.randint(marks.log_start, marks.end)
-            self.log.partitions[tp.topic][tp.partition] = Watermarks(start, marks.end)
-        self.say(f"the log drops records: {self.log.partitions}")
-
-    def _recreate(self) -> None:
-        topic = self.dice.choice(("a", "b"))
-        self.former += records_of(self.log, topic)
-        self.log.ids[topic] += "'"
-        self.log.partitions[topic] = [
-            Watermarks(0, self.dice.randrange(30)) for _ in self.log.partitions[topic]
-        ]
-        self.generations += self.dice.choice((0, 1, 1))
-        self.say(
-            f"topic {self.log.ids[topic]} is created in place of the one before: "
-            f"{self.log.partitions[topic]}"
-        )
+    def _decide(self, *, finally_: bool = False) -> None:
+        with self.judging():
+            decided = decide(self, finally_=finally_)
+        self.say(f"a person decides: {decided}")
 
     def _freeze(self, process: Owner) -> None:
         process.frozen = True
@@ -347,7 +331,7 @@ class Schedule:
         faults = [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED]
         if call.operation in CHANGES:
             faults += [Fault.ANSWER_LOST, Fault.LATE, Fault.LATE]
-        if self.luck.loss is Loss.UPLOADS:
+        if self.luck.loss.of_uploads:
             faults += [Fault.EXPIRED]
         return self.dice.choice(faults)
 
@@ -371,7 +355,7 @@ class Schedule:
     # -------------------------------------------------------------------------------------- judging
 
     @contextmanager
-    def _judging(self) -> Iterator[None]:
+    def judging(self) -> Iterator[None]:
         """Inside, calls of the store are the test's own and meet no fault."""
         self.is_judging = True
         try:
@@ -380,7 +364,7 @@ class Schedule:
             self.is_judging = False
 
     def _deliver_all(self) -> None:
-        with self._judging():
+        with self.judging():
             self.store.deliver()
 
     def judge(self) -> None:
@@ -390,7 +374,7 @@ class Schedule:
             Wrong: something is missing, landed twice, changed or contradicts the ledger, or a
                 driver ended as it must not.
         """
-        with self._judging():
+        with self.judging():
             wrong = [*findings(self)]
         if wrong:
             raise Wrong("; ".join(wrong))

@@ -48,7 +48,13 @@ class Process(Owner):
         message = self.contender.deps.counters.message
         if self.was_owner:
             return f"it said that it was fenced, but it owned the lane: {message}"
-        return message if self.code is ExitCode.STALLED else ""
+        return message if self.code is ExitCode.STALLED and not _is_named(message) else ""
+
+
+def _is_named(message: str) -> bool:
+    """Whether each topic partition that stands has a reason that somebody can act on."""
+    named = (Reason.OBJECT_LOST, Reason.DATA_LOSS)
+    return all(line.startswith(named) for line in message.splitlines())
 
 
 @contextmanager

@@ -12,10 +12,13 @@ from tests.crashes.machine import Schedule, Wrong
 from tests.crashes.process import no_waiting
 from tests.support.driver_mutants import (
     CompletesFirst,
+    ForgetsWhatIsLost,
     GivesUpInDoubt,
+    GivesUpUnasked,
     LandsANamesake,
     ListsWhileItLands,
     PlansBeforeRecovery,
+    RepairsUnrecorded,
     SweepsThoughFenced,
     TakesItsOwnForAnothers,
 )
@@ -29,6 +32,9 @@ MUTANTS = [
     ListsWhileItLands,
     TakesItsOwnForAnothers,
     LandsANamesake,
+    ForgetsWhatIsLost,
+    GivesUpUnasked,
+    RepairsUnrecorded,
 ]
 
 

@@ -3,7 +3,8 @@
 What goes wrong with them shows that the rule, and its test, are needed.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -13,6 +14,8 @@ from landfall.driver.commits import BatchCommitter
 from landfall.driver.decide.batch_results import check_results
 from landfall.driver.in_flight import InFlightBatch
 from landfall.driver.loop import Driver
+from landfall.driver.lost_uploads import LostUploads
+from landfall.driver.recovery import LostSlice, Remade
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Read
 from landfall.ledger.offsets import TopicPartition
@@ -106,3 +109,47 @@ class LandsANamesake(Driver):
 class _LandsANamesake(BatchCommitter):
     def recreated_topics(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
         return {}
+
+
+class ForgetsWhatIsLost(Driver):
+    """What cannot be made again is neither given up nor blocked, but forgotten."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._lost.__class__ = _ForgetsWhatIsLost
+
+
+class _ForgetsWhatIsLost(LostUploads):
+    def _give_up(self, lost: Sequence[LostSlice]) -> None:
+        self.completer.forget({key for s in lost for key in s.keys})
+
+    def _block(self, gone: Sequence[tuple[LostSlice, LandfallError]]) -> None:
+        self._give_up([s for s, _ in gone])
+
+
+class GivesUpUnasked(Driver):
+    """Records are given up though the spec says that a person decides."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._lost.__class__ = _GivesUpUnasked
+
+
+class _GivesUpUnasked(LostUploads):
+    def _must_ask(self, lost: LostSlice) -> bool:  # noqa: ARG002  # the rule that is broken
+        return False
+
+
+class RepairsUnrecorded(Driver):
+    """An object that is made again is completed before a REPAIR names its upload."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._lost.__class__ = _RepairsUnrecorded
+
+
+class _RepairsUnrecorded(LostUploads):
+    def _record(self, remade: Remade) -> None:
+        for slot, objects in remade.objects.items():
+            self.completer.apply(slot, objects)
+        super()._record(replace(remade, objects={}))
