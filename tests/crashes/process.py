@@ -8,7 +8,7 @@ import stamina
 
 from landfall.api.contract import ExitCode
 from landfall.driver.handover import LaneContender
-from landfall.errors import LandfallError, Stalled
+from landfall.errors import LandfallError, Reason, Stalled
 from tests.crashes.scheduler import Owner, Task
 
 

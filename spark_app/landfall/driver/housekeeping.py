@@ -50,11 +50,18 @@ class Housekeeping:
         """Remember the checkpoint after the COMMIT in slot ``seq``, for ``mirror``."""
         self._unmirrored.append((seq, next_offsets))
 
-    def mirror(self, applied_through: int) -> None:
-        """Commit to Kafka, for its own tools, the offsets below which all objects are visible."""
+    def mirror(
+        self, applied_through: int, missing: Collection[TopicPartition] = frozenset()
+    ) -> None:
+        """Commit to Kafka, for its own tools, the offsets below which all objects are visible.
+
+        Topic partitions of which an object is missing are left out.
+        """
         visible: Offsets = {}
         while self._unmirrored and self._unmirrored[0][0] <= applied_through:
             visible = self._unmirrored.popleft()[1]
+        if missing:
+            visible = {tp: offset for tp, offset in visible.items() if tp not in missing}
         if visible:
             self._pool.submit(_log_errors, "offset mirror", partial(self._log.mirror, visible))
 

@@ -199,7 +199,7 @@ class Driver:
             self._start_batches(now)
             self._committer.snapshot_if_due()
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
-        self._housekeeping.mirror(self._completer.applied_through)
+        self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
@@ -246,6 +246,8 @@ class Driver:
             said.append(self.counters.warning)
         if orphans := self._housekeeping.orphans:
             said.append(f"aborting {orphans} uploads that former drivers left behind")
+        if lost := self._lost.count:
+            said.append(f"making {lost} committed objects again whose uploads the store has lost")
         return "\n".join(said)
 
     def _report(self) -> None:
@@ -343,7 +345,7 @@ class Driver:
 
     def _yield_lane(self) -> ExitCode:
         self._committer.append(partial(ledger.Yield, reason=self._stop_reason))
-        self._housekeeping.mirror(self._completer.applied_through)
+        self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))
         unlanded = (*self._membership.absent, *stalled)

@@ -23,6 +23,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
@@ -118,6 +119,12 @@ class LostUploads:
     def count(self) -> int:
         """How many lost objects are to be made again, or are being made, as of the last pass."""
         return self._waiting
+
+    @property
+    def missing(self) -> frozenset[TopicPartition]:
+        """Topic partitions of which an object is missing."""
+        objects = chain.from_iterable(self.recording.state.missing.values())
+        return frozenset(topic_partition(o.upload.key) for o in objects)
 
     def advance(self, now: datetime) -> None:
         """Record what a job has made, and start one for what is lost.
