@@ -220,12 +220,12 @@ def test_too_many_bad_records_stop_their_topic_partition_and_no_other(
     others = in_kafka(scene.kafka, poisoned, good)
     scene.kafka.produce(poisoned, [*events(range(100)), *BAD_PAYLOADS])
 
-    stalled = land(scene.group(badRecords={"maxRatio": "0.02"}), context)
+    stalled = land(scene.group(badRecords={"maxRatio": "0.02", "minCount": 6}), context)
 
     assert stalled.code is ExitCode.STALLED
     message = (
-        f"{poisoned}/0: 6 of 106 records in [0, 106) are bad, more than maxRatio 0.02 allows;"
-        " first: offset 100: "
+        f"{poisoned}/0: 6 of 106 records within 3600s are bad, 6 of them in [0, 106), "
+        "more than maxRatio 0.02 allows; first: offset 100: "
     )
     assert stalled.now.message.startswith(f"BadRecordsOverLimit: {message}decode: ")
     assert [p.blocked for p in stalled.now.partitions] == [Reason.BAD_RECORDS, None, None]

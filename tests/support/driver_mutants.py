@@ -33,7 +33,7 @@ class _CompletesFirst(BatchCommitter):
     def _commit(
         self, batch: InFlightBatch, _: Mapping[TopicPartition, Retry], __: datetime
     ) -> None:
-        decision = check_results(batch.planned.slices, batch.results.result(), 1.0)
+        decision = check_results(batch.planned.slices, batch.results.result())
         for landed in chain.from_iterable(s.objects for s in decision.commit):
             self.deps.store.complete(landed.upload)
         commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)

@@ -152,7 +152,7 @@ class Simulation:
         for batch in finished:
             self.in_flight.remove(batch)
             self.retries += batch.is_retry
-            decision = check_results(batch.planned.slices, batch.results.result(), 1.0)
+            decision = check_results(batch.planned.slices, batch.results.result())
             for landed in decision.commit:
                 self.checkpoint[landed.piece.topic_partition] = landed.piece.offsets.end
             done = {landed.piece.topic_partition for landed in decision.commit}

@@ -15,6 +15,7 @@ from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.completer import Completer
 from landfall.driver.decide import membership
+from landfall.driver.decide.bad_records import BadRecordHistory
 from landfall.driver.decide.batch_results import (
     CommitDecision,
     check_results,
@@ -63,6 +64,9 @@ class BatchCommitter:
     batches: InFlightBatches
     background: BackgroundWork
     blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._bad_records = BadRecordHistory(self.group.spec.bad_records)
 
     def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
         """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
@@ -118,10 +122,14 @@ class BatchCommitter:
     def _commit(
         self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
     ) -> None:
-        max_ratio = self.group.spec.bad_records.max_ratio
-        results, stopped = batch.results.result(), blocked_partitions(self.writer.state)
-        excluded = {**recreated, **stopped}
-        decision = check_results(batch.planned.slices, results, max_ratio, excluded)
+        self._bad_records.permitted = self.writer.state.permitted
+        excluded = {**recreated, **blocked_partitions(self.writer.state)}
+        decision = check_results(
+            batch.planned.slices,
+            batch.results.result(),
+            lambda tp, slices: self._bad_records.error(tp, slices, now),
+            excluded,
+        )
         completer, housekeeping = self.background.completer, self.background.housekeeping
         if decision.commit:
             commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)
@@ -130,6 +138,7 @@ class BatchCommitter:
             completer.apply(state.seq, chain.from_iterable(s.objects for s in decision.commit))
             housekeeping.committed(state.seq, state.checkpoint.next_offsets)
             self.batches.learn(decision.commit)
+            self._bad_records.landed(decision.commit, now)
             self.deps.counters.committed(decision.commit, now - batch.started, now)
             log.info("batch committed", extra=_commit_fields(state.seq, decision.commit))
         self._note_failures(batch, decision, now)

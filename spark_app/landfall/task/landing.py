@@ -123,6 +123,7 @@ class _SliceLanding:
         self._context = context
         self._group = context.batch.group
         self._slice = slice_
+        self._policy = self._group.spec.bad_records.for_topic(slice_.topic_partition.topic).policy
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
         self._sealed: list[SealedObject] = []
@@ -177,7 +178,7 @@ class _SliceLanding:
             f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_MAX_ERROR_CHARACTERS]
             for b in bad[:_MAX_ERRORS]
         ]
-        if self._group.spec.bad_records.policy == "Fail":
+        if self._policy == "Fail":
             count = "1 bad record" if len(bad) == 1 else f"{len(bad)} bad records, the first"
             raise Stalled(
                 Reason.BAD_RECORDS, f"{self._slice.topic_partition}: {count} at {errors[0]}"

@@ -21,33 +21,53 @@ def landed(planned: Slice, bad: int = 0) -> LandedSlice:
 def test_complete_results_are_committed_in_order() -> None:
     first, second, other = slice_of(A, 0, 5), slice_of(A, 5, 9), slice_of(B, 0, 2)
 
-    decision = check_results(
-        [first, second, other], [landed(other), landed(second), landed(first)], 0
-    )
+    decision = check_results([first, second, other], [landed(other), landed(second), landed(first)])
 
     assert [r.piece for r in decision.commit] == [first, second, other]
     assert (decision.discard, decision.failed) == ((), {})
 
 
-def test_one_failed_slice_takes_its_topic_partition_out_and_no_other() -> None:
-    first, second, other = slice_of(A, 0, 5), slice_of(A, 5, 9), slice_of(B, 0, 2)
-    away = Retry("broker away")
+def test_what_adjoins_before_a_failed_slice_is_committed() -> None:
+    first, second, third = slice_of(A, 0, 5), slice_of(A, 5, 9), slice_of(A, 9, 12)
+    other, away = slice_of(B, 0, 2), Retry("broker away")
 
     decision = check_results(
-        [first, second, other], [landed(first), FailedSlice(second, away), landed(other)], 0
+        [first, second, third, other],
+        [landed(third), landed(first), FailedSlice(second, away), landed(other)],
     )
 
-    assert [r.piece for r in decision.commit] == [other]
-    assert [u.key for u in decision.discard] == [str(first)]
+    assert [r.piece for r in decision.commit] == [first, other]
+    assert [u.key for u in decision.discard] == [str(third)]
     assert decision.failed == {A: away}
+
+
+def test_a_slice_that_ended_early_is_committed_and_what_follows_is_discarded() -> None:
+    first, second, other = slice_of(A, 0, 5), slice_of(A, 5, 9), slice_of(B, 0, 2)
+    short = slice_of(A, 0, 3)
+
+    decision = check_results([first, second, other], [landed(second), landed(short), landed(other)])
+
+    assert [r.piece for r in decision.commit] == [short, other]
+    assert [u.key for u in decision.discard] == [str(second)]
+    assert decision.failed == {}
+
+
+def test_a_slice_that_is_longer_than_planned_or_starts_elsewhere_is_not_committed() -> None:
+    planned = slice_of(A, 5, 9)
+
+    for returned in (slice_of(A, 5, 10), slice_of(A, 6, 9), slice_of(A, 4, 9)):
+        decision = check_results([planned], [landed(returned)])
+        assert decision.commit == ()
+        assert decision.failed.keys() == {A}
+        assert [u.key for u in decision.discard] == [str(returned)]
 
 
 def test_a_missing_result_is_a_failure() -> None:
     first, second = slice_of(A, 0, 5), slice_of(A, 5, 9)
 
-    decision = check_results([first, second], [landed(first)], 0)
+    decision = check_results([first, second], [landed(first)])
 
-    assert decision.commit == ()
+    assert [r.piece for r in decision.commit] == [first]
     assert (
         str(decision.failed[A])
         == "a/0: planned a/0[0, 5), a/0[5, 9), but the tasks returned a/0[0, 5)"
@@ -57,35 +77,30 @@ def test_a_missing_result_is_a_failure() -> None:
 def test_a_result_returned_twice_is_a_failure() -> None:
     first = slice_of(A, 0, 5)
 
-    assert check_results([first], [landed(first), landed(first)], 0).failed.keys() == {A}
+    assert check_results([first], [landed(first), landed(first)]).failed.keys() == {A}
 
 
 def test_a_result_that_nobody_planned_is_not_committed() -> None:
     planned, unplanned = slice_of(A, 0, 5), slice_of(B, 0, 5)
 
-    decision = check_results([planned], [landed(planned), landed(unplanned)], 0)
+    decision = check_results([planned], [landed(planned), landed(unplanned)])
 
     assert [r.piece for r in decision.commit] == [planned]
     assert [u.key for u in decision.discard] == [str(unplanned)]
 
 
-def test_too_many_bad_records_stall_the_topic_partition() -> None:
-    planned = slice_of(A, 0, 100)
+def test_slices_that_a_rule_refuses_leave_the_batch_with_their_topic_partition() -> None:
+    first, other = slice_of(A, 0, 100), slice_of(B, 0, 5)
+    refused = Stalled(Reason.BAD_RECORDS, "too many")
 
-    error = check_results([planned], [landed(planned, bad=2)], 0.01).failed[A]
-
-    assert isinstance(error, Stalled)
-    assert error.reason is Reason.BAD_RECORDS
-    assert (
-        str(error) == "a/0: 2 of 100 records in [0, 100) are bad, "
-        "more than maxRatio 0.01 allows; first: no json"
+    decision = check_results(
+        [first, other],
+        [landed(first), landed(other)],
+        lambda tp, _: refused if tp == A else None,
     )
 
-
-def test_as_many_bad_records_as_allowed_are_committed() -> None:
-    planned = slice_of(A, 0, 100)
-
-    assert check_results([planned], [landed(planned, bad=1)], 0.01).failed == {}
+    assert [r.piece for r in decision.commit] == [other]
+    assert decision.failed == {A: refused}
 
 
 def test_a_stall_is_reported_before_an_error_that_may_be_retried() -> None:
@@ -93,7 +108,7 @@ def test_a_stall_is_reported_before_an_error_that_may_be_retried() -> None:
     lost = Stalled(Reason.DATA_LOSS, "gone")
 
     decision = check_results(
-        [first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)], 0
+        [first, second], [FailedSlice(first, Retry("away")), FailedSlice(second, lost)]
     )
 
     assert decision.failed == {A: lost}

@@ -79,7 +79,7 @@ def test_too_many_bad_records_stall_a_topic_partition_before_commit() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
     runner = FakeRunner(store, bad={A0: 3})
 
-    one = driver(group(), store, log, runner)
+    one = driver(group(badRecords={"minCount": 3}), store, log, runner)
 
     assert one.run() is ExitCode.STALLED
     assert one.stalled_partitions()[A0].reason is Reason.BAD_RECORDS

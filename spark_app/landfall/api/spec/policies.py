@@ -1,5 +1,6 @@
 """The policies of a group: when to upload, bad records, autoscaling, upgrades, tuning."""
 
+import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -36,6 +37,21 @@ class UploadPolicy(Model):
     """Upload policies for some topics. The first whose pattern matches applies."""
 
 
+class BadRecordsOverride(Model):
+    """What happens to the bad records of some topics."""
+
+    topics: Pattern
+    """Regular expression for the topics; it must match the whole name."""
+    policy: Literal["DeadLetter", "Fail"] | None = None
+    """Replaces the group's ``policy`` for these topics."""
+    max_ratio: Ratio | None = None
+    """Replaces the group's ``maxRatio`` for these topics."""
+    min_count: Annotated[int, Field(ge=1)] | None = None
+    """Replaces the group's ``minCount`` for these topics."""
+    window: Duration | None = None
+    """Replaces the group's ``window`` for these topics."""
+
+
 class BadRecords(Model):
     """What happens to records that cannot be decoded, routed or encoded."""
 
@@ -44,9 +60,26 @@ class BadRecords(Model):
     partition at the first such record.
     """
     max_ratio: Ratio = 0.001
-    """Allowed share of bad records among a topic partition's records in one batch. Above it, the
-    topic partition stops before the batch is committed.
+    """Allowed share of bad records among a topic partition's records within ``window``. Above it,
+    if there are at least ``minCount`` bad records, the topic partition stops before the batch is
+    committed.
     """
+    min_count: Annotated[int, Field(ge=1)] = 100
+    """A topic partition with fewer bad records than this within ``window`` never stops."""
+    window: Duration = timedelta(hours=1)
+    """How far back records are counted, from when they were landed. Counting begins again when the
+    driver restarts.
+    """
+    overrides: tuple[BadRecordsOverride, ...] = ()
+    """Limits for some topics. The first whose pattern matches applies."""
+
+    def for_topic(self, topic: str) -> "BadRecords":
+        """The limits of a topic: those of the first override that matches, else the group's."""
+        match = next((o for o in self.overrides if re.fullmatch(o.topics, topic)), None)
+        if match is None:
+            return self
+        own = match.model_dump(exclude={"topics"}, exclude_none=True)
+        return self.model_copy(update=own)
 
 
 class Autoscaling(Model):

@@ -1,19 +1,23 @@
 """Checks the results of a batch: which slices are committed, which uploads are aborted. Pure.
 
-A topic partition is committed as a whole or not at all. If one of its slices failed, has no result,
-or has too many bad records, the topic partition leaves the batch before COMMIT with everything it
-uploaded. The other topic partitions of the batch are committed.
+Of each topic partition the slices are committed that adjoin from the start of its plan on. A task
+may end a slice before its planned end, and a slice may fail: then the slices after it leave the
+batch before COMMIT with everything they uploaded, and are planned again. A topic partition with too
+many bad records, or whose topic is another one now, leaves the batch as a whole. The other topic
+partitions of the batch are committed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from landfall.errors import LandfallError, NotTried, Reason, Retry, Stalled, cause
+from landfall.errors import LandfallError, NotTried, Retry, cause
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
 from landfall.objects import Upload
+
+Refusal = Callable[[TopicPartition, Sequence[LandedSlice]], LandfallError | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class CommitDecision:
     Attributes:
         commit: slices to commit, sorted; each of their topic partitions is covered without a gap.
         discard: uploads to abort.
-        failed: topic partitions that left the batch, and why.
+        failed: topic partitions of which not all was committed because of an error, and why.
     """
 
     commit: tuple[LandedSlice, ...]
@@ -34,7 +38,7 @@ class CommitDecision:
 def check_results(
     planned: Iterable[Slice],
     results: Sequence[SliceResult],
-    max_ratio: float,
+    refuse: Refusal = lambda *_: None,
     excluded: Mapping[TopicPartition, LandfallError] = MappingProxyType({}),
 ) -> CommitDecision:
     """Compare the results with the plan.
@@ -42,31 +46,71 @@ def check_results(
     Args:
         planned: the batch's slices.
         results: what the tasks returned, in any order.
-        max_ratio: the largest share of dead-lettered records among a topic partition's records of
-            this batch.
+        refuse: says why slices of a topic partition that could be committed must not be.
         excluded: topic partitions that must leave the batch whatever their results are, and why.
     """
-    slices_by_tp: dict[TopicPartition, list[Slice]] = defaultdict(list)
-    for planned_slice in planned:
-        slices_by_tp[planned_slice.topic_partition].append(planned_slice)
-    results_by_tp: dict[TopicPartition, list[SliceResult]] = defaultdict(list)
+    planned_by_tp, results_by_tp = (
+        _by_topic_partition(planned),
+        defaultdict[TopicPartition, list[SliceResult]](list),
+    )
     for result in results:
         results_by_tp[result.piece.topic_partition].append(result)
-
-    errors = {
-        tp: excluded.get(tp) or _error(tp, slices, results_by_tp[tp], max_ratio)
-        for tp, slices in slices_by_tp.items()
-    }
-    failed = {tp: error for tp, error in errors.items() if error}
-    landed = [result for result in results if isinstance(result, LandedSlice)]
-    # A result of a topic partition that nobody planned counts as failed: it is never committed.
-    commit = sorted(
-        (r for r in landed if not errors.get(r.piece.topic_partition, True)), key=lambda r: r.piece
-    )
-    discard = (r for r in landed if errors.get(r.piece.topic_partition, True))
+    commit: list[LandedSlice] = []
+    failed: dict[TopicPartition, LandfallError] = {}
+    for tp, slices in planned_by_tp.items():
+        prefix, error = _prefix(tp, slices, results_by_tp[tp])
+        if refusal := excluded.get(tp) or refuse(tp, prefix):
+            prefix, error = [], refusal
+        commit += prefix
+        if error:
+            failed[tp] = error
+    kept = {id(landed) for landed in commit}
+    # Also a result of a topic partition that nobody planned: it is never committed.
+    discard = (r for r in results if isinstance(r, LandedSlice) and id(r) not in kept)
     return CommitDecision(
-        tuple(commit), tuple(o.upload for r in discard for o in r.objects), failed
+        tuple(sorted(commit, key=lambda landed: landed.piece)),
+        tuple(o.upload for r in discard for o in r.objects),
+        failed,
     )
+
+
+def _by_topic_partition(planned: Iterable[Slice]) -> dict[TopicPartition, list[Slice]]:
+    by_tp: dict[TopicPartition, list[Slice]] = {}
+    for slice_ in sorted(planned):
+        by_tp.setdefault(slice_.topic_partition, []).append(slice_)
+    return by_tp
+
+
+def _prefix(
+    tp: TopicPartition, slices: list[Slice], results: list[SliceResult]
+) -> tuple[list[LandedSlice], LandfallError | None]:
+    """The landed slices that adjoin from the start of the plan on, and what ended them, if any."""
+    by_start = {result.piece.offsets.start: result for result in results}
+    planned_starts = {slice_.offsets.start for slice_ in slices}
+    if len(by_start) < len(results) or not by_start.keys() <= planned_starts:
+        return [], _contradiction(tp, slices, results)
+    prefix: list[LandedSlice] = []
+    for slice_ in slices:
+        result = by_start.get(slice_.offsets.start)
+        if isinstance(result, FailedSlice):
+            return prefix, _worst(results)
+        if result is None or not 0 < len(result.piece.offsets) <= len(slice_.offsets):
+            return prefix, _contradiction(tp, slices, results)
+        prefix.append(result)
+        if result.piece != slice_:
+            return prefix, None
+    return prefix, None
+
+
+def _worst(results: list[SliceResult]) -> LandfallError:
+    """Stalled before Retry: no retry helps until somebody acts. NotTried last: it says little."""
+    errors = [r.error for r in results if isinstance(r, FailedSlice)]
+    return min(errors, key=lambda e: (isinstance(e, Retry), isinstance(e, NotTried)))
+
+
+def _contradiction(tp: TopicPartition, slices: list[Slice], results: list[SliceResult]) -> Retry:
+    returned = _list([result.piece for result in results])
+    return Retry(f"{tp}: planned {_list(slices)}, but the tasks returned {returned}")
 
 
 def failure_messages(failed: Mapping[TopicPartition, LandfallError]) -> dict[str, str]:
@@ -84,31 +128,6 @@ def failure_messages(failed: Mapping[TopicPartition, LandfallError]) -> dict[str
         else f"{len(errors)} topic partitions of a batch failed, the first: {errors[0]}"
         for reason, errors in by_reason.items()
     }
-
-
-def _error(
-    tp: TopicPartition, slices: list[Slice], results: list[SliceResult], max_ratio: float
-) -> LandfallError | None:
-    failures = sorted(
-        (r for r in results if isinstance(r, FailedSlice)), key=lambda r: isinstance(r.error, Retry)
-    )
-    if failures:
-        return failures[0].error  # Stalled before Retry: no retry helps until somebody acts
-    returned = [r.piece for r in results]
-    if sorted(slices) != sorted(returned):
-        return Retry(f"{tp}: planned {_list(slices)}, but the tasks returned {_list(returned)}")
-    landed = [r for r in results if isinstance(r, LandedSlice)]
-    bad = sum(r.dead_lettered for r in landed)
-    records = bad + sum(r.landed + r.filtered for r in landed)
-    if bad > max_ratio * records:
-        first = next((error for r in landed for error in r.errors), "")
-        offsets = f"[{min(slices).offsets.start}, {max(slices).offsets.end})"
-        return Stalled(
-            Reason.BAD_RECORDS,
-            f"{tp}: {bad} of {records} records in {offsets} are bad, "
-            f"more than maxRatio {max_ratio:g} allows; first: {first}",
-        )
-    return None
 
 
 def _list(slices: Sequence[Slice]) -> str:
