@@ -30,6 +30,8 @@ FIRST_OFFSETS = 100_000
 """Offsets planned of a topic partition without an estimate, so that a wrong guess stays cheap."""
 ESTIMATE_TRUST_FACTOR = 10
 """An estimate is trusted for at most this many times the offsets it was learned from."""
+SMALL_BATCH_TOPIC_PARTITIONS = 4
+"""Topic partitions that share a batch of limited offsets, if their backlogs are longer."""
 BINS_PER_SLOT = 3
 """Tasks per Spark task slot at most: a slot whose task was quick takes another one."""
 MIN_TASK_SECONDS = 2.0
@@ -179,6 +181,7 @@ class Capacity:
     Attributes:
         slots: number of tasks that can run at once.
         max_bytes: estimated object bytes a batch may hold; a single slice may exceed it.
+        max_offsets: offsets a batch may hold; None for any number.
         busy: topic partitions not to plan: in another batch, stopped, or waiting for a retry.
         least_tasks: among how many tasks to divide the slices, however little work there is.
     """
@@ -187,6 +190,7 @@ class Capacity:
     max_bytes: int
     busy: Collection[TopicPartition] = frozenset()
     least_tasks: int = 1
+    max_offsets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +255,10 @@ def plan(
     overdue_first = sorted(due, key=lambda b: (-_overdue_by(b, policy), b.topic_partition))
     if not overdue_first:
         return None
-    cut = [list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes)) for b in overdue_first]
+    cut = [
+        list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes, capacity.max_offsets))
+        for b in overdue_first
+    ]
     return BatchPlan(_pack(_choose(cut, capacity), capacity))
 
 
@@ -269,13 +276,18 @@ class _WeighedSlice:
     seconds: float
 
 
-def _cut(backlog: Backlog, limits: Limits, sizes: Sizes) -> Iterator[_WeighedSlice]:
+def _cut(
+    backlog: Backlog, limits: Limits, sizes: Sizes, max_offsets: int | None
+) -> Iterator[_WeighedSlice]:
     """Slices of nearly equal length and about ``max_bytes`` each.
 
-    They start at the checkpoint and reach as far as the estimate is trusted.
+    They start at the checkpoint and reach as far as the estimate is trusted, and no further than a
+    part of ``max_offsets``, so that a small batch holds several topic partitions.
     """
     tp, estimate = backlog.topic_partition, sizes.of(backlog.topic_partition)
     trusted = max(FIRST_OFFSETS, ESTIMATE_TRUST_FACTOR * estimate.offsets)
+    if max_offsets is not None:
+        trusted = max(1, max_offsets // SMALL_BATCH_TOPIC_PARTITIONS)
     start, end = backlog.offsets.start, min(backlog.offsets.end, backlog.offsets.start + trusted)
     count = max(
         round((end - start) * estimate.landed_bytes / limits.max_bytes),
@@ -308,7 +320,11 @@ def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_We
     max_seconds = capacity.slots * MAX_SLICE_SECONDS
 
     def share(weighed: _WeighedSlice) -> float:
-        return max(weighed.landed_bytes / capacity.max_bytes, weighed.seconds / max_seconds)
+        return max(
+            weighed.landed_bytes / capacity.max_bytes,
+            weighed.seconds / max_seconds,
+            len(weighed.planned.offsets) / capacity.max_offsets if capacity.max_offsets else 0.0,
+        )
 
     chosen: dict[Slice, _WeighedSlice] = {}
     taken = 0.0

@@ -9,7 +9,7 @@ from functools import cache
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import Upload
 from landfall.source import Bound, FoundOffsets, Topic
@@ -22,6 +22,8 @@ LOST_ATTEMPTS = 0.1
 """How often a task's first attempt uploads and its result is lost, as under speculation or when an
 executor is lost.
 """
+SHORT_SLICES = 0.1
+"""How often a task ends a slice early, as when its records are larger than the plan assumed."""
 
 
 class WatchedStore(MemoryStore):
@@ -96,6 +98,9 @@ class ReadingRunner(FakeRunner):
             raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {marks.log_start}")
         if piece.offsets.end > marks.end:
             raise Retry(f"{piece}: the log ends at {marks.end}")
+        if batch.slice_bytes and len(piece.offsets) > 1 and self.dice.random() < SHORT_SLICES:
+            end = self.dice.randrange(piece.offsets.start + 1, piece.offsets.end)
+            piece = Slice(piece.topic_partition, OffsetRange(piece.offsets.start, end))
         if self.dice.random() < LOST_ATTEMPTS:
             super()._landed(batch, piece, bad)
         landed = super()._landed(batch, piece, bad)

@@ -155,6 +155,8 @@ class Simulation:
             decision = check_results(batch.planned.slices, batch.results.result())
             for landed in decision.commit:
                 self.checkpoint[landed.piece.topic_partition] = landed.piece.offsets.end
+            if decision.commit:
+                self.in_flight.learn(decision.commit, self.now - batch.started)
             done = {landed.piece.topic_partition for landed in decision.commit}
             self.landed.update(done)
             took = self.now - batch.started if batch.is_retry else timedelta(0)

@@ -245,7 +245,7 @@ def _slices(record: Record) -> Iterator[Slice]:
 def _check_names(group: str, state: State, record: Record) -> Finding | None:
     """Check upload tokens and keys.
 
-    A key contains the start of its slice's range. Ranges are disjoint, so no other COMMIT can name
+    A key contains an offset of its slice's range. Ranges are disjoint, so no other COMMIT can name
     the same key.
     """
     if isinstance(record, Add):
@@ -292,12 +292,21 @@ def _check_added_again(state: State, record: Add) -> Finding | None:
 
 
 def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation: int) -> bool:
-    tp, start = slice_.topic_partition, slice_.offsets.start
+    """Whether the key is that of the slice's first object, or of a later one of the slice.
+
+    The first is named by the start of the slice, later ones by the first offset inside.
+    """
+    tp = slice_.topic_partition
     try:
         origin = object_names.origin(group, landed.upload.key)
     except ValueError:
         return False
-    return origin == object_names.Origin(tp.topic, generation, tp.partition, start)
+    is_ours = (origin.topic, origin.generation, origin.partition) == (
+        tp.topic,
+        generation,
+        tp.partition,
+    )
+    return is_ours and origin.start in {slice_.offsets.start, landed.first_offset}
 
 
 def _check_sums(record: Record) -> Finding | None:

@@ -137,7 +137,7 @@ class BatchCommitter:
             # After the COMMIT: an object that is visible without one would be landed twice.
             completer.apply(state.seq, chain.from_iterable(s.objects for s in decision.commit))
             housekeeping.committed(state.seq, state.checkpoint.next_offsets)
-            self.batches.learn(decision.commit)
+            self.batches.learn(decision.commit, now - batch.started)
             self._bad_records.landed(decision.commit, now)
             self.deps.counters.committed(decision.commit, now - batch.started, now)
             log.info("batch committed", extra=_commit_fields(state.seq, decision.commit))

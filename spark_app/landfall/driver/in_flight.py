@@ -4,12 +4,13 @@ Used by the driver's thread alone. Nothing here commits. A batch that the loop h
 named by a COMMIT from then on; a batch that is still here when the loop ends certainly is not.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.api.spec import ConsumerGroup
+from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
 from landfall.ledger.offsets import TopicPartition
@@ -42,6 +43,7 @@ class InFlightBatches:
 
     Attributes:
         backoff: topic partitions that failed, and when they are tried again.
+        permitted: below which offset bad records are allowed in any number.
     """
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
@@ -51,9 +53,10 @@ class InFlightBatches:
         self._tuning = group.spec.tuning
         self._pool = deps.background.pool(self._tuning.max_rounds, "batch")
         self._batches: dict[str, InFlightBatch] = {}
-        self._sizes = Sizes()
+        self._sizes, self._limit = Sizes(), BatchSizeLimit()
         self._policy = Policy.of(group.spec.upload_policy)
         self.backoff = RetryBackoff()
+        self.permitted: Mapping[TopicPartition, int] = {}
 
     def __len__(self) -> int:
         """How many are in flight."""
@@ -89,7 +92,12 @@ class InFlightBatches:
             self._retry(backlogs, running, now, flush=flush)
         while not self.is_full:
             busy = self.in_flight() | set(stalled) | self.backoff.apart()
-            capacity = Capacity(self._runner.slots, self._tuning.max_round_bytes, busy)
+            capacity = Capacity(
+                self._runner.slots,
+                self._tuning.max_round_bytes,
+                busy,
+                max_offsets=self._limit.offsets,
+            )
             planned = plan(backlogs, self._policy, self._sizes, capacity, flush=flush)
             if planned is None:
                 return
@@ -108,6 +116,7 @@ class InFlightBatches:
                 busy,
                 # One that waits for a time-out ends its task, so more tasks try more of them.
                 least_tasks=slots if group.is_new else max(1, self._runner.slots // 5),
+                max_offsets=self._limit.offsets,
             )
             planned = plan(due, self._policy, self._sizes, capacity, flush=flush)
             if planned is not None:
@@ -115,7 +124,8 @@ class InFlightBatches:
                 return
 
     def _run(self, planned: BatchPlan, now: datetime, *, is_retry: bool) -> None:
-        batch = Batch(self._group, self._new_name())
+        limit = slice_bytes(planned.slices, self._sizes)
+        batch = Batch(self._group, self._new_name(), limit, dict(self.permitted))
         results = self._pool.submit(self._runner.run, batch, planned.bins)
         self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
         results.add_done_callback(lambda _: self._wake())
@@ -128,9 +138,13 @@ class InFlightBatches:
         """Forget a batch: ``stop`` does not return it, so its uploads are not aborted."""
         del self._batches[batch.batch.token]
 
-    def learn(self, landed: Iterable[LandedSlice]) -> None:
-        """Let the next plans estimate by what these slices were."""
+    def learn(self, landed: Iterable[LandedSlice], took: timedelta) -> None:
+        """Let the next plans estimate by what these slices of a batch were, and how long it took.
+
+        With every batch that was committed, the next may be larger.
+        """
         self._sizes = self._sizes.learn(landed)
+        self._limit = self._limit.committed(took)
 
     def stop(self) -> list[list[SliceResult]]:
         """Start no more, and return the results of finished batches that were not removed.

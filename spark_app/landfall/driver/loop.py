@@ -219,6 +219,7 @@ class Driver:
         # With until_caught_up, records that arrive after the first look are left to a later run.
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
         backlogs = self.deps.observer.backlogs(checkpoint, skip, now)
+        self._batches.permitted = self.writer.state.permitted
         self._batches.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
 
     # ------------------------------------------------------------------------------------ reporting

@@ -5,9 +5,11 @@ until the driver has committed the batch and completed the uploads. See
 ``landfall.ledger.task_results``.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
+from landfall.ledger.offsets import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,13 @@ class Batch:
         group: the resource; its generation is part of the names of objects.
         token: the batch's unique id, written into the metadata of every object, so that an upload
             can be attributed to the batch that began it.
+        slice_bytes: payload bytes after which a task ends a slice early, at the next chunk, and
+            returns the shorter range; 0 to read every slice to its end. What was committed before
+            is only made again by reading it to its end.
+        permitted: below which offset a bad record is a dead letter whatever the policy says.
     """
 
     group: ConsumerGroup
     token: str
+    slice_bytes: int = 0
+    permitted: Mapping[TopicPartition, int] = field(default_factory=dict)

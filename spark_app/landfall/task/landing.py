@@ -1,8 +1,10 @@
 """Landing slices: everything a task does.
 
-Each slice is read to its end, partitioned, encoded and uploaded, and is returned as a
-``LandedSlice`` whose counters add up. A slice that fails is returned as a ``FailedSlice`` after its
-uploads were aborted, and the other slices continue. No object is completed here.
+Each slice is read, partitioned, encoded and uploaded, and is returned as a ``LandedSlice`` whose
+counters add up. It is read to its end, or until it has taken ``Batch.slice_bytes``, for records may
+be larger than the plan assumed: the slice returned is shorter then. A slice that fails is returned
+as a ``FailedSlice`` after its uploads were aborted, and the other slices continue. No object is
+completed here.
 
 An exception other than ``LandfallError`` is a bug in Landfall or in a plug-in. It fails the slice
 as ``Retry``, so that the batch is retried with backoff. Its message says "unexpected" and where it
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import object_names
-from landfall.ledger.offsets import Slice
+from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.pipeline.records import Records
 from landfall.source import Reader
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 _MAX_ERRORS = 5
 """How many bad records of a slice are described in its result."""
 _MAX_ERROR_CHARACTERS = 300
+MAX_OBJECTS = 2_000
+"""Objects of a slice after which it ends early, so that a result and a COMMIT stay small."""
 _DEAD_LETTERS = ""
 """The key of dead letters among the output partitions, none of which has an empty name."""
 
@@ -159,6 +163,7 @@ class _SliceLanding:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
         budget = self._context.memory.buffer_bytes
         outputs = Outputs(budget, self._slice.offsets.start, self._open)
+        slice_bytes = self._context.batch.slice_bytes
         for records in chunks:
             chunk = self._context.partitioner.partition(records)
             if chunk.bad:
@@ -166,23 +171,35 @@ class _SliceLanding:
                 outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
             for partition, rows in chunk.outputs:
                 outputs.add(partition, rows)
-            outputs.free_memory(next_offset=int(records.offsets[-1]) + 1)
+            outputs.free_memory()
             self._counts.visible += len(records)
             self._counts.filtered += chunk.filtered
             self._counts.input_bytes += payload_bytes(records.values)
+            if slice_bytes and (
+                self._counts.input_bytes >= slice_bytes or outputs.objects >= MAX_OBJECTS
+            ):
+                self._end_at(int(records.offsets[-1]) + 1)
+                break
         return outputs.seal()
+
+    def _end_at(self, end: int) -> None:
+        """Return a shorter slice than was planned; what it leaves is planned again."""
+        tp, offsets = self._slice.topic_partition, self._slice.offsets
+        self._slice = Slice(tp, OffsetRange(offsets.start, min(end, offsets.end)))
 
     def _account_for(self, bad: Sequence[BadRecord], records: Records) -> None:
         """Count bad records; with the policy ``Fail`` they stall the topic partition instead."""
-        errors = [
-            f"offset {records.offsets[b.row]}: {b.stage}: {b.error}"[:_MAX_ERROR_CHARACTERS]
-            for b in bad[:_MAX_ERRORS]
-        ]
+        permitted = self._context.batch.permitted.get(self._slice.topic_partition, -1)
         if self._policy == "Fail":
-            count = "1 bad record" if len(bad) == 1 else f"{len(bad)} bad records, the first"
-            raise Stalled(
-                Reason.BAD_RECORDS, f"{self._slice.topic_partition}: {count} at {errors[0]}"
-            )
+            refused = [b for b in bad if records.offsets[b.row] >= permitted]
+            if refused:
+                count = "1 bad record" if len(refused) == 1 else f"{len(refused)} bad records"
+                raise Stalled(
+                    Reason.BAD_RECORDS,
+                    f"{self._slice.topic_partition}: {count}, the first at "
+                    f"{_describe(refused[0], records)}",
+                )
+        errors = [_describe(b, records) for b in bad[:_MAX_ERRORS]]
         self._counts.dead_lettered += len(bad)
         self._counts.errors += errors[: _MAX_ERRORS - len(self._counts.errors)]
 
@@ -229,7 +246,14 @@ class _SliceLanding:
 
     def _sizes(self, block_bytes: int) -> Sizes:
         memory = self._context.memory
-        return Sizes(block_bytes, memory.part_bytes, memory.least_part_bytes)
+        rotate = self._group.spec.output.rotate
+        return Sizes(
+            block_bytes,
+            memory.part_bytes,
+            memory.least_part_bytes,
+            rotate.max_object_bytes,
+            rotate.max_records,
+        )
 
     def _landed(self) -> LandedSlice:
         before = time.monotonic()
@@ -254,6 +278,11 @@ class _SliceLanding:
         self._failed = FailedSlice(self._slice, _as_landfall_error(error, self._slice))
         self._context.uploader.abort(self._uploads)
         return self._failed
+
+
+def _describe(bad: BadRecord, records: Records) -> str:
+    text = f"offset {records.offsets[bad.row]}: {bad.stage}: {bad.error}"
+    return text[:_MAX_ERROR_CHARACTERS]
 
 
 def _as_landfall_error(error: Exception, slice_: Slice) -> LandfallError:

@@ -4,9 +4,10 @@ Rows are buffered until they make a block of the format, and encoded bytes until
 The memory that all objects hold is checked after each chunk. If it exceeds the budget, memory is
 freed, beginning with the largest object, until half of the budget is free. First, rows are encoded
 in shorter blocks. If that is not enough, encoded bytes are sent as shorter parts. Where a part
-would be too short for the store, the object is sealed. Later rows of that output partition begin
-another object of the slice, named by the first offset after the chunk, which is above every offset
-in the object before.
+would be too short for the store, the object is sealed. An object is sealed, too, when it has as
+many records, bytes or parts as an object may have. Later rows of that output partition begin
+another object of the slice, named by its first offset, which is above every offset in the object
+before.
 
 Where blocks, parts and objects end depends on the data alone, never on the clock or on the progress
 of an upload, so the same slice gives the same bytes on every attempt.
@@ -31,19 +32,29 @@ wrap them.
 """
 
 
+MAX_PARTS = 9_000
+"""Parts after which an object is sealed: a store takes 10,000, and the rows of a single chunk make
+fewer than a thousand.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Where blocks and parts end.
+    """Where blocks, parts and objects end.
 
     Attributes:
         block_bytes: the weight of rows that makes a block.
         part_bytes: the encoded bytes that make a part.
         least_part_bytes: the store's minimum for every part but the last.
+        object_bytes: the encoded bytes that make an object; None for no limit.
+        object_rows: the rows that make an object; None for no limit.
     """
 
     block_bytes: int
     part_bytes: int
     least_part_bytes: int
+    object_bytes: int | None = None
+    object_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,23 @@ class ObjectWriter:
     _buffered_bytes: int = 0
     _encoded: list[bytes] = field(default_factory=list)
     _encoded_bytes: int = 0
+    _total_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether later rows belong to another object."""
+        sizes = self.sizes
+        return (
+            (sizes.object_rows is not None and self.rows >= sizes.object_rows)
+            or (sizes.object_bytes is not None and self._total_bytes >= sizes.object_bytes)
+            or self.upload.parts >= MAX_PARTS
+        )
+
+    @property
+    def room(self) -> int | None:
+        """How many more rows the object takes; None for any number."""
+        limit = self.sizes.object_rows
+        return None if limit is None else limit - self.rows
 
     @property
     def held_bytes(self) -> int:
@@ -138,7 +166,7 @@ class ObjectWriter:
         self._append(self.encoder.finish())
         # An object of 0 bytes has one empty part, because an upload without parts
         # cannot be completed.
-        if self._encoded_bytes or not self.upload.has_parts:
+        if self._encoded_bytes or not self.upload.parts:
             self._send(self._encoded_bytes)
         return SealedObject(
             self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
@@ -177,6 +205,7 @@ class ObjectWriter:
         self.crc32 = isal_zlib.crc32(encoded, self.crc32)
         self._encoded.append(encoded)
         self._encoded_bytes += len(encoded)
+        self._total_bytes += len(encoded)
         while self._encoded_bytes >= self.sizes.part_bytes:
             self._send(self.sizes.part_bytes)
 
@@ -197,12 +226,13 @@ class Outputs:
 
         Args:
             budget_bytes: how much memory all objects may hold.
-            start: the offset that names the first object of each output partition.
+            start: the offset that names the first object of each output partition; every other
+                is named by its first row.
             begin: opens an object, given the output partition and the offset that names it.
         """
         self._budget = budget_bytes
         self._start = start
-        self._next_starts: dict[str, int] = {}
+        self._begun: set[str] = set()
         self._begin = begin
         self._open: dict[str, ObjectWriter] = {}
         self._sealed: list[SealedObject] = []
@@ -213,18 +243,34 @@ class Outputs:
         return sum(output.held_bytes for output in self._open.values())
 
     def add(self, partition: str, rows: pa.RecordBatch) -> None:
-        """Add rows to an output partition, and open an object if there is none."""
-        if partition not in self._open:
-            self._open[partition] = self._begin(
-                partition, self._next_starts.get(partition, self._start)
-            )
-        self._open[partition].add(rows)
+        """Add rows to an output partition, in as many objects as they need."""
+        while len(rows):
+            writer = self._open.get(partition) or self._begin_object(partition, rows)
+            room = writer.room
+            if room is None or room >= len(rows):
+                head, rows = rows, rows.slice(len(rows))
+            else:
+                # Copies: a slice would keep the whole chunk in memory.
+                head = rows.take(pa.array(np.arange(room)))
+                rows = rows.take(pa.array(np.arange(room, len(rows))))
+            writer.add(head)
+            if writer.is_full:
+                self._seal(partition)
 
-    def free_memory(self, next_offset: int) -> None:
-        """If the budget is exceeded, free memory until half is free, the largest objects first.
+    @property
+    def objects(self) -> int:
+        """How many objects the slice has so far."""
+        return len(self._sealed) + len(self._open)
 
-        Call it between chunks: all later rows must be at ``next_offset`` or above.
-        """
+    def _begin_object(self, partition: str, rows: pa.RecordBatch) -> ObjectWriter:
+        is_first = partition not in self._begun
+        self._begun.add(partition)
+        start = self._start if is_first else rows.column("offset")[0].as_py()
+        self._open[partition] = self._begin(partition, start)
+        return self._open[partition]
+
+    def free_memory(self) -> None:
+        """If the budget is exceeded, free memory until half is free, the largest objects first."""
         held = self.held_bytes
         if held <= self._budget:
             return
@@ -242,8 +288,6 @@ class Outputs:
                 step(partition)
                 if partition in self._open:
                     held += self._open[partition].held_bytes
-                else:
-                    self._next_starts[partition] = next_offset
 
     def seal(self) -> list[SealedObject]:
         """Seal all open objects; returns all objects of the slice."""

@@ -86,9 +86,9 @@ class ObjectUpload:
         self._parts.append(self._uploader.send(self, len(self._parts) + 1, body))
 
     @property
-    def has_parts(self) -> bool:
-        """Whether any part was sent."""
-        return bool(self._parts)
+    def parts(self) -> int:
+        """How many parts were sent."""
+        return len(self._parts)
 
     def result(self) -> Upload:
         """Wait for the parts and return what is needed to complete the upload.

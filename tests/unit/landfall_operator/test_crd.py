@@ -93,7 +93,11 @@ def test_the_form_of_a_text_is_checked_by_a_rule_with_a_message() -> None:
     patterns = [path for path, node in nodes(schema()) if "pattern" in node]
 
     # a CEL rule needs a type
-    assert patterns == ["spec.source.kafka.startingOffsets", "spec.badRecords.maxRatio"]
+    assert patterns == [
+        "spec.source.kafka.startingOffsets",
+        "spec.badRecords.maxRatio",
+        "spec.badRecords.overrides[].maxRatio",
+    ]
 
 
 def test_descriptions_include_rules_bounds_and_defaults() -> None:

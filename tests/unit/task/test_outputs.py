@@ -63,7 +63,7 @@ def test_1000_output_partitions_stay_within_the_budget(
         for chunk in range(6):
             for partition in range(1000):
                 open_objects.add(f"{partition}", rows(chunk * 1000 + partition, 1, 300))
-            open_objects.free_memory(next_offset=(chunk + 1) * 1000)
+            open_objects.free_memory()
             held.append(open_objects.held_bytes)
         sealed = open_objects.seal()
 
@@ -78,7 +78,7 @@ def test_no_more_is_freed_than_half_of_the_budget_needs() -> None:
         open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), opened)
         for partition, count in (("small", 10), ("large", 600), ("middle", 300)):
             open_objects.add(partition, rows(0, count, 500))
-        open_objects.free_memory(next_offset=600)
+        open_objects.free_memory()
         for partition in ("small", "large", "middle"):
             open_objects.add(partition, rows(600, 1, 500))
         open_objects.seal()
@@ -107,3 +107,32 @@ def test_a_block_ends_where_its_weight_is_reached() -> None:
 
     assert blocks == [(0, 10), (10, 10), (20, 10), (30, 5)]
     assert (sealed.rows, sealed.first_offset, sealed.last_offset) == (35, 0, 34)
+
+
+def test_an_object_ends_with_the_block_that_reaches_its_bytes() -> None:
+    opened: list[str] = []
+    sizes = Sizes(1_000, 10**6, 1, object_bytes=2_500)
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        open_objects = outputs(uploader, sizes, opened)
+        for start in range(0, 100, 10):
+            open_objects.add("a", rows(start, 10, 84))  # a weight of 1,000 with ROW_BYTES
+        sealed = open_objects.seal()
+
+    assert opened == ["a_0", "a_30", "a_60", "a_90"]
+    assert [one.rows for one in sealed] == [30, 30, 30, 10]
+
+
+def test_an_object_ends_before_it_has_more_parts_than_a_store_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("landfall.task.outputs.MAX_PARTS", 3)
+    opened: list[str] = []
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        open_objects = outputs(uploader, Sizes(500, 500, 1), opened)
+        for start in range(0, 50, 10):
+            open_objects.add("a", rows(start, 10, 84))
+        sealed = [one.landed() for one in open_objects.seal()]
+
+    assert len(opened) == len(set(opened)) > 1
+    assert all(len(one.upload.parts) <= 5 for one in sealed)
+    assert [one.first_offset for one in sealed] == [int(key.split("_")[1]) for key in opened]

@@ -98,6 +98,19 @@ def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
+class Rotate(Model):
+    """When an object ends and the next one of the same output partition begins.
+
+    Without limits here, a batch writes one object for each range and output partition, within what
+    the store allows.
+    """
+
+    max_object_bytes: Bytes | None = None
+    """Size at which an object ends. It may exceed this by a block of the format."""
+    max_records: Annotated[int, Field(ge=1)] | None = None
+    """Number of records at which an object ends."""
+
+
 class Output(Model):
     """Where objects are written, and in which format."""
 
@@ -129,6 +142,8 @@ class Output(Model):
     or in the folder of a topic that is new to it: ``Refuse`` to land, or ``Keep`` them and land
     beside them, as after another program such as Secor. ``generation`` must then be above theirs.
     """
+    rotate: Rotate = Rotate()
+    """When an object ends and the next one of the same output partition begins."""
     s3: S3 = S3()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
 
