@@ -80,6 +80,19 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
         return (type(self), (self.reason, str(self)))
 
 
+class LogTruncated(Stalled):
+    """A log ends, or was written anew, below an offset that was read from it."""
+
+    def __init__(self, message: str, diverges_at: int) -> None:
+        """Keep the first offset that the log does not have as it was read."""
+        super().__init__(Reason.DATA_LOSS, message)
+        self.diverges_at = diverges_at
+
+    def __reduce__(self) -> tuple[type["LogTruncated"], tuple[str, int]]:  # type: ignore[override]  # its own arguments
+        """Support pickling between Spark task and driver."""
+        return (type(self), (str(self), self.diverges_at))
+
+
 def cause(error: LandfallError, otherwise: str) -> str:
     """One word for what failed: a ``Reason``, an outage of store or source, or ``otherwise``.
 

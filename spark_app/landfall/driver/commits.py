@@ -24,7 +24,7 @@ from landfall.driver.decide.batch_results import (
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatch, InFlightBatches
-from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled, cause
+from landfall.errors import Fenced, LandfallError, LogTruncated, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
@@ -141,6 +141,7 @@ class BatchCommitter:
             self._bad_records.landed(decision.commit, now)
             self.deps.counters.committed(decision.commit, now - batch.started, now)
             log.info("batch committed", extra=_commit_fields(state.seq, decision.commit))
+        self._block_truncated(decision)
         self._note_failures(batch, decision, now)
         housekeeping.abort(decision.discard)
 
@@ -156,6 +157,23 @@ class BatchCommitter:
         except Fenced:
             self.background.housekeeping.abort_results(batch.results.result())
             raise
+
+    def _block_truncated(self, decision: CommitDecision) -> None:
+        """Append a BLOCK for logs that were truncated below what is landed.
+
+        It outlives this driver: once the log has grown past the checkpoint again, nothing but the
+        leader epochs shows that it was truncated.
+        """
+        checkpoint = self.writer.state.checkpoint
+        entries = tuple(
+            membership.truncated(tp, error.diverges_at, checkpoint[tp])
+            for tp, error in sorted(decision.failed.items())
+            if isinstance(error, LogTruncated) and error.diverges_at < checkpoint[tp]
+        )
+        if entries:
+            self.append(partial(ledger.Block, entries=entries))
+            for entry in entries:
+                log.warning("truncated log blocked", extra={"why": entry.message})
 
     def _note_failures(self, batch: InFlightBatch, decision: CommitDecision, now: datetime) -> None:
         retried: dict[TopicPartition, LandfallError] = {}

@@ -13,9 +13,11 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
+from landfall.ledger import Member
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, BatchPlan, Capacity, Policy, Sizes, plan
+from landfall.source import LastRead
 from landfall.task import Batch
 
 
@@ -44,6 +46,7 @@ class InFlightBatches:
     Attributes:
         backoff: topic partitions that failed, and when they are tried again.
         permitted: below which offset bad records are allowed in any number.
+        members: those of the lane, which tell where reading must go on.
     """
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
@@ -57,6 +60,7 @@ class InFlightBatches:
         self._policy = Policy.of(group.spec.upload_policy)
         self.backoff = RetryBackoff()
         self.permitted: Mapping[TopicPartition, int] = {}
+        self.members: Mapping[TopicPartition, Member] = {}
 
     def __len__(self) -> int:
         """How many are in flight."""
@@ -125,10 +129,20 @@ class InFlightBatches:
 
     def _run(self, planned: BatchPlan, now: datetime, *, is_retry: bool) -> None:
         limit = slice_bytes(planned.slices, self._sizes)
-        batch = Batch(self._group, self._new_name(), limit, dict(self.permitted))
+        batch = Batch(
+            self._group, self._new_name(), limit, dict(self.permitted), self._last_read(planned)
+        )
         results = self._pool.submit(self._runner.run, batch, planned.bins)
         self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
         results.add_done_callback(lambda _: self._wake())
+
+    def _last_read(self, planned: BatchPlan) -> tuple[tuple[TopicPartition, LastRead], ...]:
+        members = ((tp, self.members.get(tp)) for tp in sorted(planned.topic_partitions))
+        return tuple(
+            (tp, LastRead(member.epoch_offset, member.leader_epoch))
+            for tp, member in members
+            if member and member.leader_epoch >= 0
+        )
 
     def finished(self) -> list[InFlightBatch]:
         """Batches whose tasks have all ended."""

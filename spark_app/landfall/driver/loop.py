@@ -216,6 +216,7 @@ class Driver:
         if self._batches.is_full or self._has_too_much_unapplied or self._membership.leaving:
             return
         checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
+        self._batches.members = self.writer.state.members
         # With until_caught_up, records that arrive after the first look are left to a later run.
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
         backlogs = self.deps.observer.backlogs(checkpoint, skip, now)

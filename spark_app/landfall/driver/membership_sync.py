@@ -13,12 +13,14 @@ from operator import is_
 
 from landfall import ledger
 from landfall.api.spec import Kafka
-from landfall.driver.decide import membership
+from landfall.driver.decide import deleted, membership
 from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
+from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
+from landfall.source.kafka import is_selected
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class MembershipSync:
         self._at_first_look: frozenset[TopicPartition] | None = None
         self._first_looked_at: datetime
         self._latest_since: datetime | None = None
+        self._deleted_since: Mapping[TopicPartition, datetime] = {}
 
     def look(
         self, state: State, now: datetime, in_flight: Collection[TopicPartition], *, at_rest: bool
@@ -82,13 +85,9 @@ class MembershipSync:
             self.targets = None  # the new topic has other end offsets
         entering = tuple(tp for tp in changes.enter if tp not in self.leaving)
         state = self._enter(state, entering, now)
-        checks = membership.check_source(
-            state,
-            self._kafka,
-            observer.watermarks,
-            observer.last_ends,
-            [tp for tp in (*observer.unsettled, *observer.missing) if tp in state.checkpoint],
-        )
+        state = self._settle_deleted(state, now, in_flight)
+        unsettled = [tp for tp in observer.unsettled if tp in state.checkpoint]
+        checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
         for hole in checks.holes:
             # A batch in flight starts at this checkpoint, which the HOLE would move.
             if hole.topic_partition not in in_flight:
@@ -96,14 +95,18 @@ class MembershipSync:
                     partial(ledger.Hole, piece=hole, reason="expired before it was landed")
                 )
                 log.warning("lost range skipped", extra={"slice": str(hole)})
+        truncated = tuple(b for b in checks.truncated if b.topic_partition not in in_flight)
+        if truncated:
+            state = self._append(partial(ledger.Block, entries=truncated))
         self.blocked_by_source = {
             **membership.unavailable(observer.view.unavailable),
+            **self._stalled_by_deletion(state),
             **checks.blocked,
             **changes.recreated,
             **self._refused,
         }
         observer.record_arrivals(state.checkpoint, now)
-        self._aim()
+        self._aim(state)
 
     def _compare(self, state: State) -> membership.Changes:
         """Compare the log's topics with the ledger, unless neither has changed since last time."""
@@ -122,7 +125,7 @@ class MembershipSync:
             self._compared = present
         return self._changes
 
-    def _aim(self) -> None:
+    def _aim(self, state: State) -> None:
         """Set the targets, at the first look or as soon as the log answers after it."""
         watermarks = self._observer.watermarks
         if self.targets is None:
@@ -131,6 +134,13 @@ class MembershipSync:
         elif answering := self._unseen & watermarks.keys():
             self.targets = {**self.targets, **{tp: watermarks[tp].end for tp in answering}}
             self._unseen -= answering
+        left = [
+            tp
+            for tp in self.targets.keys() - state.members.keys()
+            if tp in state.excluded or (tp in state.retired and tp not in self.blocked_by_source)
+        ]
+        if left:  # nobody lands them any more, so nobody must wait for them
+            self.targets = {tp: end for tp, end in self.targets.items() if tp not in left}
 
     def _remember_first_look(self, state: State, now: datetime) -> None:
         """Keep what ``Latest`` depends on; see ``membership.first_offsets``."""
@@ -142,6 +152,40 @@ class MembershipSync:
             # No driver looked before this one. What the log did not answer for at the first look
             # starts where it was then.
             self._latest_since = self._first_looked_at - membership.CLOCK_MARGIN
+
+    def _stalled_by_deletion(self, state: State) -> Mapping[TopicPartition, Stalled]:
+        gone = [tp for tp in self._deleted_since if tp in state.members]
+        return deleted.stalled(state, self._kafka, gone, self._observer.last_ends)
+
+    def _settle_deleted(
+        self, state: State, now: datetime, in_flight: Collection[TopicPartition]
+    ) -> State:
+        """Append what follows for members whose topic has been gone for a while."""
+        observer = self._observer
+        topics = {topic.name for topic in observer.topics} if observer.missing else set()
+        self._deleted_since = {
+            tp: self._deleted_since.get(tp, now)
+            for tp in sorted(observer.missing)
+            if tp in state.members and tp.topic not in topics and is_selected(self._kafka, tp.topic)
+        }
+        gone = [tp for tp, at in self._deleted_since.items() if now - at >= deleted.PATIENCE]
+        if not gone:
+            return state
+        # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
+        present = observer.log.topic_ids({tp.topic for tp in gone})
+        kept = set(in_flight).union(_unapplied(state))
+        certain = [tp for tp in gone if tp.topic not in present and tp not in kept]
+        found = deleted.settle(state, self._kafka, certain, observer.last_ends)
+        for hole, reason in found.holes:
+            state = self._append(partial(ledger.Hole, piece=hole, reason=reason))
+            log.warning("lost range skipped", extra={"slice": str(hole)})
+        for reason in dict.fromkeys(reason for _, reason in found.drops):
+            tps = tuple(tp for tp, why in found.drops if why == reason)
+            state = self._append(partial(ledger.Drop, topic_partitions=tps, reason=reason))
+            log.warning("deleted topics dropped", extra={"why": reason, "dropped": len(tps)})
+        if found.blocks:
+            state = self._append(partial(ledger.Block, entries=found.blocks))
+        return state
 
     def _named(self) -> Iterator[TopicPartition]:
         return (
@@ -171,3 +215,8 @@ class MembershipSync:
             ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.offsets.items())
         )
         return self._append(partial(ledger.Add, entries=entries)) if entries else state
+
+
+def _unapplied(state: State) -> set[TopicPartition]:
+    """Topic partitions with decided objects that may not be visible yet."""
+    return {topic_partition(o.upload.key) for objects in state.unapplied.values() for o in objects}

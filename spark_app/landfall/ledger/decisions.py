@@ -20,7 +20,7 @@ from landfall.ledger.records import (
     Replay,
     Unblock,
 )
-from landfall.ledger.state import KEPT_DECISIONS, State
+from landfall.ledger.state import KEPT_DECISIONS, Member, State
 from landfall.ledger.task_results import LandedObject, ReplayedSlice
 
 V = TypeVar("V")
@@ -113,6 +113,7 @@ def block(state: State, record: Block) -> State:
 def unblock(state: State, record: Unblock) -> State:
     """The state in which the topic partitions may be landed again."""
     permitted, accepted = dict(state.permitted), dict(state.accepted_truncation)
+    members = dict(state.members)
     for entry in record.entries:
         tp = entry.topic_partition
         _check_member(state, tp)
@@ -120,8 +121,16 @@ def unblock(state: State, record: Unblock) -> State:
             permitted[tp] = max(entry.bad_records_until, permitted.get(tp, -1))
         if tp in state.blocked and state.blocked[tp].reason is Reason.DATA_LOSS:
             accepted[tp] = state.checkpoint[tp]
+            # The record that it belongs to is not in the log any more.
+            members[tp] = Member(members[tp].topic_id, members[tp].generation)
     blocked = without(state.blocked, {entry.topic_partition for entry in record.entries})
-    return replace(state, blocked=blocked, permitted=permitted, accepted_truncation=accepted)
+    return replace(
+        state,
+        members=members,
+        blocked=blocked,
+        permitted=permitted,
+        accepted_truncation=accepted,
+    )
 
 
 def lose(state: State, record: Lost) -> State:

@@ -202,19 +202,27 @@ def _commit(state: State, record: Commit) -> State:
     _check_generation(state, tps)
     decisions.check_not_blocked(state, tps)
     checkpoint = state.checkpoint.advance(s.piece for s in record.slices)
-    raised = {
-        tp: replace(state.members[tp], generation=state.generation)
-        for tp in tps
-        if state.members[tp].generation < state.generation
-    }
     after = replace(
         state,
         checkpoint=checkpoint,
-        # Not copied for each COMMIT: a lane may have ten thousand members, and few ever change.
-        members={**state.members, **raised} if raised else state.members,
+        members={**state.members, **_landed_members(state, record)},
         unapplied={**state.unapplied, record.header.seq: objects},
         specs=decisions.with_spec(state, record.header.seq),
         last_commit_time=record.header.time,
         totals=state.totals.with_commit(record.slices),
     )
     return decisions.advanced(after, tps)
+
+
+def _landed_members(state: State, record: Commit) -> dict[TopicPartition, Member]:
+    """The members that a COMMIT lands, as they are after it."""
+    members: dict[TopicPartition, Member] = {}
+    for landed in record.slices:  # in order, so the last record read of each comes last
+        tp = landed.piece.topic_partition
+        before = members.get(tp) or state.members[tp]
+        epoch, offset = before.leader_epoch, before.epoch_offset
+        if landed.epoch_offset > offset:
+            epoch, offset = landed.leader_epoch, landed.epoch_offset
+        generation = max(before.generation, state.generation)
+        members[tp] = Member(before.topic_id, generation, epoch, offset)
+    return members

@@ -134,11 +134,18 @@ class Totals:
 class Member:
     """A topic partition of the lane.
 
-    ``generation`` is the highest one that added or landed it.
+    Attributes:
+        topic_id: distinguishes its topic from another one of the same name.
+        generation: the highest one that added or landed it.
+        leader_epoch: of the last record that was landed, by which a truncated log is recognized; -1
+            if it is not known.
+        epoch_offset: offset of that record.
     """
 
     topic_id: str
     generation: int
+    leader_epoch: int = -1
+    epoch_offset: int = -1
 
 
 @dataclass(frozen=True)

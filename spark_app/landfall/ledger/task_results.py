@@ -55,6 +55,9 @@ class LandedSlice:
             transactions, and records removed by compaction.
         input_bytes: payload bytes read.
         errors: a few error messages of dead-lettered records, for the status.
+        leader_epoch: leader epoch of the last record read, by which a truncated log is recognized;
+            -1 if no record was read, or the log has no epochs.
+        epoch_offset: offset of that record; -1 without one.
         cpu_seconds: CPU time of the worker, user and system, for planning; 0 if not measured.
             Ignored in comparisons, since it differs between attempts.
         seconds: wall-clock time until the worker could start the next slice, for autoscaling; 0 if
@@ -72,6 +75,8 @@ class LandedSlice:
     invisible: int
     input_bytes: int
     errors: tuple[str, ...] = ()
+    leader_epoch: int = -1
+    epoch_offset: int = -1
     cpu_seconds: float = field(default=0.0, compare=False)
     seconds: float = field(default=0.0, compare=False)
 

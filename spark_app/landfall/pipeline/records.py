@@ -58,12 +58,14 @@ class Records:
         offsets: Kafka offsets, int64, shape (rows,).
         values: payload bytes, an Arrow binary array, shape (rows,); null is a tombstone.
         columns: builds ``timestamps``, ``keys`` and ``headers``.
+        leader_epoch: the leader epoch under which the last record was written; -1 if not known.
     """
 
     topic_partition: TopicPartition
     offsets: Int64s
     values: pa.BinaryArray
     columns: Columns = field(repr=False, compare=False)
+    leader_epoch: int = field(default=-1, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.offsets)

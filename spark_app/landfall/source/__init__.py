@@ -53,13 +53,26 @@ class FoundOffsets:
 class Topic:
     """A topic in the log.
 
-    ``topic_id`` distinguishes it from a topic that was deleted and recreated under the same name.
+    ``topic_id`` distinguishes it from a topic that was deleted and recreated under the same name;
+    it is empty if the brokers give none.
     ``partitions`` is the number of its Kafka partitions.
     """
 
     name: str
     topic_id: str
     partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastRead:
+    """The last record that was read of a topic partition: its offset and leader epoch.
+
+    The leader of a Kafka partition writes its epoch, which each election raises, into every record.
+    If the log had to give up records, the log of that epoch ends at or before their offsets now.
+    """
+
+    offset: int
+    leader_epoch: int
 
 
 class Log(Protocol):

@@ -13,7 +13,14 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    Uuid,
+)
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
@@ -33,6 +40,7 @@ from landfall.source.properties import (
 T = TypeVar("T")
 
 _RECORD_TIME_SECONDS = 2.0
+_NO_ID = str(Uuid(0, 0))
 _MAX_TIMESTAMP_MS = 253_402_300_799_000
 """The last second of the year 9999, where ``datetime`` ends."""
 
@@ -81,14 +89,14 @@ class KafkaLog:
             raise self._translate(error, "topics") from error
         selected = (name for name in known if is_selected(self._kafka, name))
         return tuple(
-            Topic(name, str(found.topic_id), len(found.partitions))
+            Topic(name, _topic_id(found), len(found.partitions))
             for name, found in self._describe(selected).items()
             if not found.is_internal
         )
 
     def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
         """The current id of each of these topics; a topic that does not exist is left out."""
-        return {name: str(found.topic_id) for name, found in self._describe(names).items()}
+        return {name: _topic_id(found) for name, found in self._describe(names).items()}
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         """This offset of each topic partition; ends are last stable offsets."""
@@ -226,6 +234,12 @@ class KafkaLog:
         translated = translate_error(error, "offset mirror")
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
         return translated if is_denied else SourceAway(str(translated))
+
+
+def _topic_id(found: Any) -> str:
+    """The id of a topic; empty if the broker gave none, as before Kafka 2.8."""
+    found_id = str(found.topic_id)
+    return "" if found_id == _NO_ID else found_id
 
 
 def is_selected(kafka: Kafka, name: str) -> bool:

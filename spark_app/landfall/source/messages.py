@@ -72,8 +72,13 @@ class Messages:
             # returns corrupt memory.
             headers=cache(lambda: _headers(found)),
         )
+        epoch = found[-1].leader_epoch() if found else None
         return Records(
-            tp, self.offsets, pa.array(list(map(Message.value, found)), pa.binary()), columns
+            tp,
+            self.offsets,
+            pa.array(list(map(Message.value, found)), pa.binary()),
+            columns,
+            -1 if epoch is None else epoch,
         )
 
 

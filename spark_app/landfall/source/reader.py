@@ -6,11 +6,16 @@ received, or once the partition's end is at or after the end of the range: the l
 control records, aborted records, or removed by compaction. Nothing else finishes it without an
 error, so every visible record of a finished range has been yielded.
 
+If the last record that was landed before the slice is known, reading begins after that record and
+names its leader epoch. The client then asks the broker where the log of that epoch ends, and so
+notices a log that was truncated below the slice (KIP-320), even if it has grown past it again.
+
 How many messages one fetch returns depends on timing. The boundaries of ``Records`` therefore
 depend on the data alone: a chunk ends at ``CHUNK_ROWS`` records or at the record that reaches
 ``CHUNK_BYTES``, counted from the start of the slice.
 """
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +25,10 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPosition
 
-from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
+from landfall.errors import LandfallError, LogTruncated, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import Records
+from landfall.source import LastRead
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
 from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES, create_client
@@ -30,6 +36,13 @@ from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES, c
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 2**20
 
+MAX_OFFSETS_BEFORE = 1_000
+"""How far before a slice its reading begins at most, to compare leader epochs. Between the last
+visible record and the slice are only invisible offsets, mostly the markers of transactions.
+"""
+_DIVERGES = re.compile(r"truncation detected .*broker end offset is (\d+)")
+_NOT_YET = {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS}  # noqa: SLF001  # librdkafka's local errors are spelled so
+_SEEK_SECONDS = 0.005
 _POLL_SECONDS = 0.1
 _METADATA_SECONDS = 10.0
 
@@ -55,6 +68,8 @@ class KafkaReader:
         self._errors = ErrorTracker()
         self._busy = False
         self._last: Slice | None = None
+        self.last_read: Mapping[TopicPartition, LastRead] = {}
+        """Of topic partitions that were read before, the last record that was landed."""
 
     def read(self, slice_: Slice) -> Iterator[Records]:
         """Every visible record of the slice; see ``source.Reader``."""
@@ -67,8 +82,9 @@ class KafkaReader:
         self._busy = True
         try:
             self._ensure_known(consumer, slice_.topic_partition.topic)
-            consumer.assign([_position(slice_.topic_partition, slice_.offsets.start)])
-            for messages in chunks(self._messages(consumer, slice_), CHUNK_ROWS, CHUNK_BYTES):
+            progress = _Progress(slice_, self._comparable(slice_))
+            self._assign(consumer, progress)
+            for messages in chunks(self._messages(consumer, progress), CHUNK_ROWS, CHUNK_BYTES):
                 yield messages.records(slice_.topic_partition)
             consumer.unassign()
             self._busy, self._last = False, slice_
@@ -80,6 +96,30 @@ class KafkaReader:
             # slice.
             self._close_if_current(consumer)
             raise
+
+    def _assign(self, consumer: Consumer, progress: "_Progress") -> None:
+        """Begin to fetch; the leader epoch is compared first, if the position has one."""
+        position = progress.first_position()
+        consumer.assign([position])
+        deadline = time.monotonic() + self._timeout
+        while progress.before is not None:
+            try:
+                # assign() compares epochs only if the client does not know the leader yet.
+                consumer.seek(position)
+            except KafkaException as error:
+                # The client has not begun to fetch yet, or is about to stop what it fetched before.
+                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise
+                time.sleep(_SEEK_SECONDS)
+            else:
+                return
+
+    def _comparable(self, slice_: Slice) -> LastRead | None:
+        """The last record read before the slice, if it is close enough to begin after it."""
+        before = self.last_read.get(slice_.topic_partition)
+        if before is None or not 0 < slice_.offsets.start - before.offset <= 1 + MAX_OFFSETS_BEFORE:
+            return None
+        return before
 
     def close(self) -> None:
         """Close the connection; the next read connects again."""
@@ -120,18 +160,20 @@ class KafkaReader:
             fetch_metadata(consumer, self._errors, min(self._timeout, _METADATA_SECONDS), topic)
             self._known_topics.add(topic)
 
-    def _messages(self, consumer: Consumer, slice_: Slice) -> Iterator[Messages]:
+    def _messages(self, consumer: Consumer, progress: "_Progress") -> Iterator[Messages]:
         """The messages of the slice as they are fetched, checked, until its end is reached."""
-        progress = _Progress(slice_)
         deadline = time.monotonic() + self._timeout
         while not progress.finished:
             fetch = _consume(consumer, progress.max_messages())
             if fetch:
                 self._errors.clear()
                 deadline = time.monotonic() + self._timeout
-                yield progress.admit(fetch)
+                try:
+                    yield progress.admit(fetch)
+                except _ExpiredBeforeSlice:
+                    self._assign(consumer, progress)
             elif self._errors.denial is not None:
-                raise translate_error(self._errors.denial, str(slice_))
+                raise translate_error(self._errors.denial, str(progress.slice_))
             elif time.monotonic() > deadline:
                 raise self._timeout_error(consumer, progress)
 
@@ -158,14 +200,14 @@ class KafkaReader:
         )
 
 
-def _position(tp: TopicPartition, offset: int) -> KafkaPosition:
-    return KafkaPosition(tp.topic, tp.partition, offset)
-
-
 def _consume(consumer: Consumer, max_messages: int) -> list[Message]:
     # consume(n, t) waits until it has n. So wait only for the first, then take what came with it.
     first: list[Message] = consumer.consume(1, _POLL_SECONDS)
     return first + consumer.consume(max_messages - 1, 0) if first and max_messages > 1 else first
+
+
+class _ExpiredBeforeSlice(Exception):  # noqa: N818  # states a fact
+    """The record before the slice is not in the log any more, so its epoch cannot be compared."""
 
 
 @dataclass
@@ -174,12 +216,14 @@ class _Progress:
 
     Attributes:
         slice_: the slice.
+        before: the last record read before it, if its leader epoch is to be compared.
         position: every visible record before it has been admitted.
         finished: whether the range has been read to its end.
         log_end: the topic partition's end when the client last reported it; None before.
     """
 
     slice_: Slice
+    before: LastRead | None = None
     position: int = field(init=False)
     finished: bool = False
     log_end: int | None = None
@@ -187,6 +231,15 @@ class _Progress:
 
     def __post_init__(self) -> None:
         self.position = self.slice_.offsets.start
+
+    def first_position(self) -> KafkaPosition:
+        """Where to begin: at the slice, or after the record whose epoch is to be compared."""
+        tp = self.slice_.topic_partition
+        if self.before is None:
+            return KafkaPosition(tp.topic, tp.partition, self.slice_.offsets.start)
+        return KafkaPosition(
+            tp.topic, tp.partition, self.before.offset + 1, leader_epoch=self.before.leader_epoch
+        )
 
     def max_messages(self) -> int:
         """Messages to fetch: at most what is left of the range, and about a chunk of bytes."""
@@ -248,9 +301,25 @@ class _Progress:
             self.log_end = message.offset() or 0
             self.finished |= self.log_end >= offsets.end
         elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-            lost = OffsetRange(self.position, offsets.end)
-            raise Stalled(
-                Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}"
-            )
+            raise self._loss(error)
         elif not error.retriable():
             raise translate_error(error, str(self.slice_))
+
+    def _loss(self, error: KafkaError) -> Exception:
+        """What it means that the log does not have an offset that was asked for."""
+        tp, offsets = self.slice_.topic_partition, self.slice_.offsets
+        if truncated := _DIVERGES.search(error.str()):
+            diverges_at = int(truncated[1])
+            if self.before is None or diverges_at > self.before.offset:
+                # All that is landed is still in the log: what was read of the slice is not landed.
+                return Retry(f"{self.slice_}: the log was truncated at {diverges_at} meanwhile")
+            return LogTruncated(
+                f"{tp}: the log was truncated at offset {diverges_at} and written anew: what it "
+                f"holds in {OffsetRange(diverges_at, offsets.start)} is not what was landed",
+                diverges_at,
+            )
+        if self.before is not None and self.position == offsets.start:
+            self.before = None
+            return _ExpiredBeforeSlice()
+        lost = OffsetRange(self.position, offsets.end)
+        return Stalled(Reason.DATA_LOSS, f"{tp}: offsets {lost} are not all there: {error.str()}")

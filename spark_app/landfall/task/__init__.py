@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
 from landfall.ledger.offsets import TopicPartition
+from landfall.source import LastRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,12 @@ class Batch:
             returns the shorter range; 0 to read every slice to its end. What was committed before
             is only made again by reading it to its end.
         permitted: below which offset a bad record is a dead letter whatever the policy says.
+        last_read: of topic partitions that were read before, the last record, by which the reader
+            recognizes a truncated log.
     """
 
     group: ConsumerGroup
     token: str
     slice_bytes: int = 0
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
+    last_read: tuple[tuple[TopicPartition, LastRead], ...] = ()

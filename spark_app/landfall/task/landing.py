@@ -118,6 +118,8 @@ class _Counts:
     dead_lettered: int = 0
     input_bytes: int = 0
     errors: list[str] = field(default_factory=list)
+    leader_epoch: int = -1
+    epoch_offset: int = -1
 
 
 class _SliceLanding:
@@ -173,6 +175,9 @@ class _SliceLanding:
                 outputs.add(partition, rows)
             outputs.free_memory()
             self._counts.visible += len(records)
+            if records.leader_epoch >= 0:
+                self._counts.leader_epoch = records.leader_epoch
+                self._counts.epoch_offset = int(records.offsets[-1])
             self._counts.filtered += chunk.filtered
             self._counts.input_bytes += payload_bytes(records.values)
             if slice_bytes and (
@@ -270,6 +275,8 @@ class _SliceLanding:
             invisible=len(self._slice.offsets) - counts.visible,
             input_bytes=counts.input_bytes,
             errors=tuple(counts.errors),
+            leader_epoch=counts.leader_epoch,
+            epoch_offset=counts.epoch_offset,
             cpu_seconds=round(self._cpu_seconds, 3),
             seconds=round(self._seconds + time.monotonic() - before, 3),
         )

@@ -58,6 +58,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
         resources = _resources(batch.group)
     except LandfallError as error:
         return tuple(FailedSlice(slice_, error) for slice_ in slices)
+    resources.reader.last_read = dict(batch.last_read)
     return land_with(resources.partitioner, batch, slices, resources.reader, resources.store)
 
 

@@ -14,6 +14,7 @@ from landfall.driver.decide.membership import (
     latest_since,
     recreated_topics,
     starting_time,
+    truncated,
 )
 from landfall.errors import Reason
 from landfall.ledger import LaneOwnership, Member, State
@@ -24,7 +25,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def kafka(**more: object) -> Kafka:
-    return Kafka.model_validate({"bootstrapServers": "k", "topicPattern": "a", **more})
+    return Kafka.model_validate({"bootstrapServers": "k:9092", "topicPattern": "a", **more})
 
 
 def state(*, generation: int = 1, **members: tuple[int, str, int]) -> State:
@@ -42,6 +43,10 @@ def test_new_partitions_enter() -> None:
     found = changes(state(a0=(5, "id", 1)), [Topic("a", "id", 2)])
 
     assert (found.enter, found.leave, found.recreated) == ((A1,), (), {})
+
+
+def test_what_a_decision_dropped_stays_out() -> None:
+    assert changes(replace(state(), excluded=frozenset({A0})), [Topic("a", "id", 2)]).enter == (A1,)
 
 
 def test_a_recreated_topic_is_blocked() -> None:
@@ -155,53 +160,50 @@ def test_starting_offsets_of_what_is_not_there_are_reported() -> None:
 
 
 def test_expired_offsets_block_with_the_exact_range() -> None:
-    blocked = check_source(state(a0=(5, "id", 1)), kafka(), {A0: Watermarks(8, 20)}, {}).blocked[A0]
+    found = check_source(state(a0=(5, "id", 1)), kafka(), {A0: Watermarks(8, 20)}).blocked[A0]
 
-    assert blocked.reason is Reason.DATA_LOSS
-    assert "offsets [5, 8) expired" in str(blocked)
+    assert found.reason is Reason.DATA_LOSS
+    assert "offsets [5, 8) expired" in str(found)
 
 
 def test_expired_offsets_become_a_hole_when_the_spec_allows() -> None:
     found = check_source(
-        state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}, {}
+        state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}
     )
 
     assert (found.holes, found.blocked) == ((Slice(A0, OffsetRange(5, 8)),), {})
 
 
-def test_a_truncated_log_blocks_whatever_the_spec_allows() -> None:
-    blocked = check_source(
-        state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(0, 4)}, {}
-    ).blocked[A0]
+def test_a_truncated_log_blocks_in_the_ledger_whatever_the_spec_allows() -> None:
+    skipping = kafka(onDataLoss="SkipAndRecord")
+    found = check_source(state(a0=(5, "id", 1)), skipping, {A0: Watermarks(0, 4)})
 
-    assert blocked.reason is Reason.DATA_LOSS
-    assert "ends at offset 4" in str(blocked)
-
-
-def test_a_topic_deleted_with_unlanded_records_blocks() -> None:
-    blocked = check_source(state(a0=(5, "id", 1)), kafka(), {}, {A0: 9}).blocked[A0]
-
-    assert blocked.reason is Reason.TOPIC_MISSING
-    assert "offsets [5, 9) were lost with it" in str(blocked)
+    assert found.blocked[A0].reason is Reason.DATA_LOSS
+    assert "truncated at offset 4" in str(found.blocked[A0])
+    assert [(b.topic_partition, b.offsets) for b in found.truncated] == [(A0, OffsetRange(4, 5))]
 
 
-def test_a_fully_landed_topic_may_be_deleted() -> None:
-    assert check_source(state(a0=(5, "id", 1)), kafka(), {}, {A0: 5}).blocked == {}
+def test_a_truncated_log_is_blocked_once_and_not_after_it_was_accepted() -> None:
+    at, marks = state(a0=(5, "id", 1)), {A0: Watermarks(0, 4)}
+
+    known = replace(at, blocked={A0: truncated(A0, 4, 5)})
+    assert not check_source(known, kafka(), marks).truncated
+    assert check_source(replace(at, accepted_truncation={A0: 5}), kafka(), marks).blocked == {}
+    assert A0 in check_source(replace(at, accepted_truncation={A0: 3}), kafka(), marks).blocked
 
 
-def test_a_topic_named_in_the_spec_must_exist() -> None:
-    listed = Kafka.model_validate({"bootstrapServers": "k", "topics": ["a"]})
+def test_topics_without_an_id_are_refused() -> None:
+    found = changes(state(b0=(5, "id", 1)), [Topic("a", "", 1), Topic("b", "", 1)])
 
-    assert (
-        check_source(state(a0=(5, "id", 1)), listed, {}, {}).blocked[A0].reason
-        is Reason.TOPIC_MISSING
-    )
+    assert (found.enter, found.leave) == ((), ())
+    assert [str(error)[:4] for error in found.recreated.values()] == ["a/0:", "b/0:"]
+    assert "Kafka 2.8" in str(found.recreated[A0])
 
 
 def test_a_rollback_does_not_land_over_the_former_topics_objects() -> None:
     rolled_back = replace(state(a0=(5, "id", 2), generation=1), retired={A0: 1})
 
-    blocked = check_source(rolled_back, kafka(), {A0: Watermarks(0, 9)}, {}).blocked[A0]
+    found = check_source(rolled_back, kafka(), {A0: Watermarks(0, 9)}).blocked[A0]
 
-    assert blocked.reason is Reason.TOPIC_RECREATED
-    assert "raise spec.generation above 1" in str(blocked)
+    assert found.reason is Reason.TOPIC_RECREATED
+    assert "raise spec.generation above 1" in str(found)

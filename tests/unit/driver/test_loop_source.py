@@ -5,8 +5,10 @@ from itertools import count
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.errors import Reason, Retry, Stalled
-from landfall.ledger.offsets import TopicPartition
+from landfall.driver.loop import Driver
+from landfall.driver.status import DriverProgress
+from landfall.errors import LogTruncated, Reason, Retry, Stalled
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.store.memory import MemoryStore
 from tests.support.driver_events import after_next_batch, ledger_state, recreate
 from tests.support.driver_status import status_of
@@ -35,7 +37,7 @@ def test_expired_offsets_stall_a_topic_partition() -> None:
 
 
 def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> None:
-    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
     of, store, log = group(source={"kafka": kafka}), MemoryStore(), FakeLog().write("a", 10)
     driver(of, store, log, FakeRunner(store)).run()
     log.write("a", 30, log_start=20)
@@ -48,7 +50,7 @@ def test_expired_offsets_are_skipped_and_recorded_when_the_spec_says_so() -> Non
 def test_offsets_that_expire_while_they_are_read_are_skipped_as_well_when_the_spec_says_so() -> (
     None
 ):
-    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
     store, log = MemoryStore(), FakeLog().write("a", 30)
     runner = FakeRunner(
         store, failures={A0: [Stalled(Reason.DATA_LOSS, "offsets [0, 30) are not all there")]}
@@ -105,7 +107,7 @@ def test_the_former_topics_batches_end_before_a_new_generation_lands_the_new_top
 
 
 def test_a_recreated_topic_starts_at_its_start_whatever_the_spec_says() -> None:
-    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "startingOffsets": "Latest"}
+    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "startingOffsets": "Latest"}
     store, log = MemoryStore(), FakeLog().write("a", 10)
     driver(group(source={"kafka": kafka}), store, log, FakeRunner(store)).run()
     recreate(log, "a", 7)
@@ -205,7 +207,7 @@ def test_a_pattern_that_matches_nothing_is_no_success() -> None:
 
 
 def test_a_topic_named_in_the_spec_that_does_not_exist_is_reported_and_the_others_land() -> None:
-    of = group(source={"kafka": {"bootstrapServers": "x", "topics": ["a", "typo"]}})
+    of = group(source={"kafka": {"bootstrapServers": "x:9092", "topics": ["a", "typo"]}})
     store, log = MemoryStore(), FakeLog().write("a", 10)
     one = driver(of, store, log, FakeRunner(store))
 
@@ -215,7 +217,7 @@ def test_a_topic_named_in_the_spec_that_does_not_exist_is_reported_and_the_other
 
 
 def latest() -> ConsumerGroup:
-    kafka = {"bootstrapServers": "x", "topicPattern": ".*", "startingOffsets": "Latest"}
+    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "startingOffsets": "Latest"}
     return group(source={"kafka": kafka})
 
 
@@ -250,7 +252,7 @@ def test_with_latest_nothing_produced_since_an_earlier_driver_looked_is_lost() -
 
 def test_a_topic_added_to_a_running_group_starts_at_its_explicit_offset() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10)
-    listed = {"bootstrapServers": "x", "topics": ["a"]}
+    listed = {"bootstrapServers": "x:9092", "topics": ["a"]}
     driver(group(source={"kafka": listed}), store, log, FakeRunner(store)).run()
     log.write("b", 9)
 
@@ -263,7 +265,7 @@ def test_a_topic_added_to_a_running_group_starts_at_its_explicit_offset() -> Non
 
 def test_a_starting_offset_beyond_the_end_is_an_error_and_the_others_land() -> None:
     offsets = {"offsets": {"b": {"0": 60}}}
-    kafka = {"bootstrapServers": "x", "topics": ["a", "b"], "startingOffsets": offsets}
+    kafka = {"bootstrapServers": "x:9092", "topics": ["a", "b"], "startingOffsets": offsets}
     store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 5)
     one = driver(group(source={"kafka": kafka}), store, log, FakeRunner(store))
 
@@ -271,3 +273,116 @@ def test_a_starting_offset_beyond_the_end_is_an_error_and_the_others_land() -> N
     assert "b/0: source.kafka.startingOffsets names offset 60" in one.counters.message
     assert landed_offsets(store) == written_offsets(FakeLog().write("a", 10))
     assert B0 not in ledger_state(store).checkpoint
+
+
+def run_for(store: MemoryStore, log: FakeLog, spec: dict[str, object], writer: str) -> Driver:
+    """Run a driver until three minutes have passed on its clock, which is a second a call."""
+    of = group(source={"kafka": spec})
+    one = driver(of, store, log, FakeRunner(store), until_caught_up=False, writer=writer)
+    began = one.deps.clock()
+
+    def stop_in_time(progress: DriverProgress) -> None:
+        if progress.time - began > timedelta(minutes=3):
+            one.stop("done")
+
+    one.report = stop_in_time
+    assert one.run() is ExitCode.OK
+    return one
+
+
+PATTERN: dict[str, object] = {"bootstrapServers": "x:9092", "topicPattern": ".*"}
+SKIPPING = {**PATTERN, "onDataLoss": "SkipAndRecord"}
+
+
+def landed_then_deleted(store: MemoryStore) -> FakeLog:
+    log = FakeLog().write("a", 10).write("b", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    del log.partitions["b"]
+    return log
+
+
+def test_a_topic_deleted_while_no_driver_looked_stays_blocked_over_restarts() -> None:
+    store = MemoryStore()
+    log = landed_then_deleted(store)
+
+    first = run_for(store, log, PATTERN, "w2")
+    again = driver(group(), store, log, FakeRunner(store), writer="w3")
+
+    assert first.stalled_partitions()[B0].reason is Reason.TOPIC_MISSING
+    assert ledger_state(store).blocked[B0].offsets == OffsetRange(10, 10)
+    assert again.run() is ExitCode.STALLED
+    assert "whether there was more is not known" in str(again.stalled_partitions()[B0])
+
+
+def test_a_topic_deleted_with_unlanded_records_becomes_a_hole_when_the_spec_says_so() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    of = group(source={"kafka": SKIPPING})
+    runner = FakeRunner(store, failures={B0: [Retry("broker away")] * 9})
+    one = driver(of, store, log, runner, until_caught_up=False)
+    began = one.deps.clock()
+
+    def delete_then_stop(progress: DriverProgress) -> None:
+        if A0 in one.writer.state.checkpoint:
+            log.partitions.pop("b", None)
+        if progress.time - began > timedelta(minutes=3):
+            one.stop("done")
+
+    one.report = delete_then_stop
+
+    assert one.run() is ExitCode.OK
+    state = ledger_state(store)
+    assert (state.totals.skipped, B0 in state.members, state.blocked) == (10, False, {})
+
+
+def test_a_topic_that_the_spec_no_longer_names_is_left_alone() -> None:
+    store = MemoryStore()
+    log = landed_then_deleted(store)
+
+    only_a = {"bootstrapServers": "x:9092", "topics": ["a"]}
+    assert run_for(store, log, only_a, "w2").stalled_partitions() == {}
+    assert B0 in ledger_state(store).members
+
+
+def test_a_truncated_log_stays_blocked_when_it_has_grown_past_the_checkpoint() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    log.write("a", 4)
+    assert driver(group(), store, log, FakeRunner(store), writer="w2").run() is ExitCode.STALLED
+    log.write("a", 30)
+
+    one = driver(group(), store, log, FakeRunner(store), writer="w3")
+
+    assert one.run() is ExitCode.STALLED
+    assert "truncated at offset 4" in str(one.stalled_partitions()[A0])
+    assert ledger_state(store).blocked[A0].offsets == OffsetRange(4, 10)
+    assert landed_offsets(store) == written_offsets(FakeLog().write("a", 10))
+
+
+def test_a_truncation_that_only_leader_epochs_show_is_blocked_in_the_ledger() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    driver(group(), store, log, FakeRunner(store)).run()
+    log.write("a", 30).write("b", 10)
+    runner = FakeRunner(store, failures={A0: [LogTruncated("a/0: truncated", 4)]})
+
+    one = driver(group(source={"kafka": SKIPPING}), store, log, runner, writer="w2")
+
+    assert one.run() is ExitCode.STALLED
+    assert ledger_state(store).blocked[A0].offsets == OffsetRange(4, 10)
+    assert landed_offsets(store)["b", 0, 9] == 1
+
+
+def test_nobody_waits_for_a_topic_that_was_deleted_after_it_was_landed() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    runner = FakeRunner(store, failures={A0: [Retry("slow")] * 8})
+    one = driver(group(), store, log, runner)
+
+    def delete_b(_: object) -> None:
+        state = one.writer.state
+        if B0 in state.checkpoint and state.checkpoint[B0] == 10 and not one.unapplied:
+            log.partitions.pop("b", None)
+
+    one.report = delete_b
+
+    assert one.run() is ExitCode.OK
+    assert landed_offsets(store)["b", 0, 9] == 1
+    assert ledger_state(store).members.keys() == {A0}

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.ledger import State
+from landfall.ledger import Blocked, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Topic, Watermarks
 
@@ -21,10 +21,12 @@ class SourceChecks:
     Attributes:
         holes: lost ranges that the spec allows to skip; each starts at its checkpoint.
         blocked: topic partitions that must not be landed until somebody acts, and why.
+        truncated: topic partitions to block in the ledger, because their log was truncated.
     """
 
     holes: tuple[Slice, ...]
     blocked: Mapping[TopicPartition, Stalled]
+    truncated: tuple[Blocked, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Changes:
     Attributes:
         enter: topic partitions that are new, or new again.
         leave: topic partitions of recreated topics that this generation may land from their start.
-        recreated: topic partitions of recreated topics that need a higher generation, and why.
+        recreated: topic partitions of recreated topics that need a higher generation, or that
+            cannot be told from recreated ones, and why.
     """
 
     enter: tuple[TopicPartition, ...]
@@ -46,16 +49,19 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
     """Compare the log's topics with the ledger's members.
 
     A recreated topic starts at offset 0 again, so its objects would get names that exist already.
-    Only a generation above all that landed the former topic may land it.
+    Only a generation above all that landed the former topic may land it. A topic partition that a
+    decision has dropped stays out.
     """
     enter: list[TopicPartition] = []
     leave: list[TopicPartition] = []
     recreated: dict[TopicPartition, Stalled] = {}
     for topic in topics:
-        for partition in range(topic.partitions):
-            tp = TopicPartition(topic.name, partition)
+        tps = {TopicPartition(topic.name, partition) for partition in range(topic.partitions)}
+        for tp in sorted(tps - state.excluded):
             member = state.members.get(tp)
-            if member is None and state.generation <= state.retired.get(tp, -1):
+            if not topic.topic_id:
+                recreated[tp] = _without_id(tp)
+            elif member is None and state.generation <= state.retired.get(tp, -1):
                 recreated[tp] = _names_taken(tp, state)
             elif member is None:
                 enter.append(tp)
@@ -69,6 +75,14 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
                     Reason.TOPIC_RECREATED, _recreated(tp, member.topic_id, topic, state)
                 )
     return Changes(tuple(enter), tuple(leave), recreated)
+
+
+def _without_id(tp: TopicPartition) -> Stalled:
+    return Stalled(
+        Reason.TOPIC_RECREATED,
+        f"{tp}: the brokers give the topic no id, so one that is deleted and created again could "
+        "not be told from it: upgrade the brokers to Kafka 2.8 or newer",
+    )
 
 
 def _names_taken(tp: TopicPartition, state: State) -> Stalled:
@@ -222,28 +236,28 @@ def check_source(
     state: State,
     kafka: Kafka,
     watermarks: Mapping[TopicPartition, Watermarks],
-    last_ends: Mapping[TopicPartition, int],
     tps: Iterable[TopicPartition] | None = None,
 ) -> SourceChecks:
     """Compare the log's watermarks with the checkpoint: a lost range is never skipped silently.
+
+    A log that ends below the checkpoint was truncated. It is blocked in the ledger, because it may
+    grow past the checkpoint again, and then nothing but the leader epochs would show it.
 
     Args:
         state: of the ledger.
         kafka: the spec.
         watermarks: of the topic partitions that the spec names now.
-        last_ends: the last known end offsets, also of topic partitions that are gone since.
         tps: those to check, all in the checkpoint; None for all. Where everything in the log is
             landed, there is nothing to find.
     """
     holes: list[Slice] = []
     blocked: dict[TopicPartition, Stalled] = {}
+    truncations: list[Blocked] = []
     for tp in state.checkpoint if tps is None else tps:
         at, marks = state.checkpoint[tp], watermarks.get(tp)
         if marks is None:
-            # A topic that a pattern matched may go once all of it is landed.
-            if tp.topic in kafka.topics or last_ends.get(tp, at) > at:
-                blocked[tp] = _missing(tp, at, last_ends.get(tp, at))
-        elif state.generation <= state.retired.get(tp, -1):
+            continue
+        if state.generation <= state.retired.get(tp, -1):
             blocked[tp] = _names_taken(tp, state)
         elif marks.log_start > at and kafka.on_data_loss == "SkipAndRecord":
             holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
@@ -254,13 +268,11 @@ def check_source(
                 f"{tp}: offsets {lost} expired before they were landed; "
                 "onDataLoss: SkipAndRecord would skip them",
             )
-        elif marks.end < at:
-            blocked[tp] = Stalled(
-                Reason.DATA_LOSS,
-                f"{tp}: the log ends at offset {marks.end}, but everything before {at} is landed: "
-                "the log was truncated",
-            )
-    return SourceChecks(tuple(holes), blocked)
+        elif marks.end < at and state.accepted_truncation.get(tp) != at:
+            blocked[tp] = Stalled(Reason.DATA_LOSS, truncated(tp, marks.end, at).message)
+            if tp not in state.blocked:
+                truncations.append(truncated(tp, marks.end, at))
+    return SourceChecks(tuple(holes), blocked, tuple(truncations))
 
 
 def unavailable(
@@ -276,15 +288,23 @@ def unavailable(
     }
 
 
-def _missing(tp: TopicPartition, at: int, end: int) -> Stalled:
-    lost = f"offsets [{at}, {end}) were lost with it" if end > at else f"landed up to offset {at}"
-    return Stalled(Reason.TOPIC_MISSING, f"{tp}: the topic does not exist any more; {lost}")
+def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
+    """What the ledger says of a log that was truncated below the checkpoint."""
+    return Blocked(
+        tp,
+        Reason.DATA_LOSS,
+        f"{tp}: the log was truncated at offset {diverges_at}, but everything before {checkpoint} "
+        f"is landed: what the log holds below {checkpoint} now was never landed; `landfall "
+        f"unblock` goes on at {checkpoint}, `landfall reset`, in a higher generation, lands it "
+        f"again from {diverges_at}",
+        OffsetRange(diverges_at, checkpoint),
+    )
 
 
 def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stalled, ...]:
     """What the spec asks for and the log has never had: a topic by name or by pattern, an offset.
 
-    ``check_source`` finds the topics that were there once.
+    ``deleted`` is about the topics that were there once.
     """
     partitions = {topic.name: topic.partitions for topic in topics}
     names = partitions.keys() | {tp.topic for tp in state.members}
