@@ -1,7 +1,7 @@
 """A small real ledger with its objects, in memory, for tests that read or damage one."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from landfall import ledger
@@ -22,7 +22,9 @@ class SampleLedger:
 
     store: Store = field(default_factory=MemoryStore)
     state: State = field(default_factory=State)
-    body: Callable[[range], bytes] = lambda offsets: b"".join(b'{"o":%d}\n' % o for o in offsets)
+    body: Callable[[Sequence[int]], bytes] = lambda offsets: b"".join(
+        b'{"o":%d}\n' % o for o in offsets
+    )
     extension: str = ".json"
 
     def append(self, make: Callable[[Header], Record]) -> Record:
@@ -76,7 +78,9 @@ class SampleLedger:
         )
         return replace(landed, **changes)  # type: ignore[arg-type]
 
-    def upload(self, key: str, offsets: range, kind: ObjectKind = ObjectKind.DATA) -> LandedObject:
+    def upload(
+        self, key: str, offsets: Sequence[int], kind: ObjectKind = ObjectKind.DATA
+    ) -> LandedObject:
         token = f"token-{self.state.seq + 1}"
         body = self.body(offsets)
         upload_id = self.store.begin(key, token)

@@ -72,6 +72,8 @@ class PartitionResult:
         corrupted: records whose row differs from what Kafka holds.
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
+        lost: records that the ledger says are lost for good, with their objects; not expected.
+        skipped: offsets that the ledger says were skipped; their records are not expected.
         ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
             ``RANGES_KEPT`` of them.
         ranges_more: how many missing ranges are not kept.
@@ -86,6 +88,8 @@ class PartitionResult:
     corrupted: int = 0
     disordered: int = 0
     foreign: int = 0
+    lost: int = 0
+    skipped: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)
     ranges_more: int = 0
     unchecked: dict[Unchecked, int] = field(default_factory=dict)

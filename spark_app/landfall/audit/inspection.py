@@ -17,7 +17,8 @@ import stamina
 from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.bucket import Bucket
-from landfall.audit.inventory import Inventory, PartitionLifetime, Range
+from landfall.audit.corrections import Range
+from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported, Source
@@ -193,7 +194,10 @@ class _Inspection:
             if range_.start > next_offset:
                 _add_gap(audited, next_offset, range_.start)
             next_offset = max(next_offset, range_.end)
-            if range_.objects is not None and scope.has_objects(range_.objects):
+            if range_.objects is None:
+                result.skipped += range_.end - range_.start
+            elif scope.has_objects(range_.objects):
+                result.lost += range_.lost
                 self._check_range(audited, range_, pool)
             else:
                 result.add_unchecked(range_.counted, Unchecked.GENERATION)
@@ -227,6 +231,7 @@ class _Inspection:
                 range_.counted, Unchecked.UNREADABLE if reader is None else Unchecked.GONE
             )
             return
+        keys = [key for key in keys if key not in range_.replayed]
         data = [key for key in keys if not key.startswith("_landfall/")]
         reads = [pool.submit(self._read, key, reader) for key in data]
         letters = [
@@ -243,10 +248,11 @@ class _Inspection:
             audited.result.add_unchecked(range_.counted, Unchecked.GONE)
             return
         landed = [
-            _object_rows(key, self._count(key, read.result()), codes)
+            _object_rows(key, self._count(key, read.result()), codes, range_.runs.get(key, 0))
             for key, read in zip(data, reads, strict=True)
         ]
-        rules = Rules(reader.hash_of is not None, range_.filtered, audited.compacted)
+        left_out = range_.filtered + range_.lost
+        rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
         judge(records, [*lettered, *landed], rules, audited.result)
 
     def _existing_key(self, key: str) -> str | None:
@@ -348,9 +354,9 @@ def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
     audited.result.add_missing_range(start, end)
 
 
-def _object_rows(key: str, read: Read, codes: dict[str, int]) -> ObjectRows:
+def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
     path = key.partition("/")[2].rpartition("/")[0]
-    return ObjectRows(codes.setdefault(path, len(codes)), read.offsets, read.hashes)
+    return ObjectRows(codes.setdefault(path, len(codes)), read.offsets, read.hashes, run)
 
 
 def _topic_of(key: str) -> str:

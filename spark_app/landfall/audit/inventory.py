@@ -19,12 +19,12 @@ import msgspec
 
 from landfall.audit import Fault, Kind
 from landfall.audit.bucket import Bucket
+from landfall.audit.corrections import Corrections, Range
 
 _DATA = re.compile(r"[A-Za-z0-9._-]+/.+/[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?")
 _SCHEMA = """
 CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
-CREATE TABLE named (key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
                         start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
@@ -48,24 +48,6 @@ class PartitionLifetime:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets ``start <= o < end`` that COMMIT ``slot`` landed, or that a HOLE skipped.
-
-    Attributes:
-        filtered: records that a transform left out.
-        counted: records in objects, dead letters included.
-        objects: keys of data objects and dead letters, sorted; None for a HOLE.
-    """
-
-    slot: int
-    start: int
-    end: int
-    filtered: int
-    counted: int
-    objects: tuple[str, ...] | None
-
-
 class Inventory:
     """The state of a group's output root at one time. Used from one thread only.
 
@@ -82,6 +64,7 @@ class Inventory:
         self._bucket, self._group = bucket, group
         self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
         self._rows.executescript(_SCHEMA)
+        self._corrections = Corrections(self._rows)
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.visible = self.others = 0
@@ -114,7 +97,8 @@ class Inventory:
         identity = (lifetime.topic, lifetime.partition, lifetime.lifetime)
         for slot, start, end, filtered, counted, objects in self._rows.execute(query, identity):
             keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
-            yield Range(slot, start, end, filtered, counted, keys)
+            range_ = Range(slot, start, end, filtered, counted, keys)
+            yield self._corrections.apply(range_, self.applied_through)
 
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
@@ -135,9 +119,12 @@ class Inventory:
         return self._rows.execute(query, (key,)).fetchone() is not None
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
-        """Keys and sizes of visible objects that are named like landed ones, but by no COMMIT."""
+        """Keys and sizes of visible objects that are named like landed ones, but by no COMMIT.
+
+        Those that a LOST gave up are among them.
+        """
         yield from self._rows.execute(
-            "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named)"
+            "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named WHERE NOT lost)"
         )
 
     # ------------------------------------------------------------------------------- collecting
@@ -178,6 +165,7 @@ class Inventory:
                 f"but the slot before has {previous_hash[:12]}"
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
+        self._corrections.add(record)
         match record["type"]:
             case "ADD":
                 for entry in record["entries"]:
@@ -199,7 +187,8 @@ class Inventory:
 
     def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])
-        self._rows.executemany("INSERT OR IGNORE INTO named VALUES (?)", [(key,) for key in keys])
+        for o in landed["objects"]:
+            self._corrections.name(o)
         counted = sum(o["rows"] for o in landed["objects"])
         objects = msgspec.json.encode(keys).decode()
         self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects))

@@ -62,11 +62,13 @@ class ObjectRows:
         place: the number of the object's output partition, or ``DEAD_LETTERS``.
         offsets: of the rows; None if the format stores none.
         hashes: of the rows.
+        run: objects of one output partition and run have their rows in order, one after the other.
     """
 
     place: int
     offsets: Int64s | None
     hashes: Int64s
+    run: int = 0
 
 
 _NameOfRow = Callable[[ObjectRows, int], Hashable]
@@ -78,7 +80,7 @@ class Rules:
 
     Attributes:
         payloads: whether rows hold the payloads that Kafka holds.
-        filtered: how many records a transform left out.
+        filtered: how many records a transform left out, or were lost with their objects.
         compacted: whether Kafka may have removed single records since they were landed.
     """
 
@@ -196,10 +198,10 @@ def _add_missing(
 
 
 def _runs(objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> Iterator[Int64s]:
-    """The rows that must be in offset order: all objects of an output partition, by name."""
-    by_place: defaultdict[int, list[Int64s]] = defaultdict(list)
+    """The rows that must be in offset order: all of an output partition and run, by name."""
+    by_place: defaultdict[tuple[int, int], list[Int64s]] = defaultdict(list)
     for o, found in zip(objects, offsets, strict=True):
-        by_place[o.place].append(found[found != NO_RECORD])
+        by_place[o.place, o.run].append(found[found != NO_RECORD])
     return (_joined(runs) for runs in by_place.values())
 
 

@@ -129,6 +129,11 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
         if number:
             records = console.counted(number, "record")
             out.print(f"[yellow]unchecked: {records}: {_UNCHECKED_TEXTS[reason]}[/yellow]")
+    if lost := sum(result.lost for result in findings.results.values()):
+        records = console.counted(lost, "record")
+        out.print(f"[yellow]recorded as lost for good, with their objects: {records}[/yellow]")
+    if skipped := sum(result.skipped for result in findings.results.values()):
+        out.print(f"[yellow]recorded as skipped: {console.counted(skipped, 'offset')}[/yellow]")
     if findings.waiting:
         commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
         out.print(f"{commits} not checked: not all objects are visible yet")

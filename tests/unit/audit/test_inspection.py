@@ -1,7 +1,8 @@
 """Audits of a folder: what they find in ledgers and objects, and how much memory they need."""
 
 import tracemalloc
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,19 @@ import pytest
 
 from landfall import ledger
 from landfall.api.spec import parse_group
-from landfall.audit import PartitionResult, Unchecked
+from landfall.audit import Kind, PartitionResult, Unchecked
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Hole
+from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.store.file import FileStore
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
+ASKED = Decision("skip", "kim", "it is gone", "2026-11-22T01:00:00Z")
 DAY = 1_795_219_200_000
 """2026-11-21, the day of all records of ``SampleLedger``, in milliseconds."""
 
@@ -127,7 +130,110 @@ def test_the_offsets_of_a_hole_are_not_missing(landed: Landed) -> None:
     landed.sample.append(lambda h: Hole(header=h, piece=piece, reason="expired"))
     landed.land(4, 10)
 
-    assert landed.found(GeneratedLog(10, message, start=4)) == {"expected": 6, "found": 6}
+    assert landed.found(GeneratedLog(10, message, start=4)) == {
+        "expected": 6,
+        "found": 6,
+        "skipped": 4,
+    }
+
+
+def lose(landed: Landed) -> LandedObject:
+    """Commit offsets 4 to 9 in an object that is missing afterwards; a BLOCK says so."""
+    landed.land(0, 4)
+    slice_ = landed.sample.land(TP, 4, 10)
+    landed.sample.commit(slice_, complete=False)
+    slot, lost = landed.sample.state.seq, slice_.objects[0]
+    entry = Blocked(TP, Reason.OBJECT_LOST, "gone", slice_.piece.offsets)
+    missing = Missing(slot, (lost.upload.key,))
+    landed.sample.append(lambda h: ledger.Block(header=h, entries=(entry,), missing=(missing,)))
+    return lost
+
+
+def test_the_records_of_a_missing_object_are_missing_until_they_are_given_up(
+    landed: Landed,
+) -> None:
+    lost = lose(landed)
+    landed.sample.applied().open()
+    log = GeneratedLog(10, message)
+    assert landed.found(log) == {"expected": 10, "found": 4, "missing": 6, "ranges": [(4, 10)]}
+
+    slot = next(iter(landed.sample.state.missing))
+    landed.sample.append(lambda h: ledger.Lost(header=h, commit=slot, objects=(lost,)))
+
+    assert landed.found(log) == {"expected": 4, "found": 4, "lost": 6}
+
+
+def test_a_lost_record_too_many_is_missing(landed: Landed) -> None:
+    lost = lose(landed)
+    first = landed.root / "clicks/dt=2026-11-21/1_0_00000000000000000000.json"
+    first.write_bytes(b"".join(first.read_bytes().splitlines(keepends=True)[:3]))
+    slot = next(iter(landed.sample.state.missing))
+    landed.sample.append(lambda h: ledger.Lost(header=h, commit=slot, objects=(lost,)))
+    landed.sample.applied()
+
+    assert landed.found(GeneratedLog(10, message)) == {
+        "expected": 4,
+        "found": 3,
+        "missing": 1,
+        "lost": 6,
+        "ranges": [(3, 4)],
+    }
+
+
+def test_an_object_that_was_given_up_must_not_be_visible(landed: Landed) -> None:
+    lost = lose(landed)
+    slot = next(iter(landed.sample.state.missing))
+    landed.sample.append(lambda h: ledger.Lost(header=h, commit=slot, objects=(lost,)))
+    landed.sample.applied()
+    landed.sample.store.complete(landed.sample.upload(lost.upload.key, range(4, 10)).upload)
+
+    found = landed.audit(GeneratedLog(10, message))
+
+    assert [(fault.kind, fault.what) for fault in found.faults] == [(Kind.EXTRA, lost.upload.key)]
+
+
+def test_what_is_missing_of_a_topic_partition_that_leaves_is_lost(landed: Landed) -> None:
+    lose(landed)
+    landed.sample.append(
+        lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="gone", decision=ASKED)
+    )
+    landed.sample.applied()
+
+    assert landed.found(GeneratedLog(10, message)) == {"expected": 4, "found": 4, "lost": 6}
+
+
+def replay(landed: Landed, rows: Sequence[int]) -> dict[str, Any]:
+    """Land offsets 0 to 9, of which 3 and 4 are dead letters, then replay two ``rows``."""
+    sample, key = landed.sample, object_names.dead_letter_key(GROUP, "clicks", 1, 0, 0)
+    good = sample.land(TP, 0, 10)
+    data = sample.upload(good.objects[0].upload.key, [o for o in range(10) if o not in {3, 4}])
+    letters = sample.upload(key, [3, 4], ObjectKind.DEAD_LETTERS)
+    slice_ = replace(good, objects=(data, letters), landed=8, dead_lettered=2)
+    sample.commit(slice_).open(generation=2)
+    name = object_names.ObjectName("clicks", "dt=2026-11-21", 2, 0, 0, ".json").key
+    again = sample.upload(name, rows)
+    replayed = ReplayedSlice(key, good.piece, 2, (again,), 2, 0, 0)
+    token = again.upload.token
+    sample.append(
+        lambda h: ledger.Replay(header=h, token=token, slices=(replayed,), decision=ASKED)
+    )
+    sample.store.complete(again.upload)
+    sample.applied()
+    return landed.found(GeneratedLog(10, message))
+
+
+def test_replayed_dead_letters_are_found_in_the_new_object(landed: Landed) -> None:
+    assert replay(landed, [3, 4]) == {"expected": 10, "found": 10}
+
+
+def test_a_replay_that_lands_another_record_is_found(landed: Landed) -> None:
+    assert replay(landed, [3, 5]) == {
+        "expected": 10,
+        "found": 9,
+        "missing": 1,
+        "duplicate": 1,
+        "ranges": [(4, 5)],
+    }
 
 
 @pytest.mark.parametrize(

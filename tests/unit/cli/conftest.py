@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ class Landed:
         self.first = self.sample.land(TP, 0, 10)
         self.sample.commit(self.first)
 
-    def body(self, offsets: range) -> bytes:
+    def body(self, offsets: Sequence[int]) -> bytes:
         encoder = self.format.encoder()
         values = [b'{"o":%d}' % o for o in offsets]
         return encoder.encode(Block(filled(TP, list(offsets), values))) + encoder.finish()

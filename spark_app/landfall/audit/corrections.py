@@ -1,0 +1,151 @@
+"""What later records say about objects that a COMMIT named: lost, missing, or replayed.
+
+LOST gives objects up: their records are not expected any more, and the objects must not be visible.
+BLOCK names objects as missing: their records are expected all the same, until a LOST, or until the
+topic partition leaves the lane, which gives them up, too. REPLAY lands the records of a dead-letter
+object again, so that they are in its objects instead.
+"""
+
+import sqlite3
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+_SCHEMA = """
+CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, lost INTEGER DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE missing (key TEXT PRIMARY KEY, topic TEXT, partition INTEGER) WITHOUT ROWID;
+CREATE TABLE replays (letters TEXT PRIMARY KEY, slot INTEGER, filtered INTEGER, objects TEXT)
+    WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets ``start <= o < end`` that COMMIT ``slot`` landed, or that a HOLE skipped.
+
+    Attributes:
+        filtered: records that a transform left out.
+        counted: records in objects, dead letters included.
+        objects: keys of data objects and dead letters, sorted; None for a HOLE.
+        lost: records in objects that were given up; those are not among ``objects``.
+        replayed: keys of dead letters whose records are in other objects, too.
+        runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
+            themselves, but not with those of the COMMIT.
+    """
+
+    slot: int
+    start: int
+    end: int
+    filtered: int
+    counted: int
+    objects: tuple[str, ...] | None
+    lost: int = 0
+    replayed: frozenset[str] = frozenset()
+    runs: dict[str, int] = field(default_factory=dict)
+
+
+class Corrections:
+    """The objects that a ledger names, and what became of them. Used from one thread only."""
+
+    def __init__(self, rows: sqlite3.Connection) -> None:
+        """Keep them in tables of this database."""
+        self._rows = rows
+        rows.executescript(_SCHEMA)
+        self._any = False
+
+    def name(self, landed: Any) -> None:
+        """Add an object of a COMMIT or REPLAY."""
+        row = (landed["upload"]["key"], landed["rows"])
+        self._rows.execute("INSERT OR IGNORE INTO named (key, rows) VALUES (?, ?)", row)
+
+    def add(self, record: Any) -> None:
+        """Take a record into account; those of other types change nothing here."""
+        match record["type"]:
+            case "REPAIR":
+                keys = [(o["upload"]["key"],) for o in record["objects"]]
+                self._rows.executemany("DELETE FROM missing WHERE key = ?", keys)
+            case "LOST":
+                self._give_up([o["upload"]["key"] for o in record["objects"]])
+            case "BLOCK":
+                self._rows.executemany(
+                    "INSERT OR IGNORE INTO missing VALUES (?, ?, ?)",
+                    [
+                        (key, *_topic_partition(key))
+                        for gone in record.get("missing", ())
+                        for key in gone["keys"]
+                    ],
+                )
+            case "DROP":
+                self._give_up([key for tp in record["topic_partitions"] for key in self._gone(tp)])
+            case "REPLAY":
+                self._add_replays(record["header"]["seq"], record["slices"])
+            case _:
+                pass
+
+    def apply(self, range_: Range, applied_through: int) -> Range:
+        """The range with everything that later records say about its objects."""
+        if not self._any or range_.objects is None:
+            return range_
+        waiting = list(range_.objects)
+        kept: list[str] = []
+        replayed: set[str] = set()
+        while waiting:
+            key = waiting.pop()
+            rows, is_lost = self._found(key)
+            if is_lost:
+                range_ = replace(range_, lost=range_.lost + rows, counted=range_.counted - rows)
+                continue
+            kept.append(key)
+            replay = self._replay(key, applied_through)
+            if replay:
+                slot, filtered, objects = replay
+                replayed.add(key)
+                waiting += objects
+                more = sum(self._found(o)[0] for o in objects) - rows
+                range_ = replace(
+                    range_,
+                    filtered=range_.filtered + filtered,
+                    counted=range_.counted + more,
+                    runs=range_.runs | dict.fromkeys(objects, slot),
+                )
+        return replace(range_, objects=tuple(sorted(kept)), replayed=frozenset(replayed))
+
+    def _give_up(self, keys: list[str]) -> None:
+        self._any = self._any or bool(keys)
+        rows = [(key,) for key in keys]
+        self._rows.executemany("UPDATE named SET lost = 1 WHERE key = ?", rows)
+        self._rows.executemany("DELETE FROM missing WHERE key = ?", rows)
+
+    def _gone(self, tp: Any) -> list[str]:
+        """Keys of objects of a topic partition that are missing now."""
+        query = "SELECT key FROM missing WHERE (topic, partition) = (?, ?)"
+        found = self._rows.execute(query, (tp["topic"], tp["partition"]))
+        return [key for (key,) in found.fetchall()]
+
+    def _add_replays(self, slot: int, slices: Any) -> None:
+        self._any = True
+        for s in slices:
+            for landed in s["objects"]:
+                self.name(landed)
+            keys = msgspec.json.encode([o["upload"]["key"] for o in s["objects"]]).decode()
+            row = (s["dead_letters"], slot, s["filtered"], keys)
+            self._rows.execute("INSERT OR IGNORE INTO replays VALUES (?, ?, ?, ?)", row)
+
+    def _found(self, key: str) -> tuple[int, bool]:
+        """How many rows an object has, and whether it was given up."""
+        row = self._rows.execute("SELECT rows, lost FROM named WHERE key = ?", (key,)).fetchone()
+        return (row[0], bool(row[1])) if row else (0, False)
+
+    def _replay(self, key: str, applied_through: int) -> tuple[int, int, list[str]] | None:
+        """Slot, filtered records and objects of the REPLAY that read these dead letters."""
+        query = "SELECT slot, filtered, objects FROM replays WHERE letters = ? AND slot <= ?"
+        row = self._rows.execute(query, (key, applied_through)).fetchone()
+        return (row[0], row[1], msgspec.json.decode(row[2], type=list[str])) if row else None
+
+
+def _topic_partition(key: str) -> tuple[str, int]:
+    """The topic in a key (of dead letters the fourth folder), and the second number of its name."""
+    parts = key.split("/")
+    topic = parts[3] if parts[0] == "_landfall" else parts[0]
+    return topic, int(parts[-1].split("_")[1])
