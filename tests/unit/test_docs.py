@@ -21,6 +21,8 @@ from landfall import registry
 from landfall.api import contract
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.api.verbs import NEXT_STEPS, TRUNCATED_STEP, VERB_PATHS
+from landfall.errors import Reason
 from landfall_operator.api.change_impact import FIELDS
 from landfall_operator.api.status import Stage
 from tests.chaos.schedule import Kind
@@ -267,10 +269,26 @@ def test_every_exit_code_is_explained() -> None:
 
 
 def test_every_path_of_a_driver_is_explained() -> None:
-    control = {contract.EXECUTORS_PATH, contract.YIELD_PATH, contract.OPEN_PATH}
+    control = {contract.EXECUTORS_PATH, contract.YIELD_PATH, contract.OPEN_PATH, *VERB_PATHS}
     shown = (DOCS / "reference/http.md").read_text()
 
-    assert control == set(re.findall(r"^\| `(/control/\w+)`", shown, re.MULTILINE))
+    assert control == set(re.findall(r"^\| `(/control/[\w-]+)`", shown, re.MULTILINE))
+
+
+def test_the_guide_to_stopped_topic_partitions_names_the_next_steps() -> None:
+    rows = table(
+        "guides/stopped-topic-partitions.md",
+        "| what happened | reason | command | the ledger gets |",
+    )
+    documented = {
+        (reason, f"landfall {verb}")
+        for _, reasons, commands, _ in rows
+        for reason in re.findall(r"`(\w+)`", reasons)
+        for verb in re.findall(r"`landfall ([\w-]+)", commands)
+    }
+    steps = {(reason, " ".join(step.split()[:2])) for reason, step in NEXT_STEPS.items()}
+
+    assert steps | {(Reason.DATA_LOSS, " ".join(TRUNCATED_STEP.split()[:2]))} <= documented
 
 
 def test_what_a_change_leads_to_is_what_the_operator_decides() -> None:

@@ -7,7 +7,8 @@ with curl. It holds plain values only.
 ``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <content of
 that file>`` and one of the JSON documents below as its body. The answer is 202 with an empty body,
 401 without the token, 400 for another document. Commands are levels, not steps: sending a driver
-the same command again changes nothing.
+the same command again changes nothing. The requests of engineers, such as ``/control/skip``, are in
+``landfall.api.verbs``.
 
 **Standing by.** A driver with a ``REVISION`` takes the lane at once if the lane is empty, if it was
 handed over (its last record is YIELD), or if its last OPEN has the same revision, so that a driver
@@ -128,10 +129,11 @@ class PartitionStatus:
         lag_seconds: how long the oldest unlanded record has waited.
         overdue_seconds: how much longer that record has waited than its upload policy allows.
         in_round: whether it is part of a batch in flight.
-        blocked: the reason it is not landed, if it is blocked; ``message`` then says what to do.
+        blocked: the reason it is not landed, if it is blocked; ``message`` then has the details.
         held_back_records: offsets from ``end_offset`` on that an open transaction keeps everybody
             from reading; they are no lag.
         held_back_seconds: how long this driver has seen that transaction open.
+        next_step: the command that lets it land again, if there is one; see ``landfall.api.verbs``.
     """
 
     topic: str
@@ -146,6 +148,7 @@ class PartitionStatus:
     message: str = ""
     held_back_records: int = 0
     held_back_seconds: float = 0.0
+    next_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)

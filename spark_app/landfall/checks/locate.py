@@ -101,7 +101,9 @@ def _changed(state: Committed, record: Replay | Lost) -> Committed:
     seq = record.header.seq
     if isinstance(record, Lost):
         return replace(state, lost={**state.lost, **{o.upload.key: seq for o in record.objects}})
-    replays = tuple((seq, s) for s in record.slices if s.piece == state.landed.piece)
+    objects = (*state.landed.objects, *(o for _, s in state.replays for o in s.objects))
+    keys = {o.upload.key for o in objects}
+    replays = tuple((seq, s) for s in record.slices if s.dead_letters in keys)
     return replace(state, replays=state.replays + replays)
 
 

@@ -5,10 +5,12 @@ This module imports nothing heavy: ``landfall --help`` must not wait for NumPy o
 
 import argparse
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.cli.verb_arguments import add_verbs
 
 ABOUT = """\
 Land Kafka topics in S3 exactly once.
@@ -47,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_run, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
+    add_verbs(partial(_command, commands))
     return root
 
 
@@ -96,7 +99,7 @@ def _command(commands: Any, name: str, summary: str, about: str) -> argparse.Arg
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(command=name)
+    command.set_defaults(command=name.replace("-", "_"))
     return command
 
 

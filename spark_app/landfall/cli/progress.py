@@ -97,13 +97,14 @@ def status_table(status: Status, first_checkpoints: dict[tuple[str, int], int]) 
         shown.add_row(escape(topic), *_cells(partitions, first_checkpoints))
     if len(by_topic) > MAX_TOPICS:
         shown.add_row(f"and {len(by_topic) - MAX_TOPICS} more")
-    blocked = [
-        Text(f"{p.topic}/{p.partition} {p.blocked}: {p.message}", style="red")
-        for p in status.partitions
-        if p.blocked
-    ]
+    blocked = [Text(_blocked(p), style="red") for p in status.partitions if p.blocked]
     style = "red" if status.phase in _ENDED - {Phase.STOPPED} else "bold"
     return Group(Text(status_line(status), style=style), shown, *blocked[:MAX_TOPICS])
+
+
+def _blocked(p: PartitionStatus) -> str:
+    step = f"; next: {p.next_step}" if p.next_step else ""
+    return f"{p.topic}/{p.partition} {p.blocked}: {p.message}{step}"
 
 
 def _cells(

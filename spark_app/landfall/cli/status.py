@@ -9,6 +9,7 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
+from landfall.api.verbs import next_step
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.errors import LandfallError, Retry
@@ -28,6 +29,9 @@ class PartitionProgress:
         held_back_records: offsets from the end offset on that an open transaction keeps everybody
             from reading.
         unavailable: why Kafka did not report the end offset, if it said why.
+        blocked: the reason, if the ledger says that it waits for a decision; ``message`` has the
+            details.
+        next_step: the command that lets it land again.
     """
 
     topic: str
@@ -37,6 +41,9 @@ class PartitionProgress:
     lag_records: int | None
     held_back_records: int | None = None
     unavailable: str | None = None
+    blocked: str | None = None
+    message: str = ""
+    next_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ def status(arguments: argparse.Namespace) -> ExitCode:
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
-    progress = read_progress(opened, KafkaLog(opened.group))
+    progress = read_progress(opened, KafkaLog(opened.group), str(arguments.group))
     if arguments.json:
         console.out().print(msgspec.json.encode(asdict(progress)).decode(), markup=False)
     else:
@@ -81,14 +88,27 @@ def status(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.UNAVAILABLE if progress.source_error else ExitCode.OK
 
 
-def read_progress(opened: GroupStore, log: Log) -> GroupProgress:
-    """Read the ledger, then the end offsets; without Kafka, what the ledger alone says."""
+def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> GroupProgress:
+    """Read the ledger, then the end offsets; without Kafka, what the ledger alone says.
+
+    ``file`` is the group's file in the commands that are shown as next steps.
+    """
     state = opened.lane.read()
     try:
         ends = _end_offsets(log, tuple(state.checkpoint))
+        found = _progress(opened, state, ends, None)
     except Retry as error:
-        return _progress(opened, state, EndOffsets(), str(error))
-    return _progress(opened, state, ends, None)
+        found = _progress(opened, state, EndOffsets(), str(error))
+    return replace(found, partitions=tuple(_with_block(p, state, file) for p in found.partitions))
+
+
+def _with_block(progress: PartitionProgress, state: State, file: str) -> PartitionProgress:
+    tp = TopicPartition(progress.topic, progress.partition)
+    entry = state.blocked.get(tp)
+    if entry is None:
+        return progress
+    step = next_step(entry.reason, str(tp), file, truncated=True)
+    return replace(progress, blocked=entry.reason, message=entry.message, next_step=step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +208,8 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
             )
         if p.unavailable:
             console.print_error("Unavailable", p.unavailable)
+        if p.blocked:
+            console.print_error(p.blocked, f"{p.message}; next: {p.next_step}")
     if progress.source_error:
         console.print_error("Unavailable", f"Kafka did not answer: {progress.source_error}")
 

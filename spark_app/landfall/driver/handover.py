@@ -26,6 +26,7 @@ from threading import RLock
 from landfall import __version__
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
 from landfall.driver.loop import Driver
@@ -148,6 +149,15 @@ class LaneContender:
             log.info("takeover requested")
             self._command = PendingCommand.TAKE_OVER
         self._notifier.notify()
+
+    def decide(self, request: Request) -> Answer:
+        """Let this process's driver carry a request out, and wait for it. From any thread."""
+        driver = self._driver
+        if driver is None:
+            return Answer(
+                Outcome.REFUSED, message="this process does not have the lane: ask the one that has"
+            )
+        return driver.decide(request)
 
     def check_store(self, read: Read) -> None:
         """Return if the store answers; a driver that has lost the lane learns that it did.

@@ -23,16 +23,20 @@ from functools import partial
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Request
 from landfall.driver.commits import BackgroundWork, BatchCommitter, blocked_partitions
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up, reached
+from landfall.driver.decisions import Decisions, DriverParts
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
 from landfall.driver.lost_uploads import LostUploads, Recording
 from landfall.driver.membership_sync import MembershipSync
+from landfall.driver.pending_requests import PendingRequests
+from landfall.driver.replay import Replayer
 from landfall.driver.status import DriverProgress
 from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
@@ -90,6 +94,19 @@ class Driver:
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
+        parts = DriverParts(
+            self.group,
+            deps.observer,
+            self._committer,
+            self._membership,
+            self._completer,
+        )
+        self._decisions = Decisions(
+            parts,
+            Replayer(self.group, deps.store, deps.runner, deps.new_name),
+            deps.background.pool(1, "replay"),
+            PendingRequests(self._notifier.notify),
+        )
         self._newer_owner = ""
         self._drain_until: datetime | None = None
         self._stop_reason = ""
@@ -105,6 +122,10 @@ class Driver:
         """Drain and yield, from any thread or a signal handler; only the first reason is kept."""
         self._stop_reason = self._stop_reason or reason
         self._notifier.notify()
+
+    def decide(self, request: Request) -> Answer:
+        """Let the driver carry a request out; returns its answer. From any thread."""
+        return self._decisions.pending.submit(request)
 
     def check_owner(self, read: Read) -> None:
         """End the driver soon if another one has opened the lane; from any thread.
@@ -142,6 +163,7 @@ class Driver:
             log.error("dependency unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
+            self._decisions.close(f"the driver has stopped: {self.phase}")
             # No COMMIT names these batches and none ever will, so their uploads are aborted now.
             for results in self._batches.stop():
                 self._housekeeping.abort_results(results)
@@ -195,6 +217,7 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
+        self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)
             self._committer.snapshot_if_due()
@@ -221,7 +244,8 @@ class Driver:
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
         backlogs = self.deps.observer.backlogs(checkpoint, skip, now)
         self._batches.permitted = self.writer.state.permitted
-        self._batches.start(backlogs, self.stalled_partitions(), now, flush=self.until_caught_up)
+        stalled = self.stalled_partitions().keys() | self._decisions.held
+        self._batches.start(backlogs, stalled, now, flush=self.until_caught_up)
 
     # ------------------------------------------------------------------------------------ reporting
 

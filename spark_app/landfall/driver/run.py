@@ -150,7 +150,7 @@ def _serve(
     log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
     if control := options.control:
         want = contender.deps.runner.want
-        handler = ControlHandler(want, contender.hand_over, contender.take_over)
+        handler = ControlHandler(want, contender.hand_over, contender.take_over, contender.decide)
         control_server = serve_control(control, handler)
         stack.callback(control_server.shutdown)
         url = f"http://{control.host}:{control_server.server_port}/control/"

@@ -11,6 +11,7 @@ from operator import attrgetter
 from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
 from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import next_step
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up
 from landfall.driver.observer import LogView
@@ -189,4 +190,10 @@ def _partition_status(
         message=str(stalled) if stalled else "",
         held_back_records=held.records if held else 0,
         held_back_seconds=(progress.time - held.since).total_seconds() if held else 0.0,
+        next_step=_next_step(progress.state, tp, stalled) if stalled else "",
     )
+
+
+def _next_step(state: State, tp: TopicPartition, stalled: Stalled) -> str:
+    # The ledger keeps a DATA_LOSS only of a truncated log; what has expired is seen anew each time.
+    return next_step(stalled.reason, str(tp), truncated=tp in state.blocked)

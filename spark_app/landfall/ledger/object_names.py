@@ -104,11 +104,19 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
     Raises:
         ValueError: a part is not legal.
     """
-    _check_topic(topic)
     _check_numbers(generation, partition, start)
-    return (
-        f"{_group_prefix(group)}dead-letters/{topic}/{generation}_{partition}_{start:020d}.parquet"
-    )
+    name = f"{generation}_{partition}_{start:020d}.parquet"
+    return f"{dead_letters_prefix(group, topic)}{name}"
+
+
+def dead_letters_prefix(group: str, topic: str) -> str:
+    """The prefix that the dead-letter objects of a topic have, and no other key.
+
+    Raises:
+        ValueError: a part is not legal.
+    """
+    _check_topic(topic)
+    return f"{_group_prefix(group)}dead-letters/{topic}/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class ReplayedSlice:
 
     Attributes:
         dead_letters: key of the dead-letter object that was read.
-        piece: the slice that the object was written for, whose start is in its name.
+        piece: from the offset in the object's name to the last record inside.
         rows: records in the dead-letter object.
         objects: the new data and dead-letter objects, in key order.
         landed: records in the new data objects.

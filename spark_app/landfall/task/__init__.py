@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.source import LastRead
 
 
@@ -27,6 +27,8 @@ class Batch:
         permitted: below which offset a bad record is a dead letter whatever the policy says.
         last_read: of topic partitions that were read before, the last record, by which the reader
             recognizes a truncated log.
+        dead_letters: slices to land from dead-letter objects, instead of from the log, and the
+            keys of those objects; empty in every batch but a replay.
     """
 
     group: ConsumerGroup
@@ -34,3 +36,4 @@ class Batch:
     slice_bytes: int = 0
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
     last_read: tuple[tuple[TopicPartition, LastRead], ...] = ()
+    dead_letters: tuple[tuple[Slice, str], ...] = ()

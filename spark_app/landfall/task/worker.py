@@ -16,11 +16,13 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
+from landfall.source import Reader
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.task import Batch
+from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.landing import land_with
 from landfall.task.partitioning import Partitioner
 
@@ -59,7 +61,10 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     except LandfallError as error:
         return tuple(FailedSlice(slice_, error) for slice_ in slices)
     resources.reader.last_read = dict(batch.last_read)
-    return land_with(resources.partitioner, batch, slices, resources.reader, resources.store)
+    reader: Reader = resources.reader
+    if batch.dead_letters:
+        reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
+    return land_with(resources.partitioner, batch, slices, reader, resources.store)
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:

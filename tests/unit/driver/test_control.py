@@ -7,7 +7,21 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
+from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, ExitCode
+from landfall.api.verbs import (
+    VERBS,
+    Answer,
+    DropRequest,
+    Outcome,
+    ReplayRequest,
+    Request,
+    ResetRequest,
+    RetryRequest,
+    SkipRequest,
+    UnblockRequest,
+)
+from landfall.cli import main, verb
+from landfall.cli.driver_control import DriverControl
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 
 Commands = list[tuple[str, Any]]
@@ -31,10 +45,17 @@ def server(token: Path, received: Commands) -> Iterator[ThreadingHTTPServer]:
         lambda wanted: received.append(("executors", wanted)),
         lambda to: received.append(("yield", to)),
         lambda: received.append(("open", None)),
+        lambda request: answered(received, request),
     )
     server = serve_control(Control(token, "127.0.0.1", 0), handler)
     yield server
     server.shutdown()
+
+
+def answered(received: Commands, request: Request) -> Answer:
+    received.append(("request", request))
+    outcome = Outcome(request.why) if request.why in set(Outcome) else Outcome.DONE
+    return Answer(outcome, ("HOLE",), "message")
 
 
 def ask(
@@ -43,6 +64,7 @@ def ask(
     body: object = None,
     method: str = "POST",
     authorization: str | None = "Bearer s3cret",
+    reads: str = "",
     **headers: str,
 ) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
@@ -50,7 +72,8 @@ def ask(
     known = {"Authorization": authorization} if authorization is not None else {}
     connection.request(method, path, sent, {**known, **headers})
     answer = connection.getresponse()
-    assert answer.read() == b""
+    read = answer.read().decode()
+    assert reads in read if reads else not read
     connection.close()
     return answer
 
@@ -177,3 +200,153 @@ def test_a_command_may_be_sent_twice(server: ThreadingHTTPServer, received: Comm
         assert ask(server, EXECUTORS_PATH, {"wanted": 2}).status == 202
 
     assert received == [("executors", 2), ("executors", 2)]
+
+
+# --------------------------------------------------------------------------- requests of engineers
+
+BY: dict[str, Any] = {"who": "kim", "why": "INC-12"}
+TP = {"topic": "clicks", "partition": 3}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        SkipRequest(**BY, **TP, until=7, dry_run=True, id="x"),
+        UnblockRequest(**BY, **TP, bad_records_until=9),
+        DropRequest(**BY, **TP),
+        ResetRequest(**BY, **TP, to="earliest"),
+        ReplayRequest(**BY, topic="clicks"),
+        RetryRequest(who="kim"),
+    ],
+    ids=list(VERBS),
+)
+def test_a_request_reaches_the_driver_as_it_was_asked(
+    server: ThreadingHTTPServer, token: Path, received: Commands, request_: Request
+) -> None:
+    control = DriverControl.of(f"http://127.0.0.1:{server.server_port}", token)
+
+    answer = control.ask(request_)
+
+    assert received == [("request", request_)]
+    assert answer == Answer(Outcome.DONE, ("HOLE",), "message")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome.DONE, 200),
+        (Outcome.DRY_RUN, 200),
+        (Outcome.WAITING, 202),
+        (Outcome.REFUSED, 409),
+        (Outcome.FAILED, 503),
+    ],
+)
+def test_the_status_code_says_what_became_of_a_request(
+    server: ThreadingHTTPServer, outcome: Outcome, code: int
+) -> None:
+    body = {"who": "kim", "why": outcome, **TP}
+
+    answer = ask(server, "/control/drop", body, reads="HOLE")
+
+    assert (answer.status, answer.getheader("Content-Type")) == (
+        code,
+        "application/json; charset=utf-8",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        TP,
+        {"who": "", "why": "x", **TP},
+        {"who": "x", "why": "x", **TP, "force": True},
+        [],
+        b"{",
+    ],
+)
+def test_a_request_that_lacks_something_is_refused(
+    server: ThreadingHTTPServer, received: Commands, body: object
+) -> None:
+    assert ask(server, "/control/skip", body, reads="refused").status == 400
+    assert received == []
+
+
+def test_the_command_line_asks_the_driver_and_prints_what_it_recorded(
+    server: ThreadingHTTPServer,
+    token: Path,
+    received: Commands,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = f"http://127.0.0.1:{server.server_port}"
+    to_driver = ["--driver", url, "--token-file", str(token), "--who", "kim"]
+
+    code = main(["skip", "clicks/3", "--why", "INC-12", *to_driver])
+
+    assert code is ExitCode.OK
+    assert capsys.readouterr().out == "HOLE\nmessage\n"
+    (_, request) = received[0]
+    assert (request.topic, request.partition, request.who, request.why) == (
+        "clicks",
+        3,
+        "kim",
+        "INC-12",
+    )
+    assert main(["drop", "clicks/3", "--why", "refused", *to_driver]) is ExitCode.STALLED
+    assert main(["drop", "clicks/3", "--why", "failed", *to_driver]) is ExitCode.UNAVAILABLE
+
+
+def test_in_a_drivers_pod_its_own_driver_is_asked(
+    server: ThreadingHTTPServer,
+    token: Path,
+    received: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verb, "CONTROL_PORT", server.server_port)
+    monkeypatch.setenv("LANDFALL_CONTROL_TOKEN_FILE", str(token))
+
+    assert main(["replay-dead-letters", "clicks", "--why", "mended"]) is ExitCode.OK
+    assert main(["retry"]) is ExitCode.OK
+    assert [type(request) for _, request in received] == [ReplayRequest, RetryRequest]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["skip", "clicks/3", "--why", "x"], "name the group's file before the topic partition"),
+        (
+            ["skip", "g.yaml", "clicks", "--why", "x"],
+            "name the Kafka partition, too, as in clicks/3",
+        ),
+        (["skip", "g.yaml", "clicks/x", "--why", "x"], "not a topic partition such as clicks/3"),
+        (["skip", "g.yaml", "clicks/3", "--why", " "], "who asks, and why, must not be empty"),
+        (["skip", "clicks/3", "--why", "x", "--driver", "h:1"], "--driver needs the control token"),
+        (
+            ["skip", "clicks/3", "--why", "x", "--driver", "h:1", "--token-file", "/dev/null"],
+            "h:1: not a URL such as http://host:8081",
+        ),
+        (
+            ["retry", "--driver", "http://h", "--token-file", "/nope"],
+            "/nope: No such file or directory",
+        ),
+        (["skip", "a", "b", "c/3", "--why", "x"], "too many words before c/3: a b"),
+    ],
+)
+def test_a_wrong_command_line_of_a_verb_is_a_usage_error(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) is ExitCode.USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_a_driver_that_is_away_or_has_another_token_is_named(
+    server: ThreadingHTTPServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("another")
+    asked = ["retry", "--token-file", str(wrong), "--driver"]
+
+    assert main([*asked, f"http://127.0.0.1:{server.server_port}"]) is ExitCode.USAGE
+    assert "the driver has another control token" in capsys.readouterr().err
+    assert main([*asked, "http://127.0.0.1:1"]) is ExitCode.UNAVAILABLE
+    assert "the driver at http://127.0.0.1:1 does not answer" in capsys.readouterr().err

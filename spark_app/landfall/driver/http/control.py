@@ -3,7 +3,8 @@
 The token is checked before anything else in a request is looked at. It is read from its file at
 each request, so that a rotated secret is in force as soon as it is mounted; without a file, or with
 an empty one, every request is refused. A body is bounded and must be exactly one of the contract's
-documents. An accepted command is only passed on here; the driver carries it out.
+documents. An accepted command is only passed on here; the driver carries it out. A request of
+``landfall.api.verbs`` is answered with a JSON document, which says what was recorded.
 """
 
 import hmac
@@ -25,6 +26,7 @@ from landfall.api.contract import (
     TakeOver,
     WantExecutors,
 )
+from landfall.api.verbs import VERB_PATHS, Answer, Outcome, Request
 from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,15 @@ log = logging.getLogger(__name__)
 BODY_BYTES = 4096
 
 COMMANDS: Mapping[str, type[ControlCommand]] = {path: kind for kind, path in CONTROL_PATHS.items()}
+
+CODES: Mapping[Outcome, HTTPStatus] = {
+    Outcome.DONE: HTTPStatus.OK,
+    Outcome.DRY_RUN: HTTPStatus.OK,
+    Outcome.WAITING: HTTPStatus.ACCEPTED,
+    Outcome.REFUSED: HTTPStatus.CONFLICT,
+    Outcome.FAILED: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""The status codes of the answers to requests."""
 
 T = TypeVar("T")
 
@@ -53,11 +64,12 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class ControlHandler:
-    """Carries out each command; called from any thread."""
+    """Carries out each command and request; called from any thread."""
 
     want: Callable[[int], None]
     hand_over: Callable[[str], None]
     take_over: Callable[[], None]
+    decide: Callable[[Request], Answer]
 
     def dispatch(self, command: ControlCommand) -> None:
         """Call what carries out this command."""
@@ -92,32 +104,42 @@ class _Handler(BaseHTTPRequestHandler):
     handler: ClassVar[ControlHandler]
 
     def answer(self) -> None:
-        code = self._code()
+        code, body = self._result()
         # A refused body was not read, so the next request on this connection could not be found.
         self.close_connection = True
         self.send_response(code)
-        self.send_header("Content-Length", "0")
+        if body:
+            self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
         if code is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", "Bearer")
         if code is HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "POST")
         self.end_headers()
+        self.wfile.write(body)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base class's names
 
-    def _code(self) -> HTTPStatus:
+    def _result(self) -> tuple[HTTPStatus, bytes]:
+        """The status code and the body to answer with."""
         if not authorized(self.headers.get("Authorization", ""), self.control.token_file):
-            return HTTPStatus.UNAUTHORIZED
-        if self.path not in COMMANDS:
-            return HTTPStatus.NOT_FOUND
+            return HTTPStatus.UNAUTHORIZED, b""
+        if self.path not in COMMANDS and self.path not in VERB_PATHS:
+            return HTTPStatus.NOT_FOUND, b""
         if self.command != "POST":
-            return HTTPStatus.METHOD_NOT_ALLOWED
+            return HTTPStatus.METHOD_NOT_ALLOWED, b""
         try:
-            self.handler.dispatch(decode(COMMANDS[self.path], self._body()))
+            if self.path in COMMANDS:
+                self.handler.dispatch(decode(COMMANDS[self.path], self._body()))
+                return HTTPStatus.ACCEPTED, b""
+            request: Request = decode_request(self.path, self._body())
         except ValueError as error:
             log.warning("control request refused", extra={"path": self.path, "why": str(error)})
-            return HTTPStatus.BAD_REQUEST
-        return HTTPStatus.ACCEPTED
+            # What is wrong is said where people ask; the operator's commands need no text.
+            reason = msgspec.json.encode(Answer(Outcome.REFUSED, message=str(error)))
+            return HTTPStatus.BAD_REQUEST, reason if self.path in VERB_PATHS else b""
+        answer = self.handler.decide(request)
+        return CODES[answer.outcome], msgspec.json.encode(answer)
 
     def _body(self) -> bytes:
         length = int(self.headers.get("Content-Length", ""))
@@ -139,6 +161,19 @@ def authorized(header: str, token_file: Path) -> bool:
     scheme, _, given = header.partition(" ")
     same = hmac.compare_digest(given.strip().encode(), token)
     return same and bool(token) and scheme.lower() == "bearer"
+
+
+def decode_request(path: str, body: bytes) -> Request:
+    """The request that this path takes, from a body.
+
+    Raises:
+        ValueError: the body is not JSON, or a field is missing, unknown, or not allowed.
+    """
+    try:
+        request: Request = msgspec.json.decode(body, type=VERB_PATHS[path])
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return request
 
 
 def decode(kind: type[T], body: bytes) -> T:

@@ -1,0 +1,187 @@
+"""What an engineer asks of a group, and the answer: ``skip``, ``unblock``, ``drop`` and the rest.
+
+The same requests reach a running driver as JSON (``POST /control/<verb>``) and a lane without a
+driver through the command line. ``landfall.driver.decide.requests`` says what each of them records.
+Every request but ``RetryRequest`` leaves a record in the ledger with who asked, when and why.
+``NEXT_STEPS`` says which of them resolves what. Pure.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from landfall.errors import Reason
+
+Position = int | Literal["earliest", "latest"]
+"""An offset, or the log's start or end when the request is carried out."""
+
+
+class _Request(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """What every request has.
+
+    Attributes:
+        who: who asks, such as ``user@host``.
+        why: the reason, for those who read the ledger later.
+        dry_run: answer what would be recorded, and record nothing.
+        id: names the request: a driver carries out requests with the same id once.
+    """
+
+    who: str
+    why: str
+    dry_run: bool = False
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.who.strip() or not self.why.strip():
+            raise ValueError("who asks, and why, must not be empty")
+
+
+class _OfTopicPartition(_Request, frozen=True):
+    topic: str
+    partition: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # a Struct class is replaced when decorated
+        if not self.topic or self.partition < 0:
+            raise ValueError(f"not a topic partition: {self.topic!r}/{self.partition}")
+
+
+class SkipRequest(_OfTopicPartition, frozen=True):
+    """Go on after a range that is lost, or before ``until``, and record what was skipped.
+
+    Without ``until`` exactly what is lost is skipped: offsets that Kafka has deleted, or committed
+    objects that can never be made again.
+    """
+
+    until: int | None = None
+
+
+class UnblockRequest(_OfTopicPartition, frozen=True):
+    """Land a topic partition again that is blocked.
+
+    Bad records over the limit are allowed below ``bad_records_until``, by default below the end of
+    the log. A truncated log is accepted: landing continues at the checkpoint.
+    """
+
+    bad_records_until: int | None = None
+
+
+class DropRequest(_OfTopicPartition, frozen=True):
+    """Land a topic partition no more, until ``ResetRequest`` lets it in again."""
+
+
+class ResetRequest(_OfTopicPartition, frozen=True):
+    """Go on at another offset: ahead at any time, back only in a new generation."""
+
+    to: Position
+
+
+class ReplayRequest(_Request, frozen=True):
+    """Land dead letters again, through the present decoder and route, each dead-letter object once.
+
+    Attributes:
+        topic: of the dead letters.
+        partition: the Kafka partition; None for all.
+        first: only objects with a dead letter at or after this offset,
+        until: and before this one; None for no limit.
+    """
+
+    topic: str
+    partition: int | None = None
+    first: int = 0
+    until: int | None = None
+
+
+class RetryRequest(_Request, frozen=True):
+    """Try everything again now: forget waits and refusals that no record keeps."""
+
+    why: str = "retry"
+
+
+Request = SkipRequest | UnblockRequest | DropRequest | ResetRequest | ReplayRequest | RetryRequest
+
+VERBS: Mapping[str, type[Request]] = MappingProxyType(
+    {
+        "skip": SkipRequest,
+        "unblock": UnblockRequest,
+        "drop": DropRequest,
+        "reset": ResetRequest,
+        "replay-dead-letters": ReplayRequest,
+        "retry": RetryRequest,
+    }
+)
+"""The requests by their names on the command line and in the paths of control."""
+
+VERB_PATHS: Mapping[str, type[Request]] = MappingProxyType(
+    {f"/control/{verb}": kind for verb, kind in VERBS.items()}
+)
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    DONE = "done"
+    DRY_RUN = "dry run"
+    WAITING = "waiting"
+    """Accepted and not carried out yet: ask again with the same id."""
+    REFUSED = "refused"
+    """Nothing was recorded; the message says why, and what would help."""
+    FAILED = "failed"
+    """Something was away; asking again may succeed."""
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer to a request.
+
+    Attributes:
+        outcome: what became of it.
+        records: a line per ledger record that was, or would be, appended.
+        message: details, for people.
+    """
+
+    outcome: Outcome
+    records: tuple[str, ...] = ()
+    message: str = ""
+
+
+NEXT_STEPS: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.DATA_LOSS: "landfall skip {group} {tp}",
+        Reason.BAD_RECORDS: "landfall unblock {group} {tp}",
+        Reason.OBJECT_LOST: "landfall skip {group} {tp}",
+        Reason.TOPIC_MISSING: "landfall skip {group} {tp}",
+        Reason.TOPIC_RECREATED: "landfall reset {group} {tp} --to earliest",
+        Reason.STORE_DENIED: "landfall retry {group}",
+        Reason.SOURCE_DENIED: "landfall retry {group}",
+    }
+)
+"""The command that lets a topic partition land again that is stopped for this reason.
+
+The other reasons stop the whole group, before or instead of landing: the spec, the store or the
+ledger must be mended, and no record can replace that.
+"""
+
+TRUNCATED_STEP = "landfall unblock {group} {tp}"
+"""The command for a log that was truncated; its reason is DATA_LOSS, too."""
+
+
+def next_step(
+    reason: Reason, topic_partition: str, group: str = "GROUP.yaml", *, truncated: bool = False
+) -> str:
+    """The command to type, without ``--why``; empty if no command helps.
+
+    Args:
+        reason: why the topic partition is stopped.
+        topic_partition: as ``clicks/3``.
+        group: the group's file.
+        truncated: whether DATA_LOSS is about a truncated log, not about expired offsets.
+    """
+    is_truncation = truncated and reason is Reason.DATA_LOSS
+    step = TRUNCATED_STEP if is_truncation else NEXT_STEPS.get(reason, "")
+    command = step.format(group=group, tp=topic_partition)
+    return f"{command} --why '…'" if command else ""

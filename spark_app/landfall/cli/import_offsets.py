@@ -1,0 +1,109 @@
+"""``landfall import-offsets``: begin where another consumer of the topics has stopped."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import yaml
+
+from landfall import ledger
+from landfall.api.contract import ExitCode
+from landfall.api.verbs import Outcome
+from landfall.cli import console
+from landfall.cli.verb import lane_session, who
+from landfall.errors import Reason, Stalled
+from landfall.ledger import Decision, Entry, LaneOwnership, State
+from landfall.ledger.offsets import TopicPartition
+from landfall.source import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedOffsets:
+    """What a Kafka group has committed.
+
+    Attributes:
+        starts: the next offset to read of each topic partition.
+        missing: topic partitions for which it has committed nothing.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    missing: tuple[TopicPartition, ...]
+
+    @property
+    def as_yaml(self) -> str:
+        """The part of the group's YAML that lets landing begin there."""
+        offsets: dict[str, dict[str, int]] = {}
+        for tp, start in sorted(self.starts.items()):
+            offsets.setdefault(tp.topic, {})[str(tp.partition)] = start
+        kafka = {"startingOffsets": {"offsets": offsets}}
+        text: str = yaml.safe_dump({"spec": {"source": {"kafka": kafka}}}, sort_keys=False)
+        return text
+
+
+def import_offsets(arguments: argparse.Namespace) -> ExitCode:
+    """Print the committed offsets as YAML, or let the topic partitions enter the ledger there."""
+    from landfall.source.kafka_groups import committed_offsets  # noqa: PLC0415  # needs Kafka's client
+
+    if arguments.add and not arguments.why.strip():
+        raise Stalled(Reason.SPEC_INVALID, "--add records a decision: say --why, too")
+    with lane_session(arguments.group) as session:
+        topics = session.source.topics()
+        tps = [TopicPartition(t.name, n) for t in topics for n in range(t.partitions)]
+        found = committed_offsets(session.group, arguments.kafka_group, tps)
+        imported = ImportedOffsets(found, tuple(tp for tp in tps if tp not in found))
+        _warn(arguments.kafka_group, imported)
+        if not imported.starts:
+            return ExitCode.FAULT
+        if not arguments.add:
+            console.out().print(imported.as_yaml, end="", markup=False)
+            return ExitCode.OK
+        state = session.lane.read()
+        entries = new_entries(state, imported.starts, topics)
+        for entry in entries:
+            console.out().print(f"ADD: {entry.topic_partition} at offset {entry.start}")
+        if arguments.dry_run or not entries:
+            console.out().print("nothing is recorded")
+            return ExitCode.OK
+        if state.holding is LaneOwnership.HELD and not arguments.take_over:
+            console.print_error(
+                str(Outcome.REFUSED), "a driver has the lane: stop it, or give --take-over"
+            )
+            return ExitCode.STALLED
+        asked_by = arguments.who or who()
+        now = session.clock().isoformat()
+        decision = Decision("import-offsets", asked_by, arguments.why, now)
+        session.append(_adds(imported.starts, topics, decision), f"import-offsets by {asked_by}")
+        return ExitCode.OK
+
+
+def new_entries(
+    state: State, starts: Mapping[TopicPartition, int], topics: Sequence[Topic]
+) -> tuple[Entry, ...]:
+    """The topic partitions that are not in the lane, where they would enter it."""
+    ids = {topic.name: topic.topic_id for topic in topics}
+    return tuple(
+        Entry(tp, ids[tp.topic], start)
+        for tp, start in sorted(starts.items())
+        if tp not in state.members
+    )
+
+
+def _adds(
+    starts: Mapping[TopicPartition, int], topics: Sequence[Topic], decision: Decision
+) -> Callable[[State], tuple[Callable[..., ledger.Record], ...]]:
+    def make(state: State) -> tuple[Callable[..., ledger.Record], ...]:
+        entries = new_entries(state, starts, topics)
+        return (partial(ledger.Add, entries=entries, decision=decision),) if entries else ()
+
+    return make
+
+
+def _warn(kafka_group: str, imported: ImportedOffsets) -> None:
+    if not imported.starts:
+        console.print_error("NotFound", f"Kafka group {kafka_group} has committed no offset here")
+    elif imported.missing:
+        names = ", ".join(map(str, imported.missing))
+        console.err().print(
+            f"no committed offset, so these begin at their log start: {names}", markup=False
+        )

@@ -1,0 +1,203 @@
+"""``landfall skip``, ``unblock``, ``drop``, ``reset``, ``replay-dead-letters`` and ``retry``.
+
+A request goes to the running driver, if ``--driver`` names one or if this is a driver's pod.
+Otherwise the lane is opened here, and handed over again once the request is recorded.
+"""
+
+import argparse
+import getpass
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, ExitCode
+from landfall.api.verbs import (
+    Answer,
+    DropRequest,
+    Outcome,
+    Position,
+    ReplayRequest,
+    Request,
+    ResetRequest,
+    RetryRequest,
+    SkipRequest,
+    UnblockRequest,
+)
+from landfall.cli import console
+from landfall.cli.driver_control import DriverControl
+from landfall.cli.group_store import GroupStore
+from landfall.clock import SteadyClock
+from landfall.errors import Reason, Stalled
+from landfall.ledger.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from landfall.driver.lane_session import LaneSession
+
+EXIT_CODES: Mapping[Outcome, ExitCode] = {
+    Outcome.DONE: ExitCode.OK,
+    Outcome.DRY_RUN: ExitCode.OK,
+    Outcome.WAITING: ExitCode.UNAVAILABLE,
+    Outcome.REFUSED: ExitCode.STALLED,
+    Outcome.FAILED: ExitCode.UNAVAILABLE,
+}
+
+
+def verb(arguments: argparse.Namespace) -> ExitCode:
+    """Carry a request out, and print what was recorded."""
+    group_path, topic, partition = _target(arguments)
+    request = _request(arguments, topic, partition)
+    driver = _driver(arguments, os.environ)
+    if driver:
+        answer = driver.ask(request)
+    else:
+        with lane_session(_group_path(group_path)) as session:
+            answer = session.carry_out(request, take_over=arguments.take_over)
+    return show(answer)
+
+
+@contextmanager
+def lane_session(path: Path) -> "Iterator[LaneSession]":
+    """What carries requests out without a driver, for the group that a file describes."""
+    from landfall import registry  # noqa: PLC0415  # help texts must not wait for these
+    from landfall.driver.in_process import InProcessRunner  # noqa: PLC0415
+    from landfall.driver.lane_session import LaneSession  # noqa: PLC0415
+    from landfall.source.kafka import KafkaLog  # noqa: PLC0415
+
+    opened = GroupStore.of(path)
+    registry.check_spec(opened.group)
+    source = KafkaLog(opened.group)
+    try:
+        yield LaneSession(
+            opened.group,
+            opened.store,
+            opened.lane,
+            source,
+            InProcessRunner(),
+            SteadyClock(),
+            lambda: uuid4().hex,
+        )
+    finally:
+        source.close()
+
+
+def show(answer: Answer) -> ExitCode:
+    """Print what was recorded, or would be, and why it is not more."""
+    prefix = "would record " if answer.outcome is Outcome.DRY_RUN else ""
+    for line in answer.records:
+        console.out().print(f"{prefix}{line}", markup=False)
+    if answer.outcome in {Outcome.DONE, Outcome.DRY_RUN}:
+        if answer.message:
+            console.out().print(answer.message, markup=False)
+    else:
+        console.print_error(str(answer.outcome), answer.message)
+    return EXIT_CODES[answer.outcome]
+
+
+def who() -> str:
+    """The user and the machine, by which the ledger names who asked."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def parse_target(text: str) -> tuple[str, int | None]:
+    """The topic, and the Kafka partition if there is one, in ``clicks/3`` or ``clicks``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    topic, slash, number = text.partition("/")
+    if not slash:
+        return topic, None
+    tp = TopicPartition(topic, int(number))
+    return tp.topic, tp.partition
+
+
+def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
+    """The group's file, the topic and the Kafka partition, from ``[GROUP.yaml] [TARGET]``."""
+    words = list(arguments.target)
+    named = words.pop() if arguments.verb != "retry" else ""
+    if len(words) > 1:
+        raise Stalled(Reason.SPEC_INVALID, f"too many words before {named}: {' '.join(words)}")
+    if arguments.verb == "retry":
+        return (words or [""])[0], "", None
+    try:
+        topic, partition = parse_target(named)
+    except ValueError as error:
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{named}: not a topic partition such as clicks/3"
+        ) from error
+    if partition is None and arguments.verb != "replay-dead-letters":
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{named}: name the Kafka partition, too, as in {topic}/3"
+        )
+    return (words or [""])[0], topic, partition
+
+
+def _group_path(named: str) -> Path:
+    path = named or os.environ.get(GROUP_FILE, "")
+    if not path:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"name the group's file before the topic partition, or set {GROUP_FILE}",
+        )
+    return Path(path)
+
+
+def _driver(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DriverControl | None:
+    """The driver to ask; in a driver's pod that is the pod's own."""
+    token_file = arguments.token_file or environment.get(CONTROL_TOKEN_FILE)
+    url = arguments.driver
+    if not url and not arguments.take_over and environment.get(CONTROL_TOKEN_FILE):
+        url = f"http://127.0.0.1:{CONTROL_PORT}"
+    if not url:
+        return None
+    if not token_file:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"--driver needs the control token: --token-file FILE, or {CONTROL_TOKEN_FILE}",
+        )
+    return DriverControl.of(url, Path(token_file))
+
+
+def _request(arguments: argparse.Namespace, topic: str, partition: int | None) -> Request:
+    try:
+        return _of_verb(arguments, topic, partition)
+    except ValueError as error:
+        raise Stalled(Reason.SPEC_INVALID, str(error)) from error
+
+
+def _of_verb(arguments: argparse.Namespace, topic: str, partition: int | None) -> Request:
+    name, why = arguments.who or who(), arguments.why
+    dry, id_ = arguments.dry_run, uuid4().hex
+    if arguments.verb == "retry":
+        return RetryRequest(who=name, why=why or "retry", dry_run=dry, id=id_)
+    if arguments.verb == "replay-dead-letters":
+        return ReplayRequest(
+            who=name,
+            why=why,
+            dry_run=dry,
+            id=id_,
+            topic=topic,
+            partition=partition,
+            first=arguments.first,
+            until=arguments.until,
+        )
+    assert partition is not None
+    of_tp = {"who": name, "why": why, "dry_run": dry, "id": id_, "topic": topic}
+    match arguments.verb:
+        case "skip":
+            return SkipRequest(**of_tp, partition=partition, until=arguments.until)
+        case "unblock":
+            until = arguments.bad_records_until
+            return UnblockRequest(**of_tp, partition=partition, bad_records_until=until)
+        case "drop":
+            return DropRequest(**of_tp, partition=partition)
+    to: Position = arguments.to
+    return ResetRequest(**of_tp, partition=partition, to=to)

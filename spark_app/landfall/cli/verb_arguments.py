@@ -1,0 +1,255 @@
+"""The arguments of the commands that change what is landed, and the help texts that explain them.
+
+Like ``landfall.cli.arguments``, this module imports nothing heavy.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
+"""Adds a command, given its name, its summary and its description."""
+
+WAYS = """
+With --driver, or inside a driver's pod, the running driver is asked. Otherwise the ledger is
+opened here, recorded in, and handed over again; while a driver has it that needs --take-over,
+which fences that driver (safe at any time: its Deployment restarts it).
+"""
+
+
+def add_verbs(new: NewCommand) -> None:
+    """Add every command of ``landfall.api.verbs``, and ``import-offsets``."""
+    for add in (_skip, _unblock, _drop, _reset, _replay, _retry, _import_offsets):
+        add(new)
+
+
+def position(text: str) -> "int | str":
+    """An offset, ``earliest`` or ``latest``.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    return text if text in {"earliest", "latest"} else offset(text)
+
+
+def offset(text: str) -> int:
+    """An offset, at least 0.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (number := int(text)) < 0:
+        raise ValueError(f"an offset cannot be {number}")
+    return number
+
+
+def _skip(new: NewCommand) -> None:
+    command = _verb(
+        new,
+        "skip",
+        "go on after what is lost, and record what was skipped",
+        """\
+Go on after a range that is lost, and record exactly what was skipped: offsets that Kafka deleted
+before they were landed, or committed objects that can never be made again. With --until also
+records that are there are skipped, such as a range that no decoder can read.
+""",
+        """\
+  landfall skip group.yaml clicks/3 --why 'retention was 1 h during the outage' --dry-run
+  landfall skip group.yaml clicks/3 --until 41900 --why 'poison from release 7, see INC-12'
+  kubectl exec deploy/clicks-driver -- landfall skip clicks/3 --why 'expired, see INC-12'
+""",
+    )
+    command.add_argument(
+        "--until", type=offset, metavar="OFFSET", help="go on at this offset, and not before it"
+    )
+
+
+def _unblock(new: NewCommand) -> None:
+    command = _verb(
+        new,
+        "unblock",
+        "land a blocked topic partition again",
+        """\
+Land a topic partition again that is blocked: with bad records over the limit (they become dead
+letters), or because its log was truncated (landing continues at the checkpoint).
+""",
+        """\
+  landfall unblock group.yaml clicks/3 --why 'the bad release is gone, its records may be bad'
+  landfall unblock group.yaml clicks/3 --bad-records-until 52000 --why 'INC-12'
+""",
+    )
+    command.add_argument(
+        "--bad-records-until",
+        type=offset,
+        metavar="OFFSET",
+        help="allow any share of bad records below this offset (default: the end of the log now)",
+    )
+
+
+def _drop(new: NewCommand) -> None:
+    _verb(
+        new,
+        "drop",
+        "land a topic partition no more",
+        """\
+Take a topic partition out of the ledger. It is not landed again, whatever the spec names, until
+`landfall reset` lets it in. What is landed stays.
+""",
+        """\
+  landfall drop group.yaml clicks/3 --why 'moved to another group'
+""",
+    )
+
+
+def _reset(new: NewCommand) -> None:
+    command = _verb(
+        new,
+        "reset",
+        "land a topic partition from another offset on",
+        """\
+Land a topic partition from another offset on. Ahead, what lies between is recorded as skipped.
+Back, or to let in what was dropped, it needs a generation that has named no objects of the topic
+partition: raise spec.generation first. What earlier generations landed stays, so readers that
+take all generations see those records twice.
+""",
+        """\
+  landfall reset group.yaml clicks/3 --to latest --why 'backlog of a load test'
+  landfall reset group.yaml clicks/3 --to 41000 --why 'land again with the mended decoder'
+""",
+    )
+    command.add_argument(
+        "--to",
+        type=position,
+        required=True,
+        metavar="OFFSET",
+        help="the next offset to land: a number, earliest or latest",
+    )
+
+
+def _replay(new: NewCommand) -> None:
+    command = _verb(
+        new,
+        "replay-dead-letters",
+        "land dead letters again, through the present decoder",
+        """\
+Land dead letters again, through the decoder, transforms and route that the spec has now. Each
+dead-letter object is replayed once. New objects are named after spec.generation, which must be
+above the one that wrote the dead letters. What is bad again becomes a new dead letter.
+""",
+        """\
+  landfall replay-dead-letters group.yaml clicks --why 'decoder mended in generation 4' --dry-run
+  landfall replay-dead-letters group.yaml clicks/3 --from 41000 --until 42000 --why 'INC-12'
+""",
+        target="TOPIC[/PARTITION]",
+    )
+    command.add_argument(
+        "--from",
+        dest="first",
+        type=offset,
+        default=0,
+        metavar="OFFSET",
+        help="only dead-letter objects with a record at or after this offset",
+    )
+    command.add_argument(
+        "--until", type=offset, metavar="OFFSET", help="and with one before this offset"
+    )
+
+
+def _retry(new: NewCommand) -> None:
+    _verb(
+        new,
+        "retry",
+        "let a running driver try everything again now",
+        """\
+Let a running driver forget how long it waits before it tries again, and what it was denied: for
+use right after access was granted. Nothing is recorded in the ledger.
+""",
+        """\
+  landfall retry --driver http://localhost:8081 --token-file token
+  kubectl exec deploy/clicks-driver -- landfall retry
+""",
+        target="",
+    )
+
+
+def _import_offsets(new: NewCommand) -> None:
+    command = new(
+        "import-offsets",
+        "take a Kafka group's committed offsets as starting offsets",
+        """\
+Print the offsets that a Kafka consumer group has committed for the group's topics, as
+spec.source.kafka.startingOffsets: landing then begins where that group stopped. Stop it first.
+Topic partitions for which it has committed nothing are named, and begin at their log start.
+
+With --add they enter the ledger at once instead, those that are not in it yet.
+
+examples:
+  landfall import-offsets group.yaml secor_backup
+  landfall import-offsets group.yaml secor_backup --add --why 'migration from Secor'
+""",
+    )
+    command.add_argument(
+        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+    )
+    command.add_argument("kafka_group", metavar="KAFKA_GROUP", help="the Kafka consumer group's id")
+    command.add_argument(
+        "--add", action="store_true", help="let the topic partitions enter the ledger now"
+    )
+    _add_decision(command, needs_why=False)
+    _add_take_over(command)
+
+
+def _verb(  # noqa: PLR0913  # the texts of one command
+    new: NewCommand, name: str, summary: str, about: str, examples: str, *, target: str = "TP"
+) -> argparse.ArgumentParser:
+    kubernetes = "" if name == "retry" else WAYS
+    command = new(name, summary, f"{about}{kubernetes}\nexamples:\n{examples}")
+    command.set_defaults(command="verb", verb=name)
+    shown = {"TP": "[GROUP.yaml] TOPIC/PARTITION", "": "GROUP.yaml"}.get(
+        target, f"[GROUP.yaml] {target}"
+    )
+    command.add_argument(
+        "target",
+        nargs="+" if target else "*",
+        metavar=shown,
+        help="the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3"
+        if target
+        else "the group's file; a driver is asked without one",
+    )
+    _add_decision(command, needs_why=name != "retry")
+    command.add_argument(
+        "--driver",
+        metavar="URL",
+        help="the control port of the running driver (default in a driver's pod: its own)",
+    )
+    command.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the file with the control token (default: $LANDFALL_CONTROL_TOKEN_FILE)",
+    )
+    _add_take_over(command)
+    return command
+
+
+def _add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:
+    command.add_argument(
+        "--why",
+        required=needs_why,
+        default="",
+        metavar="TEXT",
+        help="the reason, which the ledger keeps",
+    )
+    command.add_argument(
+        "--who", metavar="NAME", help="who asks, which the ledger keeps (default: user@host)"
+    )
+    command.add_argument(
+        "--dry-run", action="store_true", help="print what would be recorded, and record nothing"
+    )
+
+
+def _add_take_over(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--take-over",
+        action="store_true",
+        help="open the ledger here even if a driver has it, which fences that driver",
+    )

@@ -1,0 +1,277 @@
+"""Carries out requests of engineers on a running driver, on the driver's own thread.
+
+``landfall.driver.decide.requests`` decides what a request records; here it happens between two
+steps of a pass. A record that moves or drops a checkpoint must not meet a batch of the same topic
+partition: no batch of it is started while a request waits, and the request waits for the batch that
+is in flight. A replay works beside landing, in a thread of its own, because it moves no checkpoint;
+only its REPLAY records are appended here.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import VERBS, Answer, Outcome, ReplayRequest, Request, RetryRequest
+from landfall.driver.commits import BatchCommitter
+from landfall.driver.completer import Completer
+from landfall.driver.decide.requests import (
+    LedgerRequest,
+    Observed,
+    PlannedRecord,
+    Refusal,
+    decide_request,
+)
+from landfall.driver.membership_sync import MembershipSync
+from landfall.driver.observer import Observer
+from landfall.driver.pending_requests import PendingRequest, PendingRequests
+from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay
+from landfall.errors import Fenced, LandfallError
+from landfall.ledger import Decision, Record, State
+from landfall.ledger.offsets import TopicPartition
+from landfall.source import Bound, Log, Watermarks
+
+log = logging.getLogger(__name__)
+
+Append = Callable[[Callable[..., Record]], State]
+
+
+def verb_of(request: Request) -> str:
+    """The request's name on the command line."""
+    return next(verb for verb, kind in VERBS.items() if isinstance(request, kind))
+
+
+def decision_of(request: Request, now: datetime) -> Decision:
+    """Who asks for what, when and why, as records keep it."""
+    return Decision(verb_of(request), request.who, request.why, now.isoformat(), request.id)
+
+
+@dataclass(frozen=True)
+class DriverParts:
+    """What requests see of a driver, and what they make it forget.
+
+    Attributes:
+        group: the resource.
+        observer: the last known state of the log.
+        committer: knows what is stopped without a record, and appends.
+        membership: knows what the log stops.
+        completer: makes objects visible.
+    """
+
+    group: ConsumerGroup
+    observer: Observer
+    committer: BatchCommitter
+    membership: MembershipSync
+    completer: Completer
+
+    def observed(self, tp: TopicPartition) -> Observed:
+        """What the log shows of a topic partition now.
+
+        Raises:
+            Retry: the log does not answer.
+            Stalled: the log denies access.
+        """
+        stalled = {**self.membership.blocked_by_source, **self.committer.blocked}
+        return replace(
+            observe(self.observer.log, tp),
+            last_end=self.observer.last_ends.get(tp),
+            stalled=stalled.get(tp),
+        )
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Forget why a topic partition is stopped or waits, as far as no record says so."""
+        self.committer.blocked.pop(tp, None)
+        self.committer.batches.backoff.forget()
+        self.observer.force_discovery()
+
+    def retry_all(self) -> int:
+        """Forget that for all; returns how many topic partitions it was."""
+        waiting = {*self.committer.blocked, *self.committer.batches.backoff.apart()}
+        for tp in waiting:
+            self.forget(tp)
+        self.observer.force_discovery()
+        return len(waiting)
+
+
+def observe(source: Log, tp: TopicPartition) -> Observed:
+    """What the log shows of a topic partition now.
+
+    Raises:
+        Retry: the log does not answer.
+        Stalled: the log denies access.
+    """
+    ids = {topic.name: topic.topic_id for topic in source.topics()}
+    starts, ends = source.offsets([tp], Bound.LOG_START), source.offsets([tp], Bound.END)
+    for found in (starts, ends):
+        if tp in found.unavailable:
+            raise found.unavailable[tp]
+    marks = None
+    if tp in starts.offsets and tp in ends.offsets:
+        end = ends.offsets[tp]
+        # Between the two requests, expiry may move the log start past an end; hence the minimum.
+        marks = Watermarks(min(starts.offsets[tp], end), end)
+    return Observed(marks=marks, topic_id=ids.get(tp.topic))
+
+
+@dataclass
+class _RunningReplay:
+    """A replay, and what it waits for."""
+
+    pending: PendingRequest
+    steps: Steps
+    waits_for: "Future[Any]"
+
+
+@dataclass
+class Decisions:
+    """Used by the driver's thread; ``pending.submit`` is for any thread.
+
+    Attributes:
+        parts: the driver's parts.
+        replayer: lands dead letters.
+        pool: where replays run.
+        pending: requests that wait to be carried out.
+    """
+
+    parts: DriverParts
+    replayer: Replayer
+    pool: Executor
+    pending: PendingRequests
+    _replays: list[_RunningReplay] = field(default_factory=list)
+
+    @property
+    def held(self) -> set[TopicPartition]:
+        """Topic partitions of which no batch may be started now."""
+        found = (_changed(pending.request) for pending in self.pending.waiting())
+        return {tp for tp in found if tp is not None}
+
+    def carry_out(
+        self, state: Callable[[], State], in_flight: Collection[TopicPartition], now: datetime
+    ) -> None:
+        """Carry out what waits, except what has to wait for a batch in flight.
+
+        ``state`` returns the lane's state, which each request may change.
+
+        Raises:
+            Fenced: another driver has opened the lane.
+        """
+        running = {id(replay.pending) for replay in self._replays}
+        for pending in self.pending.waiting():
+            if id(pending) in running or _changed(pending.request) in in_flight:
+                continue
+            try:
+                answer = self._answer(pending, state(), now)
+            except Fenced:
+                raise
+            except LandfallError as error:
+                answer = Answer(Outcome.FAILED, message=str(error))
+            if answer:
+                self._finish(pending, answer)
+        self._continue_replays()
+
+    def close(self, why: str) -> None:
+        """Answer everything that waits, and everything that comes, with ``why``."""
+        self.pending.close(why)
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, pending: PendingRequest, state: State, now: datetime) -> Answer | None:
+        """The answer; None if it comes later."""
+        request = pending.request
+        match request:
+            case RetryRequest():
+                found = 0 if request.dry_run else self.parts.retry_all()
+                message = f"{found} topic partitions that were stopped or waited are tried again"
+                return Answer(Outcome.DONE, message=message)
+            case ReplayRequest():
+                self._begin_replay(pending, request, decision_of(request, now), state)
+                return None
+        if request.id and request.id in state.decision_ids:
+            return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
+        return self._decide(request, state, now)
+
+    def _decide(self, request: LedgerRequest, state: State, now: datetime) -> Answer:
+        tp = TopicPartition(request.topic, request.partition)
+        observed = self.parts.observed(tp)
+        plan = decide_request(state, request, observed, decision_of(request, now))
+        if isinstance(plan, Refusal):
+            return Answer(Outcome.REFUSED, message=plan.message)
+        texts = tuple(planned.text for planned in plan)
+        if request.dry_run:
+            return Answer(Outcome.DRY_RUN, texts)
+        append_all(plan, self.parts.committer.append)
+        self.parts.forget(tp)
+        return Answer(Outcome.DONE, texts)
+
+    # ------------------------------------------------------------------------------------- replays
+
+    def _begin_replay(
+        self, pending: PendingRequest, request: ReplayRequest, decision: Decision, state: State
+    ) -> None:
+        committer, completer = self.parts.committer, self.parts.completer
+        effects = ReplayEffects(committer.append, completer.apply, self.pool)
+        steps = replay(self.replayer, request, decision, state, effects)
+        self._wait_for(_RunningReplay(pending, steps, next(steps)))
+
+    def _wait_for(self, running: _RunningReplay) -> None:
+        running.waits_for.add_done_callback(lambda _: self.pending.wake())
+        self._replays.append(running)
+
+    def _continue_replays(self) -> None:
+        running, self._replays = self._replays, []
+        for replaying in running:
+            if replaying.waits_for.done():
+                self._continue(replaying)
+            else:
+                self._replays.append(replaying)
+
+    def _continue(self, replaying: _RunningReplay) -> None:
+        try:
+            following = replaying.steps.send(replaying.waits_for.result())
+        except StopIteration as end:
+            answer = end.value
+        except Fenced:
+            raise
+        except LandfallError as error:
+            answer = Answer(Outcome.FAILED, message=str(error))
+        else:
+            self._wait_for(_RunningReplay(replaying.pending, replaying.steps, following))
+            return
+        self._finish(replaying.pending, answer)
+
+    def _finish(self, pending: PendingRequest, answer: Answer) -> None:
+        request = pending.request
+        log.info(
+            "request answered",
+            extra={
+                "verb": verb_of(request),
+                "who": request.who,
+                "outcome": answer.outcome,
+                "records": answer.records,
+                "why": answer.message or request.why,
+            },
+        )
+        self.pending.finish(pending, answer)
+
+
+def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
+    """Append the records in order, and return the state after the last.
+
+    Raises:
+        Fenced: another driver has opened the lane; the records before are in the ledger.
+        Stalled: LEDGER_BROKEN, a record breaks a rule and is not written.
+    """
+    state: State | None = None
+    for planned in plan:
+        state = append(planned.make)
+    assert state is not None, "a plan has at least one record"
+    return state
+
+
+def _changed(request: Request) -> TopicPartition | None:
+    """The topic partition whose checkpoint or membership a request may change."""
+    if isinstance(request, ReplayRequest | RetryRequest) or request.dry_run:
+        return None
+    return TopicPartition(request.topic, request.partition)

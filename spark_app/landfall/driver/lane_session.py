@@ -1,0 +1,204 @@
+"""Carries a request out without a driver: opens the lane, records, and hands the lane over again.
+
+Opening the lane fences whoever has it, so a lane that a driver may own is opened only if that is
+asked for. It is safe at any time: the ledger decides who lands, and a driver that is fenced ends
+and is restarted by its Deployment. Nothing is landed here but what a request lands.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import stamina
+
+from landfall import __version__, ledger
+from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Outcome, ReplayRequest, Request, RetryRequest
+from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
+from landfall.driver.decisions import (
+    append_all,
+    decision_of,
+    observe,
+    verb_of,
+)
+from landfall.driver.replay import ReplayEffects, Replayer, replay, run
+from landfall.driver.runner import Runner
+from landfall.driver.stored_specs import store_spec
+from landfall.errors import Retry
+from landfall.lane import Lane, LaneWriter, OpenRequest
+from landfall.ledger import LaneOwnership, Record, State
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import UploadLost
+from landfall.source import Log
+from landfall.store import Store
+
+log = logging.getLogger(__name__)
+
+THREADS = 16
+COMPLETE_TRIES = 5
+"""How often an object is completed before that is left to the next driver."""
+
+
+@dataclass(frozen=True)
+class LaneSession:
+    """What carries requests out.
+
+    Attributes:
+        group: the resource.
+        store: holds the ledger and the objects.
+        lane: the ledger.
+        source: the log.
+        runner: lands dead letters.
+        clock: the current time.
+        new_name: returns a name that nobody has used before.
+    """
+
+    group: ConsumerGroup
+    store: Store
+    lane: Lane
+    source: Log
+    runner: Runner
+    clock: Callable[[], datetime]
+    new_name: Callable[[], str]
+
+    def carry_out(self, request: Request, *, take_over: bool) -> Answer:
+        """Record what the request is about, unless it is refused; then the lane stays untouched.
+
+        Args:
+            request: what is asked for.
+            take_over: open the lane even if a driver owns it.
+
+        Raises:
+            Retry: the store or the log does not answer.
+            Fenced: a driver opened the lane meanwhile.
+            Stalled: the store or the log denies access, or the ledger is broken.
+        """
+        state = self.lane.read()
+        if refusal := self._why_not(state, request, take_over=take_over):
+            return Answer(Outcome.REFUSED, message=refusal)
+        if isinstance(request, ReplayRequest):
+            return self._replay(state, request)
+        assert not isinstance(request, RetryRequest)
+        return self._decide(state, request)
+
+    def append(self, make: Callable[[State], tuple[Callable[..., Record], ...]], why: str) -> State:
+        """Open the lane, append the records that ``make`` returns for its state, and hand it over.
+
+        Raises:
+            Fenced, Retry, Stalled: as ``carry_out``.
+        """
+        writer = self._open(self.lane.read())
+        for record in make(writer.state):
+            _append(writer, record)
+        return _hand_over(writer, why)
+
+    def _why_not(self, state: State, request: Request, *, take_over: bool) -> str:
+        if isinstance(request, RetryRequest):
+            return (
+                "retry is for a running driver: name it with --driver; "
+                "a driver that starts tries everything at once"
+            )
+        if state.seq < 0:
+            return f"{self.group.spec.output.url} has no ledger of {self.group.metadata.name}"
+        if state.holding is LaneOwnership.HELD and not (take_over or request.dry_run):
+            return (
+                f"a driver has the lane (epoch {state.epoch}, writer {state.writer}). If it runs, "
+                "ask it: --driver http://HOST:8081 --token-file FILE, or on Kubernetes "
+                "`kubectl exec deploy/NAME -- landfall …`. If it does not run, or to fence it: "
+                "--take-over, which is safe at any time"
+            )
+        return ""
+
+    def _decide(self, state: State, request: LedgerRequest) -> Answer:
+        observed = observe(self.source, TopicPartition(request.topic, request.partition))
+        decision = decision_of(request, self.clock())
+        # Decided before the lane is opened, too: nobody is fenced for a request that is refused.
+        plan = decide_request(self._as_opened(state), request, observed, decision)
+        if isinstance(plan, Refusal):
+            return Answer(Outcome.REFUSED, message=plan.message)
+        if request.dry_run:
+            return Answer(Outcome.DRY_RUN, tuple(planned.text for planned in plan))
+        writer = self._open(state)
+        plan = decide_request(writer.state, request, observed, decision)
+        if isinstance(plan, Refusal):
+            _hand_over(writer, plan.message)
+            return Answer(Outcome.REFUSED, message=plan.message)
+        append_all(plan, partial(_append, writer))
+        _hand_over(writer, f"{decision.verb} by {decision.who}")
+        return Answer(Outcome.DONE, tuple(planned.text for planned in plan))
+
+    def _replay(self, state: State, request: ReplayRequest) -> Answer:
+        decision = decision_of(request, self.clock())
+        replayer = Replayer(self.group, self.store, self.runner, self.new_name)
+        found = replayer.find(self._as_opened(state), request)
+        with ThreadPoolExecutor(1) as pool:
+            if request.dry_run or not found.objects:
+                dry = ReplayEffects(_append_nothing, lambda *_: None, pool)
+                return run(replay(replayer, request, decision, self._as_opened(state), dry))
+            writer = self._open(state)
+            visible = _Visible(self.store, clean=not writer.state.unapplied)
+            effects = ReplayEffects(partial(_append, writer), visible.apply, pool)
+            try:
+                return run(replay(replayer, request, decision, writer.state, effects))
+            finally:
+                _hand_over(writer, f"{verb_of(request)} by {request.who}", visible.through)
+
+    def _as_opened(self, state: State) -> State:
+        """The state as if this session had opened the lane."""
+        return replace(state, generation=self._generation(state))
+
+    def _generation(self, state: State) -> int:
+        return max(state.generation, self.group.spec.generation)
+
+    def _open(self, state: State) -> LaneWriter:
+        # The owner's revision: a driver that is restarted after this may open the lane by itself.
+        spec = store_spec(self.store, self.group, self.lane.name)
+        request = OpenRequest(
+            self.new_name(), self._generation(state), __version__, state.revision, spec
+        )
+        return LaneWriter.open(self.lane, request, self.clock, _log_retry, state)
+
+
+class _Visible:
+    """Makes decided objects visible, and knows up to which slot all are."""
+
+    def __init__(self, store: Store, *, clean: bool) -> None:
+        """``clean`` says whether everything decided before is visible."""
+        self._store, self._clean = store, clean
+        self.through = -1
+
+    def apply(self, slot: int, objects: Iterable[LandedObject]) -> None:
+        """Complete the objects of a slot; what the store does not do now the next driver does."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            try:
+                list(pool.map(self._complete, objects))
+            except (Retry, UploadLost) as error:
+                self._clean = False
+                log.warning("left to the next driver", extra={"slot": slot, "why": str(error)})
+        if self._clean:
+            self.through = slot
+
+    def _complete(self, landed: LandedObject) -> None:
+        for attempt in stamina.retry_context(on=Retry, attempts=COMPLETE_TRIES, timeout=60):
+            with attempt:
+                self._store.complete(landed.upload)
+
+
+def _append(writer: LaneWriter, make: Callable[..., Record]) -> State:
+    return writer.append(lambda header: make(header=header))
+
+
+def _append_nothing(_: Callable[..., Record]) -> State:
+    raise AssertionError("a dry run records nothing")
+
+
+def _hand_over(writer: LaneWriter, why: str, applied_through: int = -1) -> State:
+    return writer.append(lambda header: ledger.Yield(header=header, reason=why), applied_through)
+
+
+def _log_retry(error: Retry) -> None:
+    log.warning("the lane cannot be written", extra={"why": str(error)})

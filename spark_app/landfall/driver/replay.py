@@ -1,0 +1,230 @@
+"""Lands dead letters again: finds their objects, and lands each through the present pipeline.
+
+The new objects are named after the present generation, so it must be above the one that wrote the
+dead letters. REPLAY records name what was landed; the fold refuses a dead-letter object that was
+replayed before. What is bad again becomes a new dead letter.
+
+``replay`` is a generator, so that a driver can land meanwhile: it yields what it waits for, and the
+thread that appends to the lane sends it the result. Without a driver, ``run`` does nothing else.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from landfall import ledger
+from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Outcome, ReplayRequest
+from landfall.driver.runner import Runner
+from landfall.errors import LandfallError
+from landfall.ledger import Decision, Record, State, object_names
+from landfall.ledger.object_names import Origin
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ReplayedSlice
+from landfall.store import Store
+from landfall.task import Batch
+from landfall.task.dead_letter_reader import DeadLetters, measure
+
+OBJECTS_PER_RECORD = 50
+"""How many dead-letter objects one REPLAY names at most."""
+
+Landed = tuple[str, list[ReplayedSlice], list[LandfallError]]
+"""A batch's token, what it landed, and the errors of what it did not."""
+Steps = Generator["Future[Any]", Any, Answer]
+"""Yields what is waited for, is sent the result, and returns the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayable:
+    """Dead-letter objects that a request is about.
+
+    Attributes:
+        objects: those that this generation may replay, in the order of their keys.
+        replayed: how many others were replayed before.
+        needs_generation: the least generation that may replay the rest; 0 if there is no rest.
+    """
+
+    objects: tuple[DeadLetters, ...]
+    replayed: int = 0
+    needs_generation: int = 0
+
+    @property
+    def message(self) -> str:
+        """What is left out, and what would help."""
+        parts = [f"{self.replayed} dead-letter objects were replayed before"] * bool(self.replayed)
+        if self.needs_generation:
+            parts.append(
+                "the others were written by this generation or a later one: "
+                f"set spec.generation to {self.needs_generation} to replay them"
+            )
+        if not self.objects and not parts:
+            parts.append("there are no such dead letters")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Does the work of a replay; appends nothing itself.
+
+    Attributes:
+        group: the resource.
+        store: holds the dead letters, and gets the new objects.
+        runner: runs the tasks.
+        new_name: makes a token for each batch.
+    """
+
+    group: ConsumerGroup
+    store: Store
+    runner: Runner
+    new_name: Callable[[], str]
+
+    def find(self, state: State, request: ReplayRequest) -> Replayable:
+        """The dead-letter objects that the request is about.
+
+        Raises:
+            Retry: the store does not answer.
+            Stalled: an object is damaged.
+        """
+        replayed, too_new, chosen = 0, 0, []
+        for key, origin in self._named(request):
+            if key in state.replayed:
+                replayed += 1
+            elif origin.generation >= state.generation:
+                too_new = max(too_new, origin.generation + 1)
+            elif _is_in_lane(state, origin):
+                chosen.append((key, origin))
+        measured = (measure(self.store, key, origin) for key, origin in chosen)
+        objects = tuple(o for o in measured if _is_wanted(o, request))
+        return Replayable(objects, replayed, too_new)
+
+    def land(self, objects: Sequence[DeadLetters]) -> Landed:
+        """Upload what these dead letters give now."""
+        by_slice = {o.piece: o for o in objects}
+        token = self.new_name()
+        batch = Batch(self.group, token, dead_letters=tuple((o.piece, o.key) for o in objects))
+        slots = max(1, self.runner.slots)
+        bins = [tuple(o.piece for o in objects[n::slots]) for n in range(slots)]
+        results = self.runner.run(batch, [bin_ for bin_ in bins if bin_])
+        landed = [_replayed(by_slice[r.piece], r) for r in results if isinstance(r, LandedSlice)]
+        failed = [r.error for r in results if isinstance(r, FailedSlice)]
+        return token, sorted(landed, key=lambda s: s.dead_letters), failed
+
+    def _named(self, request: ReplayRequest) -> Iterator[tuple[str, Origin]]:
+        prefix = object_names.dead_letters_prefix(self.group.metadata.name, request.topic)
+        for stat in self.store.list_after(prefix):
+            try:
+                origin = object_names.origin(self.group.metadata.name, stat.key)
+            except ValueError:
+                continue  # nothing that Landfall has written
+            if request.partition in {None, origin.partition}:
+                yield stat.key, origin
+
+
+@dataclass(frozen=True)
+class ReplayEffects:
+    """What a replay does to the lane, on the thread that appends.
+
+    Attributes:
+        append: appends a record.
+        apply: makes the objects of a slot visible.
+        pool: runs the rest beside that thread.
+    """
+
+    append: Callable[[Callable[..., Record]], State]
+    apply: Callable[[int, Iterable[LandedObject]], object]
+    pool: Executor
+
+
+def replay(
+    replayer: Replayer,
+    request: ReplayRequest,
+    decision: Decision,
+    state: State,
+    effects: ReplayEffects,
+) -> Steps:
+    """Land what the request is about, some objects at a time, each time with a REPLAY record.
+
+    Raises:
+        Fenced: another driver has opened the lane.
+        LandfallError: something is away; what was replayed so far stays replayed.
+    """
+    found: Replayable = yield effects.pool.submit(replayer.find, state, request)
+    if not found.objects:
+        return Answer(Outcome.REFUSED, message=found.message)
+    planned = f"REPLAY: {_count(found.objects)}"
+    if request.dry_run:
+        return Answer(Outcome.DRY_RUN, (planned,), found.message)
+    records: list[str] = []
+    problems: list[str] = [found.message] if found.message else []
+    outcome = Outcome.DONE
+    for start in range(0, len(found.objects), OBJECTS_PER_RECORD):
+        chunk = found.objects[start : start + OBJECTS_PER_RECORD]
+        landed: Landed = yield effects.pool.submit(replayer.land, chunk)
+        token, slices, errors = landed
+        if errors:
+            outcome, problems = Outcome.FAILED, [*problems, *map(str, errors[:5])]
+        if slices:
+            made = partial(ledger.Replay, token=token, slices=tuple(slices), decision=decision)
+            state = effects.append(made)
+            # After the REPLAY, as after a COMMIT: no object is visible that no record names.
+            effects.apply(state.seq, [o for s in slices for o in s.objects])
+            records.append(_describe(slices))
+    return Answer(outcome, tuple(records), "; ".join(problems))
+
+
+def run(steps: Steps) -> Answer:
+    """Wait for every step of a replay, and return its answer.
+
+    Raises:
+        LandfallError: as ``replay``.
+    """
+    try:
+        waited_for = next(steps)
+        while True:
+            waited_for = steps.send(waited_for.result())
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+
+
+def _count(objects: Sequence[DeadLetters]) -> str:
+    records = sum(o.rows for o in objects)
+    return f"{records} dead letters in {len(objects)} objects"
+
+
+def _describe(slices: Sequence[ReplayedSlice]) -> str:
+    landed, bad = sum(s.landed for s in slices), sum(s.dead_lettered for s in slices)
+    return (
+        f"REPLAY: {sum(s.rows for s in slices)} dead letters of {len(slices)} objects: "
+        f"{landed} landed, {sum(s.filtered for s in slices)} filtered, {bad} are bad again"
+    )
+
+
+def _is_in_lane(state: State, origin: Origin) -> bool:
+    """Whether the dead letters are of the topic partition as it is in the lane now.
+
+    Those of an earlier topic of that name, or from before a reset, are of offsets that were landed
+    again, or of other records.
+    """
+    tp = TopicPartition(origin.topic, origin.partition)
+    return tp in state.members and origin.generation > state.retired.get(tp, -1)
+
+
+def _is_wanted(found: DeadLetters, request: ReplayRequest) -> bool:
+    offsets = found.piece.offsets
+    return offsets.end > request.first and (request.until is None or offsets.start < request.until)
+
+
+def _replayed(source: DeadLetters, landed: LandedSlice) -> ReplayedSlice:
+    return ReplayedSlice(
+        dead_letters=source.key,
+        piece=source.piece,
+        rows=source.rows,
+        objects=landed.objects,
+        landed=landed.landed,
+        filtered=landed.filtered,
+        dead_lettered=landed.dead_lettered,
+        errors=landed.errors,
+    )

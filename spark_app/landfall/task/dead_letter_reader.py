@@ -1,0 +1,102 @@
+"""Reads dead letters back as the records they were, so that they can be landed again.
+
+It takes the place of Kafka's reader in a task: each slice is one dead-letter object, whose offsets
+are those of the records in it. Chunks depend on the object alone, so that the same object gives the
+same new objects.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger.object_names import Origin
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.pipeline.records import HEADERS, Records, of_columns
+from landfall.store import Objects
+
+CHUNK_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """A dead-letter object.
+
+    Attributes:
+        key: of the object.
+        piece: from the offset in its name to the last record inside.
+        rows: the number of records inside.
+    """
+
+    key: str
+    piece: Slice
+    rows: int
+
+
+@dataclass(frozen=True)
+class DeadLetterReader:
+    """A ``source.Reader`` of the slices of dead-letter objects.
+
+    Attributes:
+        objects: where the objects are.
+        keys: the object's key by its slice.
+    """
+
+    objects: Objects
+    keys: Mapping[Slice, str]
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        """All records of the object, in chunks.
+
+        Raises:
+            Stalled: OBJECT_LOST, the object is gone or damaged.
+            Retry: the store does not answer.
+        """
+        with _parquet(self.objects, self.keys[slice_]) as file:
+            for batch in file.iter_batches(CHUNK_ROWS):
+                yield _records(slice_.topic_partition, batch)
+
+
+def measure(objects: Objects, key: str, origin: Origin) -> DeadLetters:
+    """What a dead-letter object holds.
+
+    Raises:
+        Stalled: OBJECT_LOST, the object is gone or damaged.
+        Retry: the store does not answer.
+    """
+    with _parquet(objects, key) as file:
+        offsets = [batch.column(0) for batch in file.iter_batches(CHUNK_ROWS, columns=["offset"])]
+    rows, last = sum(map(len, offsets)), offsets[-1][-1].as_py()
+    tp = TopicPartition(origin.topic, origin.partition)
+    return DeadLetters(key, Slice(tp, OffsetRange(origin.start, last + 1)), rows)
+
+
+@contextmanager
+def _parquet(objects: Objects, key: str) -> Iterator[pq.ParquetFile]:
+    """A dead-letter object as an open file: the footer of Parquet comes last, so it is copied."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            with objects.open(key) as stream:
+                shutil.copyfileobj(stream, file)
+            yield pq.ParquetFile(file)
+        except FileNotFoundError as error:
+            raise Stalled(Reason.OBJECT_LOST, f"{key}: there is no such object") from error
+        except pa.ArrowException as error:
+            raise Stalled(Reason.OBJECT_LOST, f"{key}: damaged: {error}") from error
+
+
+def _records(tp: TopicPartition, batch: pa.RecordBatch) -> Records:
+    timestamps = batch.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64()).fill_null(-1)
+    return of_columns(
+        tp,
+        batch.column("offset").to_numpy(),
+        batch.column("value"),
+        timestamps=timestamps.to_numpy(),
+        keys=batch.column("key"),
+        headers=batch.column("headers").cast(HEADERS),
+    )

@@ -1,0 +1,264 @@
+"""Dead letters that are landed again: once each, in a new generation, by the present decoder."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from landfall.api.contract import LANE, ExitCode, Workers
+from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Outcome, ReplayRequest
+from landfall.checks.locate import Committed, find_offset
+from landfall.driver.lane_session import LaneSession
+from landfall.driver.runner import Bin
+from landfall.errors import Retry
+from landfall.lane import Lane
+from landfall.ledger import State, decode, object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import FailedSlice, SliceResult
+from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.dead_letter_reader import DeadLetterReader
+from landfall.task.landing import land
+from tests.support import slice_landing
+from tests.support.driver_thread import DriverThread
+from tests.support.fakes import FakeLog, ticking
+from tests.support.slice_landing import MIDNIGHT, FakeReader
+
+A0 = TopicPartition("a", 0)
+GOOD, LATE, POISON = range(0, 30, 3), range(1, 30, 3), range(2, 30, 3)
+"""Offsets of records with a timestamp, without one, and without even JSON."""
+
+
+def value(offset: int) -> bytes:
+    if offset in GOOD:
+        return b'{"ts":%d,"n":%d}' % (MIDNIGHT + offset, offset)
+    return b'{"n":%d}' % offset if offset in LATE else b"n=%d" % offset
+
+
+ROWS = [(offset, value(offset)) for offset in range(60)]
+
+
+class MemoryRunner:
+    """Runs the real tasks on a log and a store in memory."""
+
+    slots = 2
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.failures = 0
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        slices = [slice_ for bin_ in bins for slice_ in bin_]
+        if batch.dead_letters and self.failures:
+            self.failures -= 1
+            return [FailedSlice(slice_, Retry("executor lost")) for slice_ in slices]
+        keys = dict(batch.dead_letters)
+        reader = DeadLetterReader(self.store, keys) if keys else FakeReader({A0: ROWS}, 7)
+        return list(land(batch, slices, reader, self.store))
+
+    def warm_up(self) -> None:
+        """Nothing to do."""
+
+    def want(self, executors: int) -> None:
+        """Ignored."""
+
+    def settle(self) -> Workers:
+        return Workers(1, 1, self.slots)
+
+
+def group(generation: int) -> ConsumerGroup:
+    """The first takes records with a timestamp, the second all JSON, the third everything."""
+    missing = "DeadLetter" if generation == 1 else "KafkaTimestamp"
+    decoders: dict[str, Any] = {"format": "Json", "timestamp": {"field": "ts", "missing": missing}}
+    return slice_landing.group(
+        generation=generation,
+        decode=decoders if generation < 3 else {"format": "Raw"},
+        output={"url": "s3://bucket/root", "format": "Text", "codec": "None"},
+        badRecords={"maxRatio": "1"},
+        uploadPolicy={"maxBytes": "1M", "maxAge": "1ms"},
+        tuning={"pollInterval": "5ms"},
+        upgrade={"drainTimeout": "1000d"},
+    )
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def landing(store: MemoryStore, generation: int, end: int = 30) -> DriverThread:
+    log = FakeLog().write("a", end)
+    thread = DriverThread(
+        store, log, f"r{generation}", group=group(generation), runner=MemoryRunner(store)
+    ).start()
+    thread.until_landed()
+    return thread
+
+
+@pytest.fixture
+def landed(store: MemoryStore) -> None:
+    """Generation 1 has landed the first 30 records; 20 of them are dead letters."""
+    assert landing(store, 1).stop() is ExitCode.OK
+
+
+def replay(store: MemoryStore, generation: int, **fields: Any) -> Answer:
+    """Replay without a driver."""
+    names = count()
+    session = LaneSession(
+        group(generation),
+        store,
+        Lane(store, "events", LANE),
+        FakeLog().write("a", 30),
+        MemoryRunner(store),
+        ticking(),
+        lambda: f"replay-{generation}-{next(names)}",
+    )
+    return session.carry_out(asked(**fields), take_over=False)
+
+
+def asked(**fields: Any) -> ReplayRequest:
+    return ReplayRequest(**{"who": "kim", "why": "mended", "topic": "a"} | fields)
+
+
+def state(store: MemoryStore) -> State:
+    return Lane(store, "events", LANE).read()
+
+
+def data(store: MemoryStore) -> Counter[bytes]:
+    """How often each payload is in a visible data object."""
+    found: Counter[bytes] = Counter()
+    for stat in store.list_after("a/"):
+        with store.open(stat.key) as stream:
+            found.update(stream.read().splitlines())
+    return found
+
+
+def letters(store: MemoryStore) -> dict[int, list[int]]:
+    """The offsets in visible dead letters that were not replayed, by generation."""
+    found: dict[int, list[int]] = {}
+    replayed = state(store).replayed
+    for stat in store.list_after(object_names.dead_letters_prefix("events", "a")):
+        if stat.key not in replayed:
+            with store.open(stat.key) as stream:
+                offsets = pq.read_table(stream).column("offset").to_pylist()
+            generation = object_names.origin("events", stat.key).generation
+            found.setdefault(generation, []).extend(offsets)
+    return found
+
+
+def once(*offsets: range) -> Counter[bytes]:
+    return Counter(value(o) for of in offsets for o in of)
+
+
+@pytest.mark.usefixtures("landed")
+def test_dead_letters_are_landed_once_and_what_is_bad_again_is_a_new_dead_letter(
+    store: MemoryStore,
+) -> None:
+    assert (data(store), letters(store)) == (once(GOOD), {1: sorted([*LATE, *POISON])})
+
+    answer = replay(store, 2)
+
+    assert answer == Answer(
+        Outcome.DONE,
+        ("REPLAY: 20 dead letters of 1 objects: 10 landed, 0 filtered, 10 are bad again",),
+    )
+    assert (data(store), letters(store)) == (once(GOOD, LATE), {2: [*POISON]})
+    assert replay(store, 3).outcome is Outcome.DONE
+    assert (data(store), letters(store)) == (once(GOOD, LATE, POISON), {})
+    totals = state(store).totals
+    assert (totals.landed, totals.dead_lettered, totals.replayed) == (30, 30, 30)
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_dead_letter_object_is_replayed_once(store: MemoryStore) -> None:
+    replay(store, 3)
+
+    again = replay(store, 3)
+
+    assert (again.outcome, again.message) == (
+        Outcome.REFUSED,
+        "1 dead-letter objects were replayed before",
+    )
+    assert data(store) == once(GOOD, LATE, POISON)
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_replay_needs_a_generation_above_the_one_of_the_dead_letters(
+    store: MemoryStore,
+) -> None:
+    answer = replay(store, 1)
+
+    assert answer.outcome is Outcome.REFUSED
+    assert "set spec.generation to 2 to replay them" in answer.message
+    assert state(store).epoch == 1  # nobody opened the lane for it
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_dry_run_says_what_would_be_replayed(store: MemoryStore) -> None:
+    answer = replay(store, 2, dry_run=True)
+
+    assert answer == Answer(Outcome.DRY_RUN, ("REPLAY: 20 dead letters in 1 objects",))
+    assert state(store).epoch == 1
+
+
+@pytest.mark.usefixtures("landed")
+@pytest.mark.parametrize("fields", [{"topic": "b"}, {"partition": 1}, {"first": 30}, {"until": 0}])
+def test_what_the_request_does_not_name_is_left_alone(
+    store: MemoryStore, fields: dict[str, Any]
+) -> None:
+    answer = replay(store, 2, **fields)
+
+    assert (answer.outcome, answer.message) == (
+        Outcome.REFUSED,
+        "there are no such dead letters",
+    )
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_running_driver_replays_beside_landing(store: MemoryStore) -> None:
+    driver = landing(store, 2, end=60)
+
+    answer = driver.contender.decide(asked(id="one"))
+
+    assert answer.outcome is Outcome.DONE
+    assert driver.contender.decide(asked(id="one")) == answer
+    driver.until_landed()
+    assert driver.stop() is ExitCode.OK
+    assert data(store) == once(GOOD, LATE) + Counter(
+        value(o) for o in range(30, 60) if value(o).startswith(b"{")
+    )
+    assert not state(store).unapplied or state(store).seq > max(state(store).unapplied)
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_replay_that_fails_is_asked_again(store: MemoryStore) -> None:
+    driver = landing(store, 2)
+    runner = driver.contender.deps.runner
+    assert isinstance(runner, MemoryRunner)
+    runner.failures = 1
+
+    failed = driver.contender.decide(asked(id="one"))
+    again = driver.contender.decide(asked(id="one"))
+
+    assert (failed.outcome, failed.message) == (Outcome.FAILED, "executor lost")
+    assert again.outcome is Outcome.DONE
+    driver.stop()
+    assert data(store) == once(GOOD, LATE)
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_replayed_record_is_located_in_its_new_object(store: MemoryStore) -> None:
+    replay(store, 2)
+    replay(store, 3)
+    records = [decode(seq, body) for seq, body in Lane(store, "events", LANE).bodies()]
+
+    for offset, generation in ((LATE[0], 2), (POISON[0], 3)):
+        found = find_offset(records, A0, offset)
+        assert isinstance(found, Committed)
+        keys = [o.upload.key for o in found.candidates(offset)]
+        assert any(f"/{generation}_0_" in key for key in keys), json.dumps(keys)
