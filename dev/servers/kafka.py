@@ -152,7 +152,9 @@ def _command(
 
 def _ready(log: Path, host: str, port: int) -> bool:
     del host, port  # the port opens before the broker answers requests
-    return b"Kafka Server started" in log.read_bytes()[:4_000_000]
+    # The line may come after many: a broker first prints several for each partition that it loads.
+    with log.open("rb") as lines:
+        return any(b"Kafka Server started" in line for line in lines)
 
 
 KAFKA = Kind(

@@ -255,9 +255,11 @@ def plan(
     overdue_first = sorted(due, key=lambda b: (-_overdue_by(b, policy), b.topic_partition))
     if not overdue_first:
         return None
+    most = capacity.max_offsets
+    if most is not None:
+        most = max(1, most // min(SMALL_BATCH_TOPIC_PARTITIONS, len(overdue_first)))
     cut = [
-        list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes, capacity.max_offsets))
-        for b in overdue_first
+        list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes, most)) for b in overdue_first
     ]
     return BatchPlan(_pack(_choose(cut, capacity), capacity))
 
@@ -281,13 +283,13 @@ def _cut(
 ) -> Iterator[_WeighedSlice]:
     """Slices of nearly equal length and about ``max_bytes`` each.
 
-    They start at the checkpoint and reach as far as the estimate is trusted, and no further than a
-    part of ``max_offsets``, so that a small batch holds several topic partitions.
+    They start at the checkpoint and reach as far as the estimate is trusted, ``max_offsets`` at
+    most.
     """
     tp, estimate = backlog.topic_partition, sizes.of(backlog.topic_partition)
     trusted = max(FIRST_OFFSETS, ESTIMATE_TRUST_FACTOR * estimate.offsets)
     if max_offsets is not None:
-        trusted = max(1, max_offsets // SMALL_BATCH_TOPIC_PARTITIONS)
+        trusted = min(trusted, max_offsets)
     start, end = backlog.offsets.start, min(backlog.offsets.end, backlog.offsets.start + trusted)
     count = max(
         round((end - start) * estimate.landed_bytes / limits.max_bytes),

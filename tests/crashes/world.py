@@ -98,7 +98,7 @@ class ReadingRunner(FakeRunner):
             raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {marks.log_start}")
         if piece.offsets.end > marks.end:
             raise Retry(f"{piece}: the log ends at {marks.end}")
-        if batch.slice_bytes and len(piece.offsets) > 1 and self.dice.random() < SHORT_SLICES:
+        if batch.limits and len(piece.offsets) > 1 and self.dice.random() < SHORT_SLICES:
             end = self.dice.randrange(piece.offsets.start + 1, piece.offsets.end)
             piece = Slice(piece.topic_partition, OffsetRange(piece.offsets.start, end))
         if self.dice.random() < LOST_ATTEMPTS:

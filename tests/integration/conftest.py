@@ -62,7 +62,7 @@ def context(s3: S3Server) -> Iterator[SparkContext]:
         "kind": "ConsumerGroup",
         "metadata": {"name": "integration"},
         "spec": {
-            "source": {"kafka": {"bootstrapServers": "-", "topics": ["-"]}},
+            "source": {"kafka": {"bootstrapServers": "none:9092", "topics": ["none"]}},
             "output": {"url": "file:///-"},
             "tuning": {"sparkConf": environment},
         },

@@ -18,7 +18,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, BatchPlan, Capacity, Policy, Sizes, plan
 from landfall.source import LastRead
-from landfall.task import Batch
+from landfall.task import Batch, SliceLimits
 
 
 @dataclass
@@ -128,9 +128,9 @@ class InFlightBatches:
                 return
 
     def _run(self, planned: BatchPlan, now: datetime, *, is_retry: bool) -> None:
-        limit = slice_bytes(planned.slices, self._sizes)
+        limits = SliceLimits(slice_bytes(planned.slices, self._sizes), self._limit.slice_objects)
         batch = Batch(
-            self._group, self._new_name(), limit, dict(self.permitted), self._last_read(planned)
+            self._group, self._new_name(), limits, dict(self.permitted), self._last_read(planned)
         )
         results = self._pool.submit(self._runner.run, batch, planned.bins)
         self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)

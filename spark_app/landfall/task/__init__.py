@@ -14,6 +14,19 @@ from landfall.source import LastRead
 
 
 @dataclass(frozen=True, slots=True)
+class SliceLimits:
+    """What a task takes of a slice before it ends it early.
+
+    Attributes:
+        input_bytes: payload bytes; the slice ends with the chunk that reaches them.
+        objects: objects it writes.
+    """
+
+    input_bytes: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What every task of one batch needs to know; it is pickled and sent to the executors.
 
@@ -21,9 +34,8 @@ class Batch:
         group: the resource; its generation is part of the names of objects.
         token: the batch's unique id, written into the metadata of every object, so that an upload
             can be attributed to the batch that began it.
-        slice_bytes: payload bytes after which a task ends a slice early, at the next chunk, and
-            returns the shorter range; 0 to read every slice to its end. What was committed before
-            is only made again by reading it to its end.
+        limits: of each slice; None to read it to its end, as is necessary when what was committed
+            is made again.
         permitted: below which offset a bad record is a dead letter whatever the policy says.
         last_read: of topic partitions that were read before, the last record, by which the reader
             recognizes a truncated log.
@@ -33,7 +45,7 @@ class Batch:
 
     group: ConsumerGroup
     token: str
-    slice_bytes: int = 0
+    limits: SliceLimits | None = None
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
     last_read: tuple[tuple[TopicPartition, LastRead], ...] = ()
     dead_letters: tuple[tuple[Slice, str], ...] = ()

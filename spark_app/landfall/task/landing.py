@@ -1,7 +1,7 @@
 """Landing slices: everything a task does.
 
 Each slice is read, partitioned, encoded and uploaded, and is returned as a ``LandedSlice`` whose
-counters add up. It is read to its end, or until it has taken ``Batch.slice_bytes``, for records may
+counters add up. It is read to its end, or until it has reached ``Batch.limits``, for records may
 be larger than the plan assumed: the slice returned is shorter then. A slice that fails is returned
 as a ``FailedSlice`` after its uploads were aborted, and the other slices continue. No object is
 completed here.
@@ -17,6 +17,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -28,7 +30,7 @@ from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
-from landfall.task.partitioning import BadRecord, Partitioner
+from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner
 from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -37,8 +39,6 @@ log = logging.getLogger(__name__)
 _MAX_ERRORS = 5
 """How many bad records of a slice are described in its result."""
 _MAX_ERROR_CHARACTERS = 300
-MAX_OBJECTS = 2_000
-"""Objects of a slice after which it ends early, so that a result and a COMMIT stay small."""
 _DEAD_LETTERS = ""
 """The key of dead letters among the output partitions, none of which has an empty name."""
 
@@ -163,11 +163,10 @@ class _SliceLanding:
 
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
-        budget = self._context.memory.buffer_bytes
+        budget, limits = self._context.memory.buffer_bytes, self._context.batch.limits
         outputs = Outputs(budget, self._slice.offsets.start, self._open)
-        slice_bytes = self._context.batch.slice_bytes
-        for records in chunks:
-            chunk = self._context.partitioner.partition(records)
+        for found in chunks:
+            records, chunk = self._partition(found, outputs)
             if chunk.bad:
                 self._account_for(chunk.bad, records)
                 outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
@@ -180,12 +179,23 @@ class _SliceLanding:
                 self._counts.epoch_offset = int(records.offsets[-1])
             self._counts.filtered += chunk.filtered
             self._counts.input_bytes += payload_bytes(records.values)
-            if slice_bytes and (
-                self._counts.input_bytes >= slice_bytes or outputs.objects >= MAX_OBJECTS
-            ):
+            is_enough = limits is not None and self._counts.input_bytes >= limits.input_bytes
+            if is_enough or len(records) < len(found):
                 self._end_at(int(records.offsets[-1]) + 1)
                 break
         return outputs.seal()
+
+    def _partition(self, records: Records, outputs: Outputs) -> tuple[Records, PartitionedChunk]:
+        """The rows of a chunk, or of as much of it as makes no more objects than a slice may."""
+        limits, partitioner = self._context.batch.limits, self._context.partitioner
+        chunk = partitioner.partition(records)
+        while limits is not None and len(records) > 1:
+            wanted = outputs.count_with(partition for partition, _ in chunk.outputs)
+            if wanted <= limits.objects:
+                break
+            records = records.take(np.arange(len(records) // 2))
+            chunk = partitioner.partition(records)
+        return records, chunk
 
     def _end_at(self, end: int) -> None:
         """Return a shorter slice than was planned; what it leaves is planned again."""

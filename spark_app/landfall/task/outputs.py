@@ -13,7 +13,7 @@ Where blocks, parts and objects end depends on the data alone, never on the cloc
 of an upload, so the same slice gives the same bytes on every attempt.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -257,10 +257,9 @@ class Outputs:
             if writer.is_full:
                 self._seal(partition)
 
-    @property
-    def objects(self) -> int:
-        """How many objects the slice has so far."""
-        return len(self._sealed) + len(self._open)
+    def count_with(self, partitions: Iterable[str]) -> int:
+        """How many objects the slice has with one in each of these output partitions, at least."""
+        return len(self._sealed) + len(self._open.keys() | set(partitions))
 
     def _begin_object(self, partition: str, rows: pa.RecordBatch) -> ObjectWriter:
         is_first = partition not in self._begun

@@ -28,10 +28,11 @@ def test_the_limit_grows_faster_the_quicker_batches_are_until_there_is_none() ->
         limit = limit.committed(SECOND)
     assert limit.offsets is None
     assert limit.committed(20 * SECOND).offsets is None
+    assert (BatchSizeLimit().slice_objects, limit.slice_objects) == (100, 2_000)
 
 
 def test_the_first_batches_of_a_driver_are_small_and_later_ones_are_not() -> None:
-    store, log = MemoryStore(), FakeLog().write("a", 20_000)
+    store, log = MemoryStore(), FakeLog().write("a", 60_000)
     runner = FakeRunner(store)
 
     driver(group(uploadPolicy={"maxBytes": "1Gi", "maxAge": "1ms"}), store, log, runner).run()
@@ -43,7 +44,7 @@ def test_the_first_batches_of_a_driver_are_small_and_later_ones_are_not() -> Non
 
 
 def test_a_driver_that_dies_after_its_first_batch_has_landed_something_every_time() -> None:
-    store, log = MemoryStore(), FakeLog().write("a", 20_000)
+    store, log = MemoryStore(), FakeLog().write("a", 60_000)
     landed = []
     for life in range(3):
         one = driver(
@@ -53,7 +54,7 @@ def test_a_driver_that_dies_after_its_first_batch_has_landed_something_every_tim
         one.run()
         landed.append(landed_offsets(store).total())
 
-    assert 0 < landed[0] < landed[1] < landed[2] < 20_000
+    assert 0 < landed[0] < landed[1] < landed[2] < 60_000
 
 
 def test_a_slice_may_have_some_times_the_bytes_that_were_estimated() -> None:

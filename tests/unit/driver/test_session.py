@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from landfall.driver.spark.session import LOG4J, quiet_py4j
+from landfall.driver.spark.session import LOG4J, SchedulerPools, quiet_py4j
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:
@@ -18,3 +18,12 @@ def test_py4js_log_records_are_dropped_and_no_others(caplog: pytest.LogCaptureFi
         root.handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
 
     assert caplog.messages == ["landfall/driver/loop.py"]
+
+
+def test_scheduler_pools_are_used_by_one_job_at_a_time_and_again() -> None:
+    pools = SchedulerPools()
+
+    with pools.own() as first, pools.own() as second:
+        assert first != second
+    with pools.own() as again:
+        assert again == first

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from landfall.errors import Reason, Stalled
 from landfall.ledger.object_names import origin, parse_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.store.memory import MemoryStore
-from landfall.task import Batch, landing
+from landfall.task import Batch, SliceLimits
 from landfall.task.landing import land
 from tests.support.slice_landing import SLICE, TP, FakeReader, click, content, group
 
@@ -39,7 +37,7 @@ def starts(result: SliceResult) -> list[tuple[int, int, int, int]]:
 def test_a_slice_over_the_limit_ends_after_the_chunk_that_reaches_it() -> None:
     store = MemoryStore()
 
-    result = land_batch(Batch(group(), "token", slice_bytes=ROW_BYTES * 25), store)
+    result = land_batch(Batch(group(), "token", limits=SliceLimits(ROW_BYTES * 25, 10**6)), store)
 
     assert isinstance(result, LandedSlice)
     assert result.piece == Slice(TP, OffsetRange(100, 130))
@@ -55,22 +53,31 @@ def test_without_a_limit_a_slice_is_read_to_its_end() -> None:
 
 def test_what_ended_early_is_the_same_when_it_is_landed_again_as_it_was_committed() -> None:
     first, again = MemoryStore(), MemoryStore()
-    short = land_batch(Batch(group(), "token", slice_bytes=ROW_BYTES * 25), first)
+    short = land_batch(Batch(group(), "token", limits=SliceLimits(ROW_BYTES * 25, 10**6)), first)
 
     whole = land_batch(Batch(group(), "token"), again, short.piece)
 
     assert content(short, first) == content(whole, again)
 
 
-def test_a_slice_of_very_many_objects_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "MAX_OBJECTS", 3)
+def test_a_slice_of_very_many_objects_ends_before_it_has_more_than_it_may() -> None:
     rows = [click(100 + n, hour=n // 10) for n in range(100)]
-    reader = FakeReader({TP: rows}, rows=10)
+    batch = Batch(group(**by_hour()), "token", SliceLimits(10**9, objects=3))
 
-    (result,) = land(Batch(group(**by_hour()), "token", 10**9), [SLICE], reader, MemoryStore())
+    (result,) = land(batch, [SLICE], FakeReader({TP: rows}), MemoryStore())
 
     assert isinstance(result, LandedSlice)
-    assert (result.piece.offsets.end, len(result.objects)) == (130, 3)
+    assert result.landed == len(result.piece.offsets) == 25
+    assert len(result.objects) == 3
+
+
+def test_one_record_is_landed_however_few_objects_a_slice_may_have() -> None:
+    batch = Batch(group(), "token", SliceLimits(1, objects=1))
+
+    result = land_batch(batch, MemoryStore())
+
+    assert isinstance(result, LandedSlice)
+    assert result.landed > 0
 
 
 def by_hour() -> dict[str, Any]:

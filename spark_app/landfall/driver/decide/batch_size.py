@@ -2,8 +2,8 @@
 
 A driver does not know what its first batch costs: records may be large, or belong to a thousand
 output partitions. If it dies before its first COMMIT, again and again, nothing is ever landed. So
-the first batch has few offsets, and the limit grows with every COMMIT, the faster the less time its
-batch took, until it limits nothing any more.
+the first batch has few offsets and objects, and the limit grows with every COMMIT, the faster the
+less time its batch took, until it hardly limits anything.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,14 @@ from datetime import timedelta
 from landfall.ledger.offsets import Slice
 from landfall.plan import Sizes
 
-FIRST_BATCH_OFFSETS = 500
-"""Offsets of the first batch: each may become an object of its own, of a few requests."""
+FIRST_BATCH_OFFSETS = 2_000
+"""Offsets of the first batch."""
 UNLIMITED_OFFSETS = 10**6
 """A limit that has grown to this is none any more."""
+FIRST_SLICE_OBJECTS, MOST_SLICE_OBJECTS = 100, 2_000
+"""Objects that a task writes of a slice, first and at most: each costs some requests, and a COMMIT
+names them all.
+"""
 QUICK, MODERATE = timedelta(seconds=2), timedelta(seconds=10)
 QUICK_GROWTH, MODERATE_GROWTH = 8, 2
 """How much larger the next batch may be than one that took at most ``QUICK`` or ``MODERATE``."""
@@ -28,16 +32,26 @@ SLICE_BYTES_TOLERANCE = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchSizeLimit:
-    """The most offsets that the next batch may have; None for any number."""
+    """What the next batch may have.
+
+    Attributes:
+        offsets: the most offsets; None for any number.
+        slice_objects: the objects after which a task ends a slice early.
+    """
 
     offsets: int | None = FIRST_BATCH_OFFSETS
+    slice_objects: int = FIRST_SLICE_OBJECTS
 
     def committed(self, took: timedelta) -> "BatchSizeLimit":
         """The limit after a COMMIT whose batch took this long."""
-        if self.offsets is None or took > MODERATE:
+        if took > MODERATE:
             return self
-        offsets = self.offsets * (QUICK_GROWTH if took <= QUICK else MODERATE_GROWTH)
-        return BatchSizeLimit(offsets if offsets < UNLIMITED_OFFSETS else None)
+        growth = QUICK_GROWTH if took <= QUICK else MODERATE_GROWTH
+        offsets = None if self.offsets is None else self.offsets * growth
+        return BatchSizeLimit(
+            offsets if offsets and offsets < UNLIMITED_OFFSETS else None,
+            min(self.slice_objects * growth, MOST_SLICE_OBJECTS),
+        )
 
 
 def slice_bytes(slices: Iterable[Slice], sizes: Sizes) -> int:

@@ -7,15 +7,15 @@ pass through the JVM, so there is no connector, no shuffle and no cached data.
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, TypeVar
 
 from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
@@ -157,6 +160,29 @@ def stop_spark(context: "SparkContext") -> None:
         log.warning("spark did not stop cleanly", extra={"why": first_line(error)})
 
 
+class SchedulerPools:
+    """Names of Spark's scheduler pools, each used by one job at a time.
+
+    Spark shares its slots fairly between pools only, and keeps every pool that it ever heard of.
+    """
+
+    def __init__(self) -> None:
+        self._used: set[int] = set()
+        self._lock = Lock()
+
+    @contextmanager
+    def own(self) -> Iterator[str]:
+        """Inside, nobody else uses the pool."""
+        with self._lock:
+            number = next(n for n in count() if n not in self._used)
+            self._used.add(number)
+        try:
+            yield f"batch-{number}"
+        finally:
+            with self._lock:
+                self._used.remove(number)
+
+
 class SparkRunner:
     """Runs a Spark job per batch and a Spark task per bin; no shuffle, nothing cached."""
 
@@ -164,6 +190,7 @@ class SparkRunner:
         """``context`` must live as long as the driver."""
         self._context = context
         self._executors = Executors(context)
+        self._pools = SchedulerPools()
 
     @property
     def slots(self) -> int:
@@ -180,16 +207,28 @@ class SparkRunner:
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """Run the bins; if the job as a whole fails, every slice fails with BatchFailed."""
         try:
-            self._context.setLocalProperty(
-                "spark.job.description", f"{batch.group.metadata.name}: {len(bins)} bins"
-            )
-            return (
-                self._context.parallelize(bins, len(bins))
-                .mapPartitions(partial(_land_bins, batch))
-                .collect()
-            )
+            description = f"{batch.group.metadata.name}: {len(bins)} bins"
+            return self.run_tasks(bins, partial(_land_bins, batch), description)
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever failed the job; none of it may stop the loop
             return _all_failed(bins, BatchFailed(f"spark job failed: {first_line(error)}"))
+
+    def run_tasks(
+        self,
+        items: Sequence[Item],
+        task: Callable[[Iterable[Item]], Iterable[Result]],
+        description: str,
+    ) -> list[Result]:
+        """Run a task for each item, and return what they return.
+
+        Jobs that run at the same time get the same share of the slots, however many tasks they
+        have: a job of one task starts it as soon as any other task ends.
+        """
+        with self._pools.own() as pool:
+            # Local properties belong to this thread: PySpark gives it a thread of its own in the
+            # JVM.
+            self._context.setLocalProperty("spark.scheduler.pool", pool)
+            self._context.setLocalProperty("spark.job.description", description)
+            return self._context.parallelize(items, len(items)).mapPartitions(task).collect()
 
     def warm_up(self) -> None:
         """Start a Python worker in every slot and let it import what tasks need.
