@@ -2,9 +2,15 @@
 
 from landfall.api.contract import Status
 from landfall.driver.loop import Driver
-from landfall.driver.status import driver_status
+from landfall.driver.status import StatusReport, driver_report
 
 
 def status_of(driver: Driver) -> Status:
     """The driver's status now."""
-    return driver_status(driver.group, driver.writer.lane.name, driver.progress(), driver.counters)
+    return report_of(driver).status
+
+
+def report_of(driver: Driver) -> StatusReport:
+    """The driver's report now."""
+    lane = driver.writer.lane.name
+    return driver_report(driver.group, lane, driver.progress(), driver.counters)

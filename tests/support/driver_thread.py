@@ -14,6 +14,7 @@ from landfall.driver.handover import ContenderOptions, LaneContender, StatusRepo
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
+from landfall.driver.status import StatusReport
 from landfall.store import Store
 from tests.support import fakes
 from tests.support.fakes import FakeLog, FakeRunner, ticking
@@ -61,10 +62,13 @@ class DriverThread:
             self.group,
             deps,
             lambda writer, report: Driver(self.group, writer, deps, report),
-            StatusReporter(self.statuses.append, self.waits_for.append),
+            StatusReporter(self._post, self.waits_for.append),
             ContenderOptions(self.revision, self.look_interval),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _post(self, report: StatusReport) -> None:
+        self.statuses.append(report.status)
 
     def _run(self) -> None:
         try:

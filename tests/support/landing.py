@@ -27,7 +27,7 @@ from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
-from landfall.driver.status import DriverProgress, driver_status
+from landfall.driver.status import DriverProgress, driver_report
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
@@ -209,7 +209,7 @@ class Landing:
 
     def _report(self, progress: DriverProgress) -> None:
         counters = self.driver.counters
-        self.statuses.append(driver_status(self.group, LANE, progress, counters))
+        self.statuses.append(driver_report(self.group, LANE, progress, counters).status)
 
     def _run(self) -> None:
         try:

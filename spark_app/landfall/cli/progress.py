@@ -12,38 +12,53 @@ from rich.text import Text
 
 from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, counted, size, table
+from landfall.driver.status import StatusReport
 
 LINE_SECONDS = 5.0
 """The least time between two lines about commits; a new phase or a failure prints at once."""
+TABLE_SECONDS = 2.0
+"""The least time between two tables if nothing but the lag has changed."""
 MAX_TOPICS = 20
 """How many topics the live table lists: those with the most lag."""
 
 _ENDED = {Phase.STOPPED, Phase.FENCED, Phase.STALLED}
 
-ShowStatus = Callable[[Status], None]
+ShowStatus = Callable[[StatusReport], None]
 
 
 @contextmanager
 def progress(console: Console) -> Iterator[ShowStatus]:
     """Provide a function that shows each new status; the last one stays on the screen."""
-    first_seen = _FirstSeen()
     if not console.is_terminal:
         yield _Lines(console)
         return
     with Live(console=console, refresh_per_second=4, transient=False) as live:
-        yield lambda status: live.update(status_table(status, first_seen.checkpoints_of(status)))
+        yield _Table(live)
 
 
 @dataclass
-class _FirstSeen:
+class _Table:
+    """Shows a status as a table if there is news, but a change of lag only every TABLE_SECONDS."""
+
+    live: Live
+    shown: Status | None = None
+    shown_at: float = 0.0
+    first_checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
     """The checkpoint of each topic partition when it was first reported."""
 
-    checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def checkpoints_of(self, status: Status) -> dict[tuple[str, int], int]:
-        for p in status.partitions:
-            self.checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
-        return self.checkpoints
+    def __call__(self, report: StatusReport) -> None:
+        before, now = self.shown, time.monotonic()
+        is_news = before is None or (before.phase, before.rounds, before.commits) != (
+            report.summary.phase,
+            report.summary.rounds,
+            report.summary.commits,
+        )
+        if not is_news and now - self.shown_at < TABLE_SECONDS:
+            return
+        self.shown, self.shown_at = report.summary, now
+        for p in report.status.partitions:
+            self.first_checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
+        self.live.update(status_table(report.status, self.first_checkpoints))
 
 
 @dataclass
@@ -54,16 +69,16 @@ class _Lines:
     printed: Status | None = None
     printed_at: float = 0.0
 
-    def __call__(self, status: Status) -> None:
-        before, now = self.printed, time.monotonic()
+    def __call__(self, report: StatusReport) -> None:
+        before, now, summary = self.printed, time.monotonic(), report.summary
         is_news = before is None or (before.phase, before.commits.failures) != (
-            status.phase,
-            status.commits.failures,
+            summary.phase,
+            summary.commits.failures,
         )
-        has_committed = before is not None and before.commits.total != status.commits.total
+        has_committed = before is not None and before.commits.total != summary.commits.total
         if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
-            self.printed, self.printed_at = status, now
-            self.console.print(status_line(status), markup=False)
+            self.printed, self.printed_at = summary, now
+            self.console.print(status_line(report.status), markup=False)
 
 
 def status_line(status: Status) -> str:

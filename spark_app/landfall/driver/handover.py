@@ -24,13 +24,19 @@ from enum import Enum
 from threading import RLock
 
 from landfall import __version__
-from landfall.api.contract import LANE, ExitCode, Phase, Status
+from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
 from landfall.driver.loop import Driver
-from landfall.driver.status import DriverProgress, LaneView, driver_status, standby_status
+from landfall.driver.status import (
+    DriverProgress,
+    LaneView,
+    StatusReport,
+    driver_report,
+    standby_status,
+)
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
@@ -77,11 +83,11 @@ class StatusReporter:
     """Where a process shows what it is doing.
 
     Attributes:
-        post: takes each new status.
+        post: takes each new status, which it completes if it needs more than the summary.
         wait_for: takes what the process waits for and cannot go on without, such as the store.
     """
 
-    post: Callable[[Status], None]
+    post: Callable[[StatusReport], None]
     wait_for: Callable[[str], None] = lambda _: None
 
 
@@ -349,10 +355,11 @@ class LaneContender:
     def _report(self, progress: DriverProgress) -> None:
         workers = self.deps.runner.settle()
         self.reporter.post(
-            driver_status(self.group, self._lane.name, progress, self.deps.counters, workers)
+            driver_report(self.group, self._lane.name, progress, self.deps.counters, workers)
         )
 
     def _show(self, phase: Phase, state: State, epoch: int) -> None:
         view = LaneView(self.group, self._lane.name, self.options.revision, phase, state, epoch)
         now, workers = self.deps.clock(), self.deps.runner.settle()
-        self.reporter.post(standby_status(view, self.deps.counters, now, workers))
+        status = standby_status(view, self.deps.counters, now, workers)
+        self.reporter.post(StatusReport(status))

@@ -11,7 +11,7 @@ from types import FrameType
 import stamina
 
 from landfall import registry
-from landfall.api.contract import ExitCode, Status
+from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.clock import SteadyClock
 from landfall.driver.counters import DriverCounters
@@ -23,7 +23,7 @@ from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.runner import Runner
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
-from landfall.driver.status import DriverProgress
+from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
@@ -35,7 +35,7 @@ from landfall.store.urls import open_store
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[Status], None]
+Progress = Callable[[StatusReport], None]
 
 STARTUP_TRIES = 60
 
@@ -110,10 +110,10 @@ def drive(
     )
     deps = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex, counters)
 
-    def post(status: Status) -> None:
-        board.post(status, counters)
+    def post(report: StatusReport) -> None:
+        board.post(report, counters)
         if progress:
-            progress(status)
+            progress(report)
 
     def new_driver(writer: LaneWriter, report: Callable[[DriverProgress], None]) -> Driver:
         return Driver(group, writer, deps, report, options.until_caught_up)

@@ -3,9 +3,10 @@
 ``/status``, the metrics and the command line all show the same ``Status``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property, partial
 from operator import attrgetter
 
 from landfall import __version__
@@ -97,28 +98,57 @@ class DriverProgress:
         return self.targets is not None
 
 
-def driver_status(
+@dataclass(frozen=True)
+class StatusReport:
+    """What a process reports: a summary now, and the whole status when somebody asks for it.
+
+    Attributes:
+        summary: the status without lag and topic partitions.
+        complete: adds what the summary lacks.
+    """
+
+    summary: Status
+    complete: Callable[[Status], Status] = lambda summary: summary
+
+    @cached_property
+    def status(self) -> Status:
+        """The whole status, as of the summary's time; from any thread."""
+        return self.complete(self.summary)
+
+
+def driver_report(
     group: ConsumerGroup,
     lane: str,
     progress: DriverProgress,
     counters: DriverCounters,
     workers: Workers | None = None,
-) -> Status:
-    """The status of a process whose driver owns the lane."""
-    state, partitions = progress.state, partition_statuses(group, progress)
+) -> StatusReport:
+    """The report of a process whose driver owns the lane.
+
+    Making it takes the same time for any number of topic partitions.
+    """
+    state = progress.state
     view = LaneView(group, lane, state.revision, progress.phase, state, state.epoch)
     status = standby_status(view, counters, progress.time, workers)
-    return replace(
+    summary = replace(
         status,
+        rounds=progress.batches,
+        commits=replace(status.commits, unapplied=progress.unapplied),
+        lag_known=progress.offsets_known,
+        repairing=progress.repairing,
+    )
+    return StatusReport(summary, partial(_with_partitions, group, progress))
+
+
+def _with_partitions(group: ConsumerGroup, progress: DriverProgress, summary: Status) -> Status:
+    partitions = partition_statuses(group, progress)
+    return replace(
+        summary,
         lag_records=sum(p.lag_records for p in partitions),
         lag_seconds=max((p.lag_seconds for p in partitions), default=0.0),
         overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
-        rounds=progress.batches,
-        commits=replace(status.commits, unapplied=progress.unapplied),
         partitions=partitions,
         caught_up=progress.caught_up,
-        lag_known=progress.offsets_known,
-        repairing=progress.repairing,
     )
 
 

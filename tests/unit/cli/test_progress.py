@@ -8,6 +8,7 @@ from rich.console import Console
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
 from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress, status_line, status_table
+from landfall.driver.status import StatusReport
 
 STATUS = Status(
     version="0",
@@ -38,7 +39,7 @@ def printed(*statuses: Status, terminal: bool) -> str:
     out = io.StringIO()
     with progress(Console(file=out, force_terminal=terminal, width=120, _environ={})) as show:
         for status in statuses:
-            show(status)
+            show(StatusReport(status))
     return out.getvalue()
 
 

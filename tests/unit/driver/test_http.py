@@ -17,7 +17,7 @@ from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import status_of
+from tests.support.driver_status import report_of
 from tests.support.fakes import FakeLog, FakeRunner, driver, group
 
 
@@ -92,7 +92,7 @@ def finished(log: FakeLog, **failures: list[Retry]) -> Driver:
 
 
 def posted(board: StatusBoard, one: Driver) -> None:
-    board.post(status_of(one), one.counters)
+    board.post(report_of(one), one.counters)
 
 
 def test_before_the_first_pass_there_is_no_status(server: ThreadingHTTPServer) -> None:
@@ -240,3 +240,17 @@ def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoa
         len([topic for name, topic in values if name == "landfall_landed_records_total"])
         == TOPICS + 1
     )
+
+
+def test_records_held_back_by_an_open_transaction_are_a_metric_of_their_topic(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    held = {TopicPartition("a", 0): 13, TopicPartition("a", 1): 12}
+    posted(board, finished(FakeLog(high_watermarks=held).write("a", 10, 10).write("b", 4)))
+
+    metrics = get(server, "/metrics")[1]
+
+    of_a = '{group="fake",namespace="default",topic="a"}'
+    assert f"landfall_topic_held_back_records{of_a} 5.0" in metrics
+    assert f"landfall_topic_held_back_seconds{of_a}" in metrics
+    assert 'topic="b"} 0' not in [line for line in metrics.splitlines() if "held_back" in line]

@@ -153,6 +153,7 @@ def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Ite
     _fill(lag, names, _summed(status.partitions))
     _fill(age, names, _oldest(status.partitions), max)
     yield from (lag, age)
+    yield from _held_back(status, names)
     for name, text, counts in (
         ("landfall_landed_records", "Records in committed data objects", counters.landed_by_topic),
         ("landfall_landed_bytes", "Bytes of committed data objects", counters.bytes_by_topic),
@@ -165,6 +166,29 @@ def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Ite
         family = CounterMetricFamily(name, text, labels=_TOPIC)
         _fill(family, names, counts)
         yield family
+
+
+def _held_back(status: Status, names: list[str]) -> Iterator[Family]:
+    """Only of topics with an open transaction at the moment: there are few, if any."""
+    records = GaugeMetricFamily(
+        "landfall_topic_held_back_records",
+        "Records that open transactions keep from being read",
+        labels=_TOPIC,
+    )
+    age = GaugeMetricFamily(
+        "landfall_topic_held_back_seconds",
+        "How long the longest open transaction has been seen",
+        labels=_TOPIC,
+    )
+    held = [p for p in status.partitions if p.held_back_records]
+    longest: dict[str, float] = {}
+    held_records: dict[str, float] = {}
+    for p in held:
+        longest[p.topic] = max(longest.get(p.topic, 0.0), p.held_back_seconds)
+        held_records[p.topic] = held_records.get(p.topic, 0) + p.held_back_records
+    _fill(records, names, held_records)
+    _fill(age, names, longest, max)
+    yield from (records, age)
 
 
 def _summed(partitions: Iterable[PartitionStatus]) -> dict[str, float]:

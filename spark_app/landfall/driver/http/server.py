@@ -22,6 +22,7 @@ from landfall import __version__
 from landfall.api.contract import Phase, Status
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
+from landfall.driver.status import StatusReport
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 
@@ -50,13 +51,13 @@ class StatusBoard:
     ) -> None:
         """``outage`` returns the store's outage if there is one, whatever the loop is doing."""
         self._clock, self._outage = clock, outage
-        self._posted: tuple[Status, DriverCounters] | None = None
+        self._posted: tuple[StatusReport, DriverCounters] | None = None
         self.posted = clock()
         self.waiting_for = ""
 
-    def post(self, status: Status, counters: DriverCounters) -> None:
+    def post(self, report: StatusReport, counters: DriverCounters) -> None:
         """Show a new status; the loop is not waiting any more."""
-        self._posted, self.posted, self.waiting_for = (status, counters), self._clock(), ""
+        self._posted, self.posted, self.waiting_for = (report, counters), self._clock(), ""
 
     def wait_for(self, what: str) -> None:
         """Show that the loop waits until ``what`` answers again."""
@@ -66,12 +67,15 @@ class StatusBoard:
     def latest(self) -> tuple[Status, DriverCounters] | None:
         """The latest status, with the store's outage in it; None before the first status."""
         posted, outage = self._posted, self._outage()
-        return (outage.overlay(posted[0]), posted[1]) if posted and outage else posted
+        if posted is None:
+            return None
+        status = posted[0].status
+        return (outage.overlay(status) if outage else status), posted[1]
 
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """The status code of ``/healthcheck``, and its JSON body with the reason."""
         age = self._clock() - self.posted
-        phase = self._posted[0].phase if self._posted else Phase.STARTING
+        phase = self._posted[0].summary.phase if self._posted else Phase.STARTING
         outage = self._outage()
         waiting_for = self.waiting_for or (f"store: {outage.failure.message}" if outage else "")
         dead = phase in {Phase.STALLED, Phase.FENCED}
