@@ -156,6 +156,27 @@ def test_another_uploads_object_in_place_of_a_lost_one_stalls(store: Store) -> N
     assert content(store, "data/1") == b"theirs"
 
 
+def test_a_fresh_upload_is_completed(store: Store) -> None:
+    for number in range(2):
+        upload = uploaded(store, f"data/{number}")
+
+        store.complete(upload, is_fresh=True)
+
+        expected = ObjectStat(upload.key, 4, multipart_etag(upload.parts), "token-1")
+        assert store.stat(upload.key) == expected
+    assert list(store.open_uploads("")) == []
+
+
+def test_a_fresh_upload_that_is_lost_is_not_taken_for_another_object(store: Store) -> None:
+    """versitygw confirms its completion, because an object is at the key."""
+    lost = uploaded(store, "data/1", [b"mine"], "token-1")
+    store.abort("data/1", lost.upload_id)
+    store.complete(uploaded(store, "data/1", [b"mine"], "token-2"))
+
+    with pytest.raises(Stalled, match="another object is there"):
+        store.complete(lost, is_fresh=True)
+
+
 def test_an_object_not_made_by_landfall_in_place_of_a_lost_one_stalls(store: Store) -> None:
     lost = uploaded(store, "data/1", [b"mine"])
     store.abort("data/1", lost.upload_id)

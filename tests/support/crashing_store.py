@@ -61,14 +61,14 @@ class CrashingStore:
         part: Part = self._store.put_part(key, upload_id, number, body)
         return part
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         if upload.key.startswith(OWN):
-            self._store.complete(upload)
+            self._store.complete(upload, is_fresh=is_fresh)
             return
         with self._one_at_a_time:
             self._completed += 1
             self._at(f"before complete {self._completed}")
-            self._store.complete(upload)
+            self._store.complete(upload, is_fresh=is_fresh)
             self._at(f"after complete {self._completed}")
 
     def _at(self, step: str) -> None:

@@ -135,7 +135,8 @@ class BatchCommitter:
             commit = partial(ledger.Commit, token=batch.batch.token, slices=decision.commit)
             state = self._append_or_abort(commit, batch)
             # After the COMMIT: an object that is visible without one would be landed twice.
-            completer.apply(state.seq, chain.from_iterable(s.objects for s in decision.commit))
+            objects = chain.from_iterable(s.objects for s in decision.commit)
+            completer.apply(state.seq, objects, is_fresh=True)
             housekeeping.committed(state.seq, state.checkpoint.next_offsets)
             self.batches.learn(decision.commit, now - batch.started)
             self._bad_records.landed(decision.commit, now)

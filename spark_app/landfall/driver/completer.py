@@ -35,12 +35,14 @@ class Completer:
         self._highest = -1
         self._refused: StoreDenied | None = None
 
-    def apply(self, commit: int, objects: Iterable[LandedObject]) -> None:
-        """Complete objects of the COMMIT in this slot.
+    def apply(
+        self, commit: int, objects: Iterable[LandedObject], *, is_fresh: bool = False
+    ) -> None:
+        """Complete objects of the COMMIT in this slot; fresh ones were committed just now.
 
         A key that was given before, and now comes from a REPAIR, replaces the former object.
         """
-        futures = {landed: self._pool.submit(self._complete, landed) for landed in objects}
+        futures = {o: self._pool.submit(self._complete, o, is_fresh=is_fresh) for o in objects}
         self._pending.setdefault(commit, {}).update(
             {landed.upload.key: (landed, f) for landed, f in futures.items()}
         )
@@ -55,13 +57,15 @@ class Completer:
         for future in futures.values():
             future.add_done_callback(finished)
 
-    def _complete(self, landed: LandedObject) -> None:
+    def _complete(self, landed: LandedObject, *, is_fresh: bool) -> None:
         for attempt in stamina.retry_context(
             on=self._should_retry, attempts=None, timeout=None, wait_max=30
         ):
             with attempt:
                 try:
-                    self._uploads.complete(landed.upload)
+                    # Only the first attempt: after another one, an answer may be about that one.
+                    is_first = attempt.num == 1
+                    self._uploads.complete(landed.upload, is_fresh=is_fresh and is_first)
                 except StoreDenied as denied:
                     self._refused = denied
                     raise

@@ -77,8 +77,13 @@ class Uploads(Protocol):
         """
         ...
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the object visible; afterwards it is there, with the upload's token and size.
+
+        Args:
+            upload: a decided upload.
+            is_fresh: nobody has tried to complete it before, and it was uploaded a moment ago. A
+                clear answer to the one request may then be believed without a look at the object.
 
         Raises:
             UploadLost: neither the upload nor its object exists.

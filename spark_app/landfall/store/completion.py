@@ -2,7 +2,8 @@
 
 A store's response to "complete" proves nothing (see ``landfall.objects``). So the rule is the same
 for every store: send the request, then look at the object, and believe only that. The outcomes are
-in the table of ``landfall.objects``.
+in the table of ``landfall.objects``. There is one exception, which saves a request for each object:
+the clear answer to the first completion of a fresh upload (ADR 8).
 
 An upload counts as lost only after several lookups with pauses, since a completion need not be
 atomic: while versitygw joins the parts for one caller, others find neither upload nor object.
@@ -18,7 +19,7 @@ from landfall.objects import ObjectStat, Upload, check_completed, is_made_by
 def ensure(
     upload: Upload,
     *,
-    finish: Callable[[Upload], None],
+    finish: Callable[[Upload], bool],
     is_open: Callable[[Upload], bool],
     stat: Callable[[str], ObjectStat | None],
     pauses: Iterable[float] = (),
@@ -27,7 +28,8 @@ def ensure(
 
     Args:
         upload: the decided upload.
-        finish: sends one "complete" to the store; raises ``Retry`` unless the store confirms it.
+        finish: sends one "complete" to the store; raises ``Retry`` unless the store confirms it,
+            and returns whether the answer alone may be believed.
         is_open: whether the upload is open and has every recorded part.
         stat: looks up the object at a key.
         pauses: seconds to wait between lookups of an object whose upload is gone, for stores whose
@@ -38,7 +40,8 @@ def ensure(
     """
     doubt: Retry | None = None
     try:
-        finish(upload)
+        if finish(upload):
+            return
     except StoreDenied:  # it had no effect, and what follows would hide the reason
         raise
     except Retry as error:

@@ -159,7 +159,7 @@ class FileStore:
                 ) from error
         return part
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # a look is cheap
         """Make the upload's object visible, by the rule of ``completion.ensure``.
 
         An object of another upload is never replaced.
@@ -170,7 +170,7 @@ class FileStore:
             sync_folder(self._path(upload.key).parent)
             self._discard(upload.upload_id)
 
-    def _finish(self, upload: Upload) -> None:
+    def _finish(self, upload: Upload) -> bool:
         path = self._path(upload.key)
         with translate_errors("complete", path):
             if path.is_file():
@@ -185,6 +185,7 @@ class FileStore:
                 raise Retry("the upload was aborted or completed meanwhile") from None
             finally:
                 whole.unlink(missing_ok=True)
+        return False
 
     def _joined(self, upload: Upload) -> Path:
         """A synced file of all the parts.

@@ -116,9 +116,14 @@ class MemoryStore:
             Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body)
         )
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``."""
-        ensure(upload, finish=self._finish, is_open=self._is_open, stat=self.stat)
+        ensure(
+            upload,
+            finish=lambda upload: self._finish(upload) and is_fresh,
+            is_open=self._is_open,
+            stat=self.stat,
+        )
 
     def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
@@ -226,8 +231,9 @@ class MemoryStore:
         upload.parts[number] = bytes(body)
         return Part(_md5(body), len(body))
 
-    def _finish(self, upload: Upload) -> None:
+    def _finish(self, upload: Upload) -> bool:
         self._call(Operation.COMPLETE, upload.key, lambda: self._finish_once(upload))
+        return True
 
     def _finish_once(self, upload: Upload) -> None:
         if (

@@ -10,14 +10,15 @@ deletes an object.
   key decides.
 - ``complete`` is unconditional. After a 409 to a conditional one, AWS requires that every part is
   uploaded again, and a decided upload could no longer be rolled forward. An upload therefore
-  replaces an object at its key, but by the ledger's rules there is none. Whatever the response, a
-  HEAD proves the object: see ``completion.ensure``.
+  replaces an object at its key, but by the ledger's rules there is none. A HEAD proves the object,
+  unless the response is clear beyond doubt: see ``completion.ensure``.
 - MinIO lists open uploads only if the prefix is a whole key. ``open_uploads`` finds none there, and
   orphans are left to a lifecycle rule.
 """
 
 import io
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,9 +30,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
 from landfall.errors import Retry, StoreAway
-from landfall.objects import ObjectStat, OpenUpload, Part, Upload
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
+from landfall.store.s3answers import Address, confirms_truly
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, status_of, translate_errors
 from landfall.store.s3uploads import OpenUploadListing
@@ -59,11 +61,6 @@ _READ_BYTES = 1 << 20
 
 
 _Listing = Literal["list_objects_v2", "list_parts"]
-
-
-class _Address(TypedDict):
-    Bucket: str
-    Key: str
 
 
 class _Encryption(TypedDict, total=False):
@@ -103,6 +100,8 @@ class S3Store:
             self._client = s3_client(settings, self.requests)
         self._encryption = _encryption(settings.sse)
         self._pauses = pauses
+        self._asking = threading.Lock()
+        self._is_truthful: bool | None = None
 
     def __repr__(self) -> str:
         return f"S3Store(s3://{self._bucket}/{self._root})"
@@ -187,20 +186,34 @@ class S3Store:
                 raise
         return Part(answer["ETag"], len(body))
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``."""
+        believes = is_fresh and self._confirms_truly()
         ensure(
-            upload, finish=self._finish, is_open=self._is_open, stat=self.stat, pauses=self._pauses
+            upload,
+            finish=lambda upload: self._finish(upload) and believes,
+            is_open=self._is_open,
+            stat=self.stat,
+            pauses=self._pauses,
         )
 
-    def _finish(self, upload: Upload) -> None:
+    def _confirms_truly(self) -> bool:
+        """Whether the server confirms no completion that it did not do; asked once."""
+        with self._asking:
+            if self._is_truthful is None:
+                self._is_truthful = confirms_truly(self._client, self._bucket, self._root)
+                log.info("completions", extra={"confirmed_truly": self._is_truthful})
+            return self._is_truthful
+
+    def _finish(self, upload: Upload) -> bool:
+        """Send the completion; returns whether the answer is to one request and has the ETag."""
         with translate_errors("complete", self._url(upload.key)):
             parts = [
                 {"PartNumber": number, "ETag": part.etag}
                 for number, part in enumerate(upload.parts, 1)
             ]
             try:
-                self._client.complete_multipart_upload(
+                answer = self._client.complete_multipart_upload(
                     **self._at(upload.key),
                     UploadId=upload.upload_id,
                     MultipartUpload={"Parts": parts},  # type: ignore[typeddict-item]  # a list of the literal dict
@@ -209,6 +222,9 @@ class S3Store:
                 if code_of(error) in _IN_DOUBT:
                     raise Retry(code_of(error)) from error
                 raise
+        # A repeated request may be confirmed long after the object was replaced or deleted.
+        was_sent_once = answer["ResponseMetadata"]["RetryAttempts"] == 0
+        return was_sent_once and answer.get("ETag", "").strip('"') == multipart_etag(upload.parts)
 
     def _is_open(self, upload: Upload) -> bool:
         request = {**self._at(upload.key), "UploadId": upload.upload_id}
@@ -304,7 +320,7 @@ class S3Store:
 
     # -------------------------------------------------------------------------------------- private
 
-    def _at(self, key: str) -> "_Address":
+    def _at(self, key: str) -> Address:
         return {"Bucket": self._bucket, "Key": self._root + key}
 
     def _url(self, key: str) -> str:

@@ -63,7 +63,7 @@ class ForgetsMetadata(MemoryStore):
     def begin(self, key: str, token: str) -> str:
         return super().begin(key, token[:0])
 
-    def complete(self, upload: Upload) -> None:
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # it knows no better
         if self._is_open(upload):
             self._finish(upload)
 

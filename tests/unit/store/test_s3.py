@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ import stamina
 
 from landfall.api import spec
 from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied, cause
-from landfall.objects import Part, Upload, UploadLost
+from landfall.objects import Part, Upload, UploadLost, multipart_etag
 from landfall.store import Created
 from landfall.store.s3 import TOKEN, S3Store
 from tests.support.scripted import HANG_UP, Answer, Scripted, error, scripted
@@ -287,6 +287,60 @@ def test_a_refused_complete_says_so_at_once(script: Script) -> None:
     with pytest.raises(StoreDenied, match=r"^complete s3://logs/root/data/1: AccessDenied"):
         setting.store.complete(UPLOAD)
     assert setting.server.methods == ["POST"]
+
+
+BEGUN = Answer(
+    200,
+    b"<InitiateMultipartUploadResult><UploadId>id-0</UploadId></InitiateMultipartUploadResult>",
+)
+TRUTHFUL = (OK, BEGUN, OK, Answer(204), NO_PARTS)
+"""What a server answers that does not confirm the completion of an aborted upload."""
+CLEAR = Answer(
+    200,
+    f"<CompleteMultipartUploadResult><ETag>{multipart_etag(UPLOAD.parts)}</ETag>"
+    "</CompleteMultipartUploadResult>".encode(),
+)
+
+
+def test_a_small_object_costs_three_requests(script: Script) -> None:
+    setting = script(*TRUTHFUL, BEGUN, OK, CLEAR, CLEAR)
+    setting.store._confirms_truly()
+    asked_before = len(setting.server.asked)
+
+    upload_id = setting.store.begin("data/1", "token-1")
+    part = setting.store.put_part("data/1", upload_id, 1, b"body")
+    upload = Upload("data/1", upload_id, (replace(part, etag=UPLOAD.parts[0].etag),), "token-1")
+    setting.store.complete(upload, is_fresh=True)
+
+    assert setting.server.methods[asked_before:] == ["POST", "PUT", "POST"]
+
+
+@pytest.mark.parametrize(
+    ("server", "answers", "settings"),
+    [
+        ((*TRUTHFUL[:4], COMPLETED), [CLEAR], {}),
+        (TRUTHFUL, [COMPLETED], {}),
+        (TRUTHFUL, [error(503, "SlowDown"), CLEAR], {"max_attempts": 2}),
+        (TRUTHFUL, [NO_PARTS], {}),
+    ],
+    ids=["a server that lies", "another ETag", "sent twice", "no such upload"],
+)
+def test_an_answer_that_is_not_clear_is_checked_by_a_head(
+    script: Script, server: tuple[Answer, ...], answers: list[Answer], settings: dict[str, Any]
+) -> None:
+    setting = script(*server, *answers, head(), **settings)
+
+    setting.store.complete(UPLOAD, is_fresh=True)
+
+    assert setting.server.methods[-1] == "HEAD"
+
+
+def test_what_is_not_fresh_is_always_checked_by_a_head(script: Script) -> None:
+    setting = script(CLEAR, head())
+
+    setting.store.complete(UPLOAD)
+
+    assert setting.server.methods == ["POST", "HEAD"]
 
 
 def test_under_kms_an_etag_says_nothing(script: Script) -> None:
