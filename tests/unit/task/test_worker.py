@@ -18,7 +18,7 @@ def test_a_spec_that_cannot_be_used_fails_every_slice_with_its_reason() -> None:
             "metadata": {"name": "g"},
             "spec": {
                 "source": {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}},
-                "output": {"url": "file:///nowhere", "format": "Papyrus"},
+                "output": {"url": "file:///nowhere", "format": "no_such_module:Papyrus"},
             },
         }
     )
