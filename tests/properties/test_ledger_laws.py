@@ -1,16 +1,18 @@
 """Every chain that a driver could write folds; one that no driver could have written does not."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import structs
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Header, LaneOwnership, Record, State
+from landfall.ledger import Header, LaneOwnership, Record, State, object_names
+from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -21,7 +23,9 @@ TPS = tuple(TopicPartition(topic, partition) for topic in "ab" for partition in 
 
 def landed(slice_: Slice, token: str) -> LandedSlice:
     rows, start = len(slice_.offsets), slice_.offsets.start
-    upload = Upload(f"{slice_.topic_partition}/{start}", "u", (Part("e", rows),), token)
+    tp = slice_.topic_partition
+    key = object_names.ObjectName(tp.topic, "d", 1, tp.partition, start, "").key
+    upload = Upload(key, "u", (Part("e", rows),), token)
     objects = (
         (LandedObject(upload, ObjectKind.DATA, rows, start, slice_.offsets.end - 1, 0),)
         if rows
@@ -62,6 +66,11 @@ class Drivers(RuleBasedStateMachine):
         self.chain = Chain()
         self.model: dict[TopicPartition, int] = {}
         self.writers = 0
+        self.due: dict[str, tuple[int, LandedObject]] = {}
+        """Decided objects that are neither applied nor lost, with the slot they are due under."""
+        self.missing: set[str] = set()
+        self.blocked: set[TopicPartition] = set()
+        self.landed = self.lost = 0
 
     def held(self) -> bool:
         return self.chain.state.holding is LaneOwnership.HELD
@@ -88,13 +97,16 @@ class Drivers(RuleBasedStateMachine):
     def commit(self, lengths: list[tuple[TopicPartition, int]], data: st.DataObject) -> None:
         token, slices = f"t{self.chain.state.seq}", []
         for tp, length in lengths:
-            if tp in self.model and length:
+            if tp in self.model and length and tp not in self.blocked:
                 slices.append(
                     landed(Slice(tp, OffsetRange(self.model[tp], self.model[tp] + length)), token)
                 )
                 self.model[tp] += length
         shuffled = tuple(data.draw(st.permutations(slices)))
         self.chain.append(lambda h: ledger.Commit(header=h, token=token, slices=shuffled))
+        seq = self.chain.state.seq
+        self.due |= {o.upload.key: (seq, o) for s in slices for o in s.objects}
+        self.landed += sum(s.landed for s in slices)
 
     @precondition(held)
     @rule(tp=st.sampled_from(TPS), length=st.integers(1, 20))
@@ -104,6 +116,58 @@ class Drivers(RuleBasedStateMachine):
             self.chain.append(lambda h: ledger.Hole(header=h, piece=lost, reason="expired"))
             self.model[tp] += length
 
+    @precondition(lambda self: self.held() and self.due.keys() - self.missing)
+    @rule(data=st.data())
+    def block(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.due.keys() - self.missing)))
+        slot, tp = self.due[key][0], topic_partition(key)
+        entry = ledger.Blocked(tp, Reason.OBJECT_LOST, "gone", OffsetRange(0, 1))
+        gone = ledger.Missing(slot, (key,))
+        self.chain.append(lambda h: ledger.Block(header=h, entries=(entry,), missing=(gone,)))
+        self.missing.add(key)
+        self.blocked.add(tp)
+
+    @precondition(lambda self: self.held() and self.blocked)
+    @rule(data=st.data())
+    def unblock(self, data: st.DataObject) -> None:
+        tp = data.draw(st.sampled_from(sorted(self.blocked)))
+        decision = ledger.Decision("unblock", "w", "", "t")
+        self.chain.append(
+            lambda h: ledger.Unblock(header=h, entries=(ledger.Permission(tp),), decision=decision)
+        )
+        self.blocked.remove(tp)
+
+    @precondition(lambda self: self.held() and self.due)
+    @rule(data=st.data(), again=st.booleans())
+    def resolve(self, data: st.DataObject, again: bool) -> None:
+        """Make a decided object again, or give it up."""
+        key = data.draw(st.sampled_from(sorted(self.due)))
+        slot, landed_object = self.due.pop(key)
+        if again:
+            upload = replace(landed_object.upload, upload_id=f"u{self.chain.state.seq}")
+            made = replace(landed_object, upload=upload)
+            self.chain.append(lambda h: ledger.Repair(header=h, commit=slot, objects=(made,)))
+            self.due[key] = (self.chain.state.seq if key in self.missing else slot, made)
+        else:
+            self.chain.append(
+                lambda h: ledger.Lost(header=h, commit=slot, objects=(landed_object,))
+            )
+            self.lost += landed_object.rows
+        self.missing.discard(key)
+        tp = topic_partition(key)
+        if tp not in {topic_partition(other) for other in self.missing}:
+            self.blocked.discard(tp)
+
+    @precondition(held)
+    @rule()
+    def apply(self) -> None:
+        """Everything is visible but what is missing."""
+        seq = self.chain.state.seq
+        self.chain.append(
+            lambda h: ledger.Add(header=structs.replace(h, applied_through=seq), entries=())
+        )
+        self.due = {key: self.due[key] for key in self.missing}
+
     @precondition(held)
     @rule()
     def hand_over(self) -> None:
@@ -112,6 +176,24 @@ class Drivers(RuleBasedStateMachine):
     @invariant()
     def the_checkpoint_equals_the_offsets_landed(self) -> None:
         assert dict(self.chain.state.checkpoint.next_offsets) == self.model
+
+    @invariant()
+    def what_is_due_is_unapplied_or_missing(self) -> None:
+        state = self.chain.state
+        found = {
+            o.upload.key: (slot, o)
+            for by_slot in (state.unapplied, state.missing)
+            for slot, objects in by_slot.items()
+            for o in objects
+        }
+        assert found == self.due
+        assert {o.upload.key for gone in state.missing.values() for o in gone} == self.missing
+        assert state.blocked.keys() == self.blocked
+
+    @invariant()
+    def landed_and_lost_records_are_counted(self) -> None:
+        totals = self.chain.state.totals
+        assert (totals.landed, totals.lost) == (self.landed, self.lost)
 
     @invariant()
     def folding_the_slots_again_gives_the_same_state(self) -> None:
