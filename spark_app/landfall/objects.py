@@ -7,7 +7,8 @@ The response to "complete upload" proves nothing. A request that timed out may h
 a repeated one succeeds on AWS and gets "no such upload" from MinIO; a success status may carry an
 error in its body; and versitygw reports success, with the expected ETag, for an upload that was
 aborted, if *any* object is at the key. Only the object itself is proof: the token that ``begin``
-wrote into its metadata, its size, and its ETag where that is the MD5 of the parts' MD5s.
+wrote into its metadata, its size, and its ETag where that is the MD5 of the parts' MD5s. The one
+answer that is believed nevertheless is described in docs/adr/0010.
 
 ==================  ===============  ============================================================
 object at the key   upload           ``check_completed``

@@ -3,7 +3,7 @@
 A store's response to "complete" proves nothing (see ``landfall.objects``). So the rule is the same
 for every store: send the request, then look at the object, and believe only that. The outcomes are
 in the table of ``landfall.objects``. There is one exception, which saves a request for each object:
-the clear answer to the first completion of a fresh upload (ADR 8).
+the clear answer to the first completion of a fresh upload (ADR 10).
 
 An upload counts as lost only after several lookups with pauses, since a completion need not be
 atomic: while versitygw joins the parts for one caller, others find neither upload nor object.
