@@ -244,3 +244,32 @@ def test_measured_seconds_are_reduced_by_the_fixed_cost_of_a_slice() -> None:
 
     assert round(slow.of(HOT).seconds * 1e6) == 50
     assert round(typical.of(HOT).seconds * 1e6, 1) == 3.5
+
+
+def test_a_small_batch_holds_parts_of_several_backlogs() -> None:
+    tps = partitions_of("t", 8)
+    backlogs = [backlog(tp, 0, 10**6) for tp in tps]
+
+    batch = plan(backlogs, POLICY, known(*tps), Capacity(4, 10**15, max_offsets=2_000), flush=True)
+
+    assert batch is not None
+    assert [len(slice_.offsets) for slice_ in batch.slices] == [500] * 4
+
+
+def test_a_small_batch_may_be_all_of_one_backlog() -> None:
+    small = Capacity(4, 10**15, max_offsets=2_000)
+
+    batch = plan([backlog(HOT, 0, 1_700)], POLICY, known(HOT), small, flush=True)
+
+    assert batch is not None
+    assert sum(len(slice_.offsets) for slice_ in batch.slices) == 1_700
+
+
+def test_the_slices_of_what_must_be_tried_are_divided_among_tasks_however_small() -> None:
+    tps = partitions_of("t", 8)
+    backlogs = [backlog(tp, 0, 1) for tp in tps]
+
+    batch = plan(backlogs, POLICY, known(*tps), Capacity(4, 10**15, least_tasks=4), flush=True)
+
+    assert batch is not None
+    assert [len(task) for task in batch.bins] == [2] * 4
