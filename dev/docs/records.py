@@ -14,10 +14,11 @@ HEAD = """# Ledger records
 <!-- Made by `make crds` from the record types and the table of what may follow what. -->
 
 The ledger of a group is a chain of small JSON objects, one per slot, in the output root:
-`<root>/_landfall/<group>/<lane>/<slot, 20 digits>.json`. Each slot is created once, if absent,
-and never changed. A state folded from the first slot (or from a snapshot) says which offsets are
-landed, which objects are decided but perhaps not visible yet, and who may write next. Why this
-gives exactly once is in [Exactly once](../concepts/exactly-once.md).
+`<root>/_landfall/<group>/<lane>/<epoch>/<index>.json`, ten digits each. Each slot is created once,
+if absent, and never changed; old ones are rolled up into segments. A state folded from the first
+slot (or from a snapshot) says which offsets are landed, which objects are decided but perhaps not
+visible yet, and who may write next. Why this gives exactly once is in
+[Exactly once](../concepts/exactly-once.md).
 
 ![Which records may follow in which state of the lane](../images/ledger-records.svg)
 

@@ -118,3 +118,34 @@ def test_a_folder_is_not_an_object(store: Store) -> None:
     assert (store.stat("folder"), store.read("folder")) == (None, None)
     with pytest.raises(FileNotFoundError):
         store.open("folder")
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "found"),
+    [(0, 3, b"012"), (7, 9, b"789"), (-4, 2, b"67"), (-4, 9, b"6789"), (-99, 3, b"012")],
+)
+def test_a_range_of_a_value_is_read(store: Store, start: int, length: int, found: bytes) -> None:
+    store.create("slots/range", b"0123456789")
+
+    assert store.read_range("slots/range", start, length) == found
+
+
+def test_a_range_of_nothing_is_none_and_one_behind_the_end_is_empty(store: Store) -> None:
+    store.create("slots/range", b"0123456789")
+
+    assert store.read_range("slots/absent", 0, 5) is None
+    assert store.read_range("slots/range", 10, 5) == b""
+
+
+def test_deleted_slots_are_gone_and_others_stay(store: Store) -> None:
+    keys = [f"slots/{n:04d}" for n in range(3)]
+    for key in keys:
+        store.create(key, b"x")
+
+    store.delete_slots([keys[0], keys[2], "slots/absent"])
+    store.delete_slots([keys[0]])
+    store.delete_slots([])
+
+    assert [found.key for found in store.list_after("slots/")] == [keys[1]]
+    assert store.read(keys[0]) is None
+    assert store.create(keys[0], b"again") is Created.WON

@@ -11,8 +11,8 @@ from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli.group_store import GroupStore
-from landfall.ledger import Commit
-from landfall.ledger.object_names import ledger_prefix, slot_key
+from landfall.ledger import State, fold
+from landfall.ledger.object_names import ledger_prefix
 from tests.chaos import compare_landed
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import CheckResult
@@ -30,9 +30,14 @@ def commit_times(environment: Environment, group: str) -> list[float]:
     scene = environment.groups[group].scene
     stamps = scene.bucket.stamps()
     assert any(key.startswith(ledger_prefix(NAME, LANE)) for key in stamps)
-    records = GroupStore(scene.group(NAME), scene.store()).records()
-    seqs = [record.header.seq for record in records if isinstance(record, Commit)]
-    times = (datetime.fromisoformat(stamps[slot_key(NAME, LANE, seq)][1]) for seq in seqs)
+    lane, state = GroupStore(scene.group(NAME), scene.store()).lane, State()
+    keys = list[str]()
+    for _, body in lane.bodies():
+        key, before = lane.next_key(state), state
+        state = fold(before, body)
+        if state.last_commit_time != before.last_commit_time:
+            keys.append(key)
+    times = (datetime.fromisoformat(stamps[key][1]) for key in keys if key in stamps)
     return [time.timestamp() for time in times]
 
 

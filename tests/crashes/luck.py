@@ -43,7 +43,7 @@ class Luck:
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
             never.
         repeats: whether a second completion succeeds, as on AWS.
-        snapshot_every: as in the spec.
+        snapshot_every, segment_every: as in the spec.
     """
 
     steps: int
@@ -55,6 +55,7 @@ class Luck:
     checks: float
     repeats: bool
     snapshot_every: int
+    segment_every: int
 
     @classmethod
     def of(cls, dice: random.Random) -> "Luck":
@@ -68,4 +69,5 @@ class Luck:
             checks=dice.choice((0.0, 0.02, 0.1, 0.3)),
             repeats=dice.random() < 0.5,
             snapshot_every=dice.choice((2, 5, 1000)),
+            segment_every=dice.choice((3, 4, 4, 5)),
         )

@@ -40,7 +40,13 @@ from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Schedule
 from tests.crashes.world import GatedLog, ReadingRunner, WatchedStore, group_with
 from tests.support.fakes import ticking
 
-CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.ABORT}
+CHANGES = {
+    Operation.CREATE,
+    Operation.COMPLETE,
+    Operation.PUT_PART,
+    Operation.ABORT,
+    Operation.DELETE,
+}
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
 LATE_CHECKS = 0.5
@@ -95,7 +101,10 @@ class Schedule:
         """The group in a generation."""
         skips = self.luck.loss in {Loss.ANYTHING, Loss.SKIPPED}
         return group_with(
-            generation, self.luck.snapshot_every, "SkipAndRecord" if skips else "Stall"
+            generation,
+            self.luck.snapshot_every,
+            self.luck.segment_every,
+            "SkipAndRecord" if skips else "Stall",
         )
 
     def run(self) -> None:

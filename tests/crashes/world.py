@@ -109,8 +109,10 @@ class ReadingRunner(FakeRunner):
 
 
 @cache
-def group_with(generation: int, snapshot_every: int, on_data_loss: str) -> ConsumerGroup:
+def group_with(
+    generation: int, snapshot_every: int, segment_every: int, on_data_loss: str
+) -> ConsumerGroup:
     """The group of a schedule."""
     kafka = {"bootstrapServers": "fake:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
-    tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every}
+    tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
     return group(generation=generation, source={"kafka": kafka}, tuning=tuning)

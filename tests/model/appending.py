@@ -78,7 +78,7 @@ class Appending:
 
     def _send(self, w: World, d: int, me: Driver, slot: Slot, calm: bool) -> Iterator[Step]:
         won, after = self.store.create(w, slot)
-        is_mine = won or slot.number in self.chains.views[w.tip].slots
+        is_mine = won or slot.number in {*self.chains.views[w.tip].slots, *w.again}
         believes = {Taken.COMPARES: is_mine, Taken.IS_FENCED: won, Taken.HAS_WON: True}[
             self.rules.on_taken
         ]
@@ -108,6 +108,8 @@ class Appending:
         event = Event(d, "appends" if won else "finds its own record:", slot=slot.number)
         me = me._replace(view=slot.after, doubt=-1)
         match kind:
+            case "OPEN" if me.at > At.OPENING:
+                pass  # it sealed its own epoch
             case "OPEN":
                 waiting = (
                     self.chains.views[slot.after].unapplied
@@ -126,7 +128,7 @@ class Appending:
         return event, with_driver(w, d, me), None
 
     def _lost_slot(self, w: World, d: int, me: Driver, slot: Slot) -> Step:
-        if slot.entry.kind == OPEN:
+        if slot.entry.kind == OPEN and me.at <= At.OPENING:
             me = me._replace(
                 doubt=-1, view=w.tip, at=At.OPENING if self._may_open(w, d) else At.WAITING
             )

@@ -20,10 +20,35 @@ class Bucket:
         """Create a slot if it is not there: whether that was so, and the state after it."""
         if slot.before == w.tip:
             return True, w._replace(tip=slot.after)
-        if w.torn >> slot.seq & 1:
-            return True, w._replace(torn=w.torn ^ 1 << slot.seq)
-        # A driver that believes in a slot that does not exist may append after the chain's end.
-        return slot.seq > self.chains.views[w.tip].state.seq, w
+        seq = self.chains.views[w.tip].seqs.get(slot.place)
+        if seq is None:
+            # A driver that believes in a slot that does not exist may append after the chain's end.
+            return True, w
+        if w.torn >> seq & 1:
+            return True, w._replace(torn=w.torn ^ 1 << seq, again=(*w.again, slot.number))
+        return False, w
+
+    def has(self, w: World, place: tuple[int, int]) -> bool:
+        """Whether there is a slot at a place."""
+        seq = self.chains.views[w.tip].seqs.get(place)
+        return seq is not None and not w.torn >> seq & 1
+
+    def deletable(self, w: World) -> Iterator[int]:
+        """The slots that a driver may delete now."""
+        view, rules = self.chains.views[w.tip], self._rules
+        for (epoch, index), seq in view.seqs.items():
+            is_sealed = epoch < view.state.epoch
+            is_seal = is_sealed and (epoch, index + 1) not in view.seqs
+            # The record that names the segment is in a later epoch.
+            is_recorded = (epoch + 1, 0) in view.seqs
+            if (
+                (index or not rules.keeps_first_slots)
+                and not (is_seal and rules.keeps_seals)
+                and (is_sealed or not rules.deletes_sealed_only)
+                and (is_recorded or not is_sealed or not rules.records_segments_first)
+                and not w.torn >> seq & 1
+            ):
+                yield seq
 
     def completed(self, w: World, u: int) -> tuple[World, Harm | None]:
         """Complete an upload, if it is open."""
@@ -81,9 +106,9 @@ def world_events(w: World, store: Bucket) -> Iterator[Step]:
     if left.recreated:
         again = w._replace(incarnation=w.incarnation + 1, left=_less(left, "recreated"))
         yield Event(WORLD, "the topic is deleted and recreated"), again, None
-    for seq in range(2, state.seq + 1 if left.deleted else 0):
+    for seq in store.deletable(w) if left.deleted else ():
         torn = w._replace(torn=w.torn | 1 << seq, left=_less(left, "deleted"))
-        yield Event(WORLD, f"someone deletes slot {seq}, which a snapshot covers"), torn, None
+        yield Event(WORLD, f"slot {seq}, which a segment holds, is deleted"), torn, None
 
 
 def _arrivals(w: World, store: Bucket) -> Iterator[Step]:

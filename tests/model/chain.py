@@ -66,10 +66,13 @@ class Entry(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A record in a slot: its number among all records, and the views before and after it."""
+    """A record in a slot: its number among all records, the slot's number and place, and the views
+    before and after it.
+    """
 
     number: int
     seq: int
+    place: tuple[int, int]
     entry: Entry
     before: int
     after: int
@@ -82,6 +85,7 @@ class View:
     Attributes:
         state: as the product folds it.
         slots: its records' numbers, in order.
+        seqs: per place, an epoch and an index in it, the number of the slot.
         commits: per COMMIT's slot, the uploads that stand for it now, repairs included.
         unapplied: uploads that whoever opens this ledger has to complete.
         decided: uploads whose objects must become visible.
@@ -91,6 +95,7 @@ class View:
 
     state: State
     slots: tuple[int, ...]
+    seqs: dict[tuple[int, int], int]
     commits: dict[int, int]
     unapplied: int
     decided: int
@@ -134,7 +139,7 @@ class Chains:
         self.objects: list[LandedObject] = []
         self.keys: list[int] = []
         """Per upload, all uploads of the same key."""
-        self.views: list[View] = [View(State(), (), {}, 0, 0, 0, 0)]
+        self.views: list[View] = [View(State(), (), {}, {}, 0, 0, 0, 0)]
         self.slots: list[Slot] = []
         self._numbers: dict[Made, int] = {}
         self._slots: dict[tuple[int, Entry], Slot] = {}
@@ -176,7 +181,8 @@ class Chains:
             state = ledger.fold(view.state, ledger.encode(record))
             if not self._remembers_names:
                 state = replace(state, retired={})
-            slot = Slot(len(self.slots), state.seq, entry, before, len(self.views))
+            place = (view.state.epoch, view.state.next_index)
+            slot = Slot(len(self.slots), state.seq, place, entry, before, len(self.views))
             self._slots[before, entry] = slot
             self.slots.append(slot)
             self.views.append(self._view(view, slot, state))
@@ -250,6 +256,7 @@ class Chains:
         return View(
             state,
             (*before.slots, slot.number),
+            before.seqs | {slot.place: slot.seq},
             commits,
             open_again,
             union(commits.values()),

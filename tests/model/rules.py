@@ -43,7 +43,10 @@ class Rules:
     commits_first: bool = True
     completes_unconditionally: bool = True
     recovers_before_planning: bool = True
-    keeps_slots: bool = True
+    keeps_seals: bool = True
+    keeps_first_slots: bool = True
+    deletes_sealed_only: bool = True
+    records_segments_first: bool = True
     spares_decided_uploads: bool = True
     aborts_as_owner_only: bool = True
     keeps_uploads_in_doubt: bool = True
@@ -77,6 +80,8 @@ class Scope:
         orders: times that the operator lets a driver take the lane, whoever has it.
         ends: times that a driver ends itself, for a reason like lost credentials.
         recreated: times that the topic is deleted and created again.
+        seals: times that a driver seals its own epoch.
+        deleted: slots that are deleted because a segment holds them.
     """
 
     generations: tuple[int, ...] = (1, 1)
@@ -92,5 +97,7 @@ class Scope:
     orders: int = 0
     ends: int = 0
     recreated: int = 0
+    seals: int = 0
+    deleted: int = 0
     cuts: bool = field(default=True)
     """Whether a round may take less than there is."""

@@ -177,6 +177,7 @@ class HarmFinder:
             NOTHING_LEFT,
             w.log_start,
             w.incarnation,
+            w.again,
         )
 
     def missing(self, w: World, d: int) -> Harm | None:

@@ -29,7 +29,6 @@ class Steps(Completing):
     def begin(self) -> World:
         """Nobody is there yet; the ledger has let the topic partition in."""
         s = self.scope
-        deleted = 0 if self.rules.keeps_slots else 1
         left = Left(
             s.unanswered,
             s.late,
@@ -40,7 +39,8 @@ class Steps(Completing):
             s.orders,
             s.ends,
             s.recreated,
-            deleted,
+            s.seals,
+            s.deleted,
         )
         return World(self.chains.founded, 0, 0, 0, (), (ABSENT,) * len(s.generations), left)
 
@@ -121,6 +121,9 @@ class Steps(Completing):
         if w.left.yields and me.batch < 0:
             asked = w._replace(left=w.left._replace(yields=w.left.yields - 1))
             yield from self._append(asked, d, me, YIELD, -1, calm)
+        if w.left.seals:
+            sealed = w._replace(left=w.left._replace(seals=w.left.seals - 1))
+            yield from self._append(sealed, d, me, OPEN, -1, calm)
         if w.left.sweeps:
             yield self._list(w._replace(left=w.left._replace(sweeps=w.left.sweeps - 1)), d, me)
 
@@ -188,7 +191,8 @@ class Steps(Completing):
     def _check_ownership(self, w: World, d: int, me: Driver) -> Step:
         if not self.rules.aborts_as_owner_only:
             return self._abort_listed(w, d, me)
-        if w.tip == me.view:
+        state = self.chains.views[me.view].state
+        if not self.store.has(w, (state.epoch, state.next_index)):
             return (
                 Event(d, "checks that it still owns the lane"),
                 with_driver(w, d, me._replace(at=At.ABORTING)),

@@ -13,6 +13,8 @@ WORLDS: Mapping[str, Scope] = {
     "retention": Scope(unanswered=1, expired=1, sweeps=1, ends=1),
     "hand-over": Scope((1, 1, 1), revisions="ABB", yields=1, orders=1),
     "a recreated topic": Scope((1, 2), unanswered=1, recreated=1),
+    "deleted slots": Scope(records=3, batches=3, seals=1, deleted=2),
+    "deleted slots and late answers": Scope(records=3, late=1, seals=1, deleted=1),
 }
 """Small enough for every run of the tests."""
 
@@ -24,6 +26,8 @@ LARGE_WORLDS: Mapping[str, Scope] = {
     "retention": Scope((1, 1, 1), expired=1, sweeps=1, ends=1),
     "hand-over": Scope((1, 1, 1), revisions="ABA", yields=2, orders=2),
     "a recreated topic": Scope((1, 2, 1), recreated=1),
+    "deleted slots": Scope((1, 1, 1), records=3, seals=1, deleted=2),
+    "deleted slots and late answers": Scope(records=3, late=1, seals=2, deleted=3),
 }
 """The same with more of everything: minutes."""
 
@@ -90,12 +94,33 @@ VARIANTS: Mapping[str, Variant] = {
         Scope(),
         Harm.LOST,
     ),
-    "deletes-a-slot": Variant(
-        "no slot is ever deleted",
-        "deletes slots that a snapshot covers",
-        Rules(keeps_slots=False),
-        Scope(),
-        Harm.TWICE,
+    "deletes-seals": Variant(
+        "the OPEN that seals an epoch is never deleted",
+        "deletes every slot of a sealed epoch but its first",
+        Rules(keeps_seals=False),
+        Scope(deleted=1),
+        Harm.CHANGED,
+    ),
+    "deletes-first-slots": Variant(
+        "the first slot of an epoch is never deleted",
+        "deletes every slot of a sealed epoch but its seal",
+        Rules(keeps_first_slots=False),
+        Scope(records=3, batches=3, seals=2, deleted=2),
+        Harm.CHANGED,
+    ),
+    "deletes-unsealed-slots": Variant(
+        "only slots of sealed epochs are deleted",
+        "deletes slots of the present epoch that a snapshot covers",
+        Rules(deletes_sealed_only=False),
+        Scope(deleted=1),
+        Harm.CHANGED,
+    ),
+    "deletes-before-it-records": Variant(
+        "slots are deleted only after the record in a later epoch that names their segment",
+        "deletes the slots of an epoch as soon as it is sealed",
+        Rules(records_segments_first=False),
+        Scope(seals=1, deleted=1),
+        Harm.CHANGED,
     ),
     "takes-taken-for-fenced": Variant(
         "after a lost response, the slot's bytes decide whose record it is",

@@ -77,6 +77,7 @@ class Left(NamedTuple):
     orders: int
     ends: int
     recreated: int
+    seals: int
     deleted: int
 
 
@@ -86,6 +87,7 @@ class World(NamedTuple):
     Attributes:
         tip: the chain in the store.
         torn: slots that were deleted and not filled since, as bits.
+        again: records, in order, that were put into slots after those were deleted.
         open: uploads that are neither completed nor aborted.
         visible: uploads whose objects are visible.
         late: calls that have not reached the store.
@@ -104,6 +106,7 @@ class World(NamedTuple):
     left: Left
     log_start: int = 0
     incarnation: int = 0
+    again: tuple[int, ...] = ()
 
 
 class Event(NamedTuple):

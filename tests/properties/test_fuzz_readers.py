@@ -26,7 +26,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
+from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 
 TP = TopicPartition("clicks", 0)
 ANYTHING = st.recursive(
@@ -173,6 +173,7 @@ def chain() -> list[bytes]:
 
 
 CHAIN = chain()
+KEYS = slot_keys(CHAIN)
 
 
 @settings(max_examples=300)
@@ -193,7 +194,7 @@ def test_a_slot_is_folded_or_refused_with_a_message(
     )
     store = MemoryStore()
     for seq, sound in enumerate(CHAIN[: slot + 1]):
-        store.create(f"_landfall/{GROUP}/{LANE}/{seq:020d}.json", body if seq == slot else sound)
+        store.create(KEYS[seq], body if seq == slot else sound)
 
     refused = refusal(Lane(store, GROUP, LANE).read, Stalled)
     checked = Chain(GROUP)
@@ -214,8 +215,8 @@ SNAPSHOT = encode_state(reduce(ledger.fold, CHAIN, State()))
 )
 def test_a_damaged_hint_does_not_change_what_is_read(hint: bytes) -> None:
     store = MemoryStore()
-    for seq, body in enumerate(CHAIN):
-        store.create(f"_landfall/{GROUP}/{LANE}/{seq:020d}.json", body)
+    for key, body in zip(KEYS, CHAIN, strict=True):
+        store.create(key, body)
     sound = Lane(store, GROUP, LANE).read()
     store.overwrite(f"_landfall/{GROUP}/{LANE}-head.json", hint)
 

@@ -14,6 +14,7 @@ partitions = st.lists(
 ).map("/".join)
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(0, object_names.MAX_OFFSET)
+places = st.tuples(st.integers(0, 10**10 - 1), st.integers(0, 10**10 - 1))
 extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)
 
 
@@ -35,9 +36,9 @@ def test_a_key_that_parses_is_the_key_of_what_it_parses_to(text: str) -> None:
     assert name.key == text
 
 
-@given(offsets, offsets)
-def test_slots_sort_as_their_numbers_and_parse_back(a: int, b: int) -> None:
-    first, second = (object_names.slot_key("group", "main", seq) for seq in (a, b))
+@given(places, places)
+def test_slots_sort_as_their_places_and_parse_back(a: tuple[int, int], b: tuple[int, int]) -> None:
+    first, second = (object_names.slot_key("group", "main", *place) for place in (a, b))
 
     assert (first < second) == (a < b)
     assert object_names.parse_slot_key("group", "main", first) == a

@@ -94,7 +94,7 @@ class TakesItsOwnForAnothers(Driver):
     """
 
     def check_owner(self, read: Read) -> None:
-        if read(self.writer.lane.slot_key(self.writer.state.seq + 1)):
+        if read(self.writer.lane.next_key(self.writer.state)):
             self._newer_owner = "there is a record"
 
 

@@ -1,10 +1,12 @@
 """A small real ledger with its objects, in memory, for tests that read or damage one."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from landfall import ledger
+from landfall.lane import Lane, delete_rolled_slots, sealed_through, store_segment
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -39,7 +41,11 @@ class SampleLedger:
 
     def write(self, body: bytes) -> None:
         """Put any bytes into the next slot."""
-        self.store.create(object_names.slot_key(GROUP, LANE, self.state.seq + 1), body)
+        self.store.create(self.next_key, body)
+
+    @property
+    def next_key(self) -> str:
+        return object_names.slot_key(GROUP, LANE, self.state.epoch, self.state.next_index)
 
     def open(self, generation: int = 1) -> "SampleLedger":
         header = Header(
@@ -107,9 +113,24 @@ class SampleLedger:
         self.append(lambda h: ledger.Yield(header=replace_header(h, applied), reason="test"))
         return self
 
+    def roll(self) -> "SampleLedger":
+        """Store all sealed epochs as a segment, record it and delete what it replaces."""
+        lane, state = Lane(self.store, GROUP, LANE), self.state
+        bodies = lane.slots_to_roll(state, sealed_through(state, 10**6))
+        rolled = store_segment(self.store, GROUP, LANE, state, bodies)
+        self.append(lambda h: ledger.Segment(header=h, rolled=rolled))
+        delete_rolled_slots(self.store, GROUP, LANE, rolled)
+        return self
+
     @property
     def next_header(self) -> Header:
         return ledger.next_header(self.state, WRITER, "t", self.state.applied_through)
+
+
+def slot_keys(chain: Iterable[bytes]) -> list[str]:
+    """The keys of the slots that hold these bytes, which must be sound."""
+    states = accumulate(chain, ledger.fold, initial=State())
+    return [object_names.slot_key(GROUP, LANE, s.epoch, s.next_index) for s in states][:-1]
 
 
 def replace_header(header: Header, applied_through: int) -> Header:

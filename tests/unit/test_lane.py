@@ -18,7 +18,8 @@ from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ADD = partial(ledger.Add, entries=(ledger.Entry(TopicPartition("a", 0), "id", 0),))
+TP = TopicPartition("a", 0)
+ADD = partial(ledger.Add, entries=(ledger.Entry(TP, "id", 0),))
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,11 @@ def opened(store: MemoryStore, writer: str = "w1") -> LaneWriter:
 
 def add(writer: LaneWriter) -> ledger.State:
     return writer.append(lambda header: ADD(header=header))
+
+
+def add_again(writer: LaneWriter) -> ledger.State:
+    other = ledger.Entry(TopicPartition("b", 0), "id", 0)
+    return writer.append(lambda header: ledger.Add(header=header, entries=(other,)))
 
 
 def test_the_lane_reads_back_what_was_appended() -> None:
@@ -69,14 +75,14 @@ def test_our_own_record_whose_answer_was_lost_is_not_a_newer_owner() -> None:
     with pytest.raises(Retry):
         add(writer)
 
-    assert store.read(writer.lane.slot_key(writer.state.seq + 1))
+    assert store.read(writer.lane.next_key(writer.state))
     assert writer.newer_owner(store.read) == ""
 
 
 def test_a_slot_of_no_record_is_left_for_the_next_append() -> None:
     store = MemoryStore()
     writer = opened(store)
-    store.overwrite(object_names.slot_key("g", "0", 1), b"{}")
+    store.overwrite(object_names.slot_key("g", "0", 1, 0), b"{}")
 
     assert writer.newer_owner(store.read) == ""
     with pytest.raises(Fenced, match="not a ledger record"):
@@ -136,11 +142,67 @@ def test_each_open_gets_an_epoch_of_its_own() -> None:
 def test_a_missing_slot_breaks_the_ledger() -> None:
     store = MemoryStore()
     add(opened(store))
-    store.overwrite(object_names.slot_key("g", "0", 3), b"{}")
+    store.overwrite(object_names.slot_key("g", "0", 1, 2), b"{}")
 
     with pytest.raises(Stalled, match="slot 2: missing") as error:
         Lane(store, "g", "0").read()
     assert error.value.reason is Reason.LEDGER_BROKEN
+
+
+def test_a_driver_seals_its_own_epoch_and_goes_on_in_the_next() -> None:
+    store = MemoryStore()
+    writer = opened(store)
+    before = writer.state
+    add(writer)
+
+    sealed = writer.seal()
+
+    assert (sealed.epoch, sealed.writer, sealed.epochs) == (2, "w1", (0, 1, 3))
+    assert store.read(object_names.slot_key("g", "0", 1, 1))
+    assert writer.append(lambda h: ledger.Yield(header=h, reason="asked to")).next_index == 1
+    assert Lane(store, "g", "0").read() == writer.state
+    assert Lane(store, "g", "0").follow(before) == writer.state
+    assert [writer.lane.read_slot(writer.state, seq) is not None for seq in range(4)] == [True] * 4
+
+
+def test_a_sealed_epoch_of_its_own_does_not_fence_a_driver() -> None:
+    store = MemoryStore()
+    writer = opened(store)
+    writer.seal()
+    stale = LaneWriter.open(
+        Lane(store, "g", "0"), OpenRequest("w1", 1, "test"), lambda: NOON, state=writer.state
+    )
+
+    assert not writer.is_fenced()
+    assert stale.newer_owner(store.read) == ""
+
+
+def test_an_open_in_a_deleted_slot_does_not_give_the_lane() -> None:
+    store = MemoryStore()
+    frozen, owner = Lane(store, "g", "0"), opened(store)
+    before = owner.state
+    add(owner)
+    owner.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="gone"))
+    owner.seal()
+    current = add_again(owner)
+    store.delete_slots([object_names.slot_key("g", "0", 1, 1)])
+    before = ledger.fold(before, store.read(object_names.slot_key("g", "0", 1, 0)) or b"")
+
+    late = LaneWriter.open_after(frozen, before, OpenRequest("w2", 1, "t"), lambda: NOON, print)
+
+    assert late is None
+    assert store.read(object_names.slot_key("g", "0", 1, 1))
+    assert not owner.is_fenced()
+    owner.snapshot(-1)
+    assert frozen.follow(before) == owner.state == frozen.follow(current)
+
+
+def test_a_ledger_of_version_1_is_refused() -> None:
+    store = MemoryStore()
+    store.create(f"_landfall/g/0/{0:020d}.json", b"{}")
+
+    with pytest.raises(Stalled, match="not a slot of a ledger of version 2"):
+        opened(store)
 
 
 def test_a_snapshot_equals_the_state_folded_from_the_start() -> None:
@@ -157,7 +219,17 @@ def test_a_snapshot_equals_the_state_folded_from_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", [b"", b"{", b"[]", b'{"seq": "x"}', b'{"seq": 0}', b'{"seq": 1}', b'{"seq": 99}']
+    "hint",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"seq": "x"}',
+        b'{"seq": 0}',
+        b'{"seq": 1}',
+        b'{"seq": 99}',
+        b'{"seq": 9, "epoch": -1}',
+    ],
 )
 def test_a_wrong_hint_decides_nothing(hint: bytes) -> None:
     store = MemoryStore()

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from landfall.audit import Fault, Kind
+from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.bucket import Bucket
 from landfall.audit.corrections import Corrections, Range
 
@@ -142,22 +142,19 @@ class Inventory:
                 self.others += 1
 
     def _read_ledger(self) -> None:
-        previous_hash, prefix = "", f"_landfall/{self._group}/0/"
-        for key, _ in self._bucket.visible(prefix):
-            with self._bucket.open(key) as stream:
-                body = stream.read()
-            try:
-                self._add_record(key.removeprefix(prefix), body, previous_hash)
-            except (ValueError, KeyError, TypeError) as error:
-                self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
-                return
-            self.slots += 1
-            previous_hash = hashlib.sha256(body).hexdigest()
+        previous_hash = ""
+        try:
+            for name, body in ledger_slots.slots(self._bucket, self._group):
+                self._add_record(name, body, previous_hash)
+                self.slots += 1
+                previous_hash = hashlib.sha256(body).hexdigest()
+        except (ValueError, KeyError, TypeError) as error:
+            self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
 
     def _add_record(self, name: str, body: bytes, previous_hash: str) -> None:
         record = msgspec.json.decode(body)
         header = record["header"]
-        if name != f"{self.slots:020d}.json" or header["seq"] != self.slots:
+        if header["seq"] != self.slots:
             raise ValueError(f"found {name}, which says it is slot {header['seq']}")
         if header["prev"] != previous_hash:
             raise ValueError(

@@ -42,6 +42,7 @@ class Chain:
         self._group = group
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = 0
+        self._missing_snapshot: Snapshot | None = None
         self._start: dict[TopicPartition, int] = {}
         self._counted: Counter[TopicPartition] = Counter()
 
@@ -69,8 +70,12 @@ class Chain:
     ) -> Finding | None:
         """Compare the object that a SNAPSHOT points to with the state folded up to it."""
         self.snapshots += 1
-        if stored is None or ledger.digest(stored) != record.sha256:
-            got = "nothing" if stored is None else f"SHA-256 {ledger.digest(stored)[:12]}"
+        # Only the last few stored states are kept: whether the last one is there, the end shows.
+        self._missing_snapshot = record if stored is None else None
+        if stored is None:
+            return None
+        if ledger.digest(stored) != record.sha256:
+            got = f"SHA-256 {ledger.digest(stored)[:12]}"
             return Finding(
                 Invariant.I1,
                 f"SHA-256 {record.sha256[:12]}",
@@ -96,6 +101,14 @@ class Chain:
                 f"slot {head_slot}, which the head names",
                 "no such slot",
                 slot=self.state.seq + 1,
+            )
+        if self._missing_snapshot:
+            return Finding(
+                Invariant.I1,
+                f"SHA-256 {self._missing_snapshot.sha256[:12]}",
+                "nothing",
+                slot=self._missing_snapshot.header.seq,
+                key=self._missing_snapshot.key,
             )
         for tp, start in sorted(self._start.items()):
             counted, checkpoint = self._counted[tp], self.state.checkpoint[tp]

@@ -99,7 +99,7 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
 def _check_slots(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[Finding]:
     """Follow the ledger from the slot after the chain's last one; end at the first broken slot."""
     try:
-        for _, body in opened.lane.bodies(chain.state.seq + 1):
+        for _, body in opened.lane.bodies(chain.state):
             before = chain.state
             record = chain.append(body)
             if isinstance(record, Finding):

@@ -177,7 +177,7 @@ class LaneContender:
         if driver:
             driver.check_owner(read)
         else:
-            read(self._lane.slot_key(0))
+            read(self._lane.slot_key(0, 0))
 
     # -------------------------------------------------------------------------------------- running
 

@@ -37,6 +37,7 @@ from landfall.driver.lost_uploads import LostUploads, Recording
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.pending_requests import PendingRequests
 from landfall.driver.replay import Replayer
+from landfall.driver.segment_rolling import SegmentRolling
 from landfall.driver.status import DriverProgress
 from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
@@ -81,6 +82,9 @@ class Driver:
         self._notifier = deps.background.notifier()
         self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
         self._housekeeping = Housekeeping(deps, self.writer.is_fenced, self._notifier.notify)
+        self._rolling = SegmentRolling(
+            self.writer, deps.background, self.group.spec.tuning.segment_every
+        )
         self._completer = Completer(deps.store, self._notifier.notify, deps.background)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
@@ -170,6 +174,7 @@ class Driver:
             self._housekeeping.abort(self._lost.stop())
             self._completer.stop()
             self._housekeeping.finish()
+            self._rolling.stop()
             self._report()
 
     def _recover(self) -> None:
@@ -221,6 +226,7 @@ class Driver:
         if not self._is_stopping(now):
             self._start_batches(now)
             self._committer.snapshot_if_due()
+            self._roll_segments(now)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self._housekeeping.abort_orphans_if_due(
@@ -228,6 +234,12 @@ class Driver:
         )
         self.counters.message = self._what_is_going_on()
         self._report()
+
+    def _roll_segments(self, now: datetime) -> None:
+        try:
+            self._rolling.advance(now, self._completer.applied_through)
+        except Retry as error:
+            record_failure(self.deps, cause(error, "SnapshotFailed"), error)
 
     def _look_at_log(self, now: datetime) -> None:
         at_rest = not (self._batches or self.unapplied)

@@ -165,7 +165,7 @@ class LostUploads:
         origins = sorted(by_origin(state, lane.group, lost).items(), key=lambda item: item[0])
         origin, of_origin = origins[self._failures % len(origins)]
         try:
-            slices = lost_slices(lane, of_origin)
+            slices = lost_slices(lane, state, of_origin)
             group = self._group_of(origin)
         except Retry as error:
             self._try_again(error, now)

@@ -94,7 +94,9 @@ def by_origin(
     }
 
 
-def lost_slices(lane: Lane, lost: Mapping[int, Collection[LandedObject]]) -> list[LostSlice]:
+def lost_slices(
+    lane: Lane, state: State, lost: Mapping[int, Collection[LandedObject]]
+) -> list[LostSlice]:
     """The slices that lost objects came from, read from the ledger; at most ``MAX_SLICES``.
 
     Raises:
@@ -104,7 +106,7 @@ def lost_slices(lane: Lane, lost: Mapping[int, Collection[LandedObject]]) -> lis
     found: list[LostSlice] = []
     for slot, objects in sorted(lost.items()):
         by_key = {o.upload.key: o for o in objects}
-        for s in _committed_slices(lane, slot):
+        for s in _committed_slices(lane, state, slot):
             gone = tuple(by_key[o.upload.key] for o in s.objects if o.upload.key in by_key)
             if gone:
                 found.append(LostSlice(slot, s, gone))
@@ -113,13 +115,15 @@ def lost_slices(lane: Lane, lost: Mapping[int, Collection[LandedObject]]) -> lis
     return found
 
 
-def _committed_slices(lane: Lane, slot: int) -> Sequence[LandedSlice]:
-    _, body = next(lane.bodies(slot))
+def _committed_slices(lane: Lane, state: State, slot: int) -> Sequence[LandedSlice]:
+    body = lane.read_slot(state, slot)
+    if body is None:
+        raise ledger.ledger_error(slot, "missing")
     match ledger.decode(slot, body):
         case ledger.Commit(slices=slices):
             return slices
         case ledger.Repair(commit=commit):  # of missing objects, which are due under its slot
-            return _committed_slices(lane, commit)
+            return _committed_slices(lane, state, commit)
         case _:
             raise ledger.ledger_error(slot, "should be the COMMIT of lost objects")
 

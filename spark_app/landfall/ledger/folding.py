@@ -10,6 +10,7 @@ from dataclasses import replace
 from landfall.ledger import decisions
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
+    GENESIS_HASH,
     Add,
     Block,
     Commit,
@@ -20,6 +21,8 @@ from landfall.ledger.records import (
     Record,
     Repair,
     Replay,
+    Rolled,
+    Segment,
     Snapshot,
     Unblock,
     Yield,
@@ -96,7 +99,7 @@ def _check_header(state: State, record: Record) -> None:
         )
 
 
-def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911  # one arm per record type
+def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911, PLR0912  # one arm per record type
     match record:
         case Open():
             return replace(
@@ -107,6 +110,7 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
                 generation=record.generation,
                 revision=record.revision,
                 spec=record.spec,
+                epochs=(*state.epochs, record.header.seq + 1),
             )
         case Add():
             return _add(state, record)
@@ -128,8 +132,27 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return decisions.remember(decisions.replay(state, record), record.decision)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
+        case Segment():
+            return _roll(state, record.rolled)
         case Yield():
             return replace(state, holding=LaneOwnership.YIELDED)
+
+
+def _roll(state: State, rolled: Rolled) -> State:
+    """The state with one more segment, which must adjoin the last and end with a seal."""
+    before = state.segments[-1].after if state.segments else GENESIS_HASH
+    if (rolled.first, rolled.before) != (state.epochs[0], before):
+        raise ValueError(
+            f"segment {rolled.key} begins with slot {rolled.first} after {rolled.before[:12]!r}, "
+            f"expected slot {state.epochs[0]} after {before[:12]!r}"
+        )
+    sealed = rolled.epoch - state.epoch + len(state.epochs)
+    if not 0 < sealed < len(state.epochs) or rolled.last + 1 != state.epochs[sealed]:
+        raise ValueError(
+            f"segment {rolled.key} ends with slot {rolled.last}, which does not seal epoch "
+            f"{rolled.epoch}"
+        )
+    return replace(state, epochs=state.epochs[sealed:], segments=(*state.segments, rolled))
 
 
 def _add(state: State, record: Add) -> State:

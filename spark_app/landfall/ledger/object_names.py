@@ -8,7 +8,7 @@ which no topic may be called::
         data objects
     _landfall/owner.json
         which group owns the output root
-    _landfall/<group>/<lane>/<seq:020d>.json
+    _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
         slots of the ledger
     _landfall/<group>/<lane>-head.json
         hint at the last snapshot
@@ -16,6 +16,8 @@ which no topic may be called::
         states of the ledger
     _landfall/<group>/<lane>-specs/<sha256>.json
         what objects were made by
+    _landfall/<group>/<lane>-segments/<first:020d>-<last:020d>-<epoch:010d>-<digest>.seg
+        closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
 
@@ -34,13 +36,15 @@ MAX_KEY_BYTES = 1024
 """S3's limit of a key's length."""
 MAX_OFFSET = 2**63 - 1
 """Kafka's largest offset."""
+_TEN_DIGITS = 10**10
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LANE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
-_SLOT = re.compile(r"([0-9]{20})\.json")
+_SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
+_SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-([0-9a-f]{16})\.seg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +165,21 @@ def ledger_prefix(group: str, lane: str) -> str:
     return f"{_lane(group, lane)}/"
 
 
-def slot_key(group: str, lane: str, seq: int) -> str:
-    """The key of a ledger slot; ``parse_slot_key`` is the inverse. Keys sort by their numbers.
+def slot_key(group: str, lane: str, epoch: int, index: int) -> str:
+    """The key of a ledger slot; ``parse_slot_key`` is the inverse.
+
+    Keys sort in the order of the slots. ``index`` counts the slots of the epoch from 0.
 
     Raises:
-        ValueError: a name is not legal or ``seq`` is negative.
+        ValueError: a name is not legal, or a number is negative or has more than ten digits.
     """
-    return f"{ledger_prefix(group, lane)}{_sequence(seq)}"
+    if not (0 <= epoch < _TEN_DIGITS and 0 <= index < _TEN_DIGITS):
+        raise ValueError(f"not an epoch and an index of a slot: {epoch}, {index}")
+    return f"{ledger_prefix(group, lane)}{epoch:010d}/{index:010d}.json"
 
 
-def parse_slot_key(group: str, lane: str, key: str) -> int:
-    """The sequence number in a slot's key.
+def parse_slot_key(group: str, lane: str, key: str) -> tuple[int, int]:
+    """The epoch and the index in a slot's key.
 
     Raises:
         ValueError: the key is not that of a slot of this ledger.
@@ -180,7 +188,74 @@ def parse_slot_key(group: str, lane: str, key: str) -> int:
     match = _SLOT.fullmatch(key.removeprefix(prefix))
     if not key.startswith(prefix) or not match:
         raise ValueError(f"not a slot under {prefix}: {key!r}")
-    return int(match[1])
+    return int(match[1]), int(match[2])
+
+
+def segments_prefix(group: str, lane: str) -> str:
+    """The prefix that the segments of this ledger have, and no other key.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{_lane(group, lane)}-segments/"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """The parts of a segment's key.
+
+    Attributes:
+        first: number of its first slot.
+        last: number of its last slot, which seals an epoch.
+        epoch: the epoch that slot ``last`` seals.
+        digest: the first 16 hexadecimal digits of the SHA-256 of the segment's bytes.
+
+    Raises:
+        ValueError: the numbers are not those of a stretch of slots, or the digest is not one.
+    """
+
+    first: int
+    last: int
+    epoch: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last <= MAX_OFFSET or not 0 <= self.epoch < _TEN_DIGITS:
+            raise ValueError(f"not slots of an epoch: {self.first}, {self.last}, {self.epoch}")
+        if not re.fullmatch("[0-9a-f]{16}", self.digest):
+            raise ValueError(f"not 16 hexadecimal digits: {self.digest!r}")
+
+
+def segment_key(group: str, lane: str, name: SegmentName) -> str:
+    """The key of a segment; ``parse_segment_key`` is the inverse. Keys sort by their first slots.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    numbers = f"{name.first:020d}-{name.last:020d}-{name.epoch:010d}"
+    return f"{segments_prefix(group, lane)}{numbers}-{name.digest}.seg"
+
+
+def parse_segment_key(group: str, lane: str, key: str) -> SegmentName:
+    """The parts of a segment's key.
+
+    Raises:
+        ValueError: the key is not that of a segment of this ledger.
+    """
+    prefix = segments_prefix(group, lane)
+    match = _SEGMENT.fullmatch(key.removeprefix(prefix))
+    if not key.startswith(prefix) or not match:
+        raise ValueError(f"not a segment under {prefix}: {key!r}")
+    return SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])
+
+
+def snapshots_prefix(group: str, lane: str) -> str:
+    """The prefix that the stored states of this ledger have, and no other key.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{_lane(group, lane)}-snapshots/"
 
 
 def head_key(group: str, lane: str) -> str:
@@ -198,7 +273,7 @@ def snapshot_key(group: str, lane: str, seq: int) -> str:
     Raises:
         ValueError: a name is not legal or ``seq`` is negative.
     """
-    return f"{_lane(group, lane)}-snapshots/{_sequence(seq)}"
+    return f"{snapshots_prefix(group, lane)}{_sequence(seq)}"
 
 
 def spec_key(group: str, lane: str, digest: str) -> str:
@@ -254,12 +329,12 @@ def _group_prefix(group: str) -> str:
 
 
 def _lane(group: str, lane: str) -> str:
-    # A lane "a-snapshots" would put its slots among the snapshots of lane "a".
+    # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with segments.
     if (
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(("-snapshots", "-specs"))
+        or lane.endswith(("-snapshots", "-segments", "-specs"))
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

@@ -20,7 +20,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
-VERSION = 1
+VERSION = 2
 """Version of the record format. Records of any other version are rejected."""
 GENESIS_HASH = ""
 """What the first record of a lane names as the hash of the slot before."""
@@ -228,6 +228,31 @@ class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
     sha256: str
 
 
+class Rolled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Slots ``first`` to ``last``, whose bytes are stored together in the segment ``key``.
+
+    ``last`` is the OPEN that seals ``epoch``. ``sha256`` is that of the segment's bytes, ``before``
+    the hash of the slot before the first, and ``after`` that of the last.
+    """
+
+    first: int
+    last: int
+    epoch: int
+    key: str
+    sha256: str
+    before: str
+    after: str
+
+
+class Segment(_Base, frozen=True, tag="SEGMENT"):
+    """Slots of sealed epochs are stored in a segment, so that they may be deleted.
+
+    The first slot of each epoch and the one that seals it are never deleted.
+    """
+
+    rolled: Rolled
+
+
 class Yield(_Base, frozen=True, tag="YIELD"):
     """The driver gives the lane up. Only an OPEN may follow."""
 
@@ -235,7 +260,19 @@ class Yield(_Base, frozen=True, tag="YIELD"):
 
 
 Record = (
-    Open | Add | Drop | Commit | Repair | Hole | Lost | Block | Unblock | Replay | Snapshot | Yield
+    Open
+    | Add
+    | Drop
+    | Commit
+    | Repair
+    | Hole
+    | Lost
+    | Block
+    | Unblock
+    | Replay
+    | Snapshot
+    | Segment
+    | Yield
 )
 
 # Deterministic: a retried append must send the same bytes, since they are compared with the slot's.

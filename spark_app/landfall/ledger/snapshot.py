@@ -5,7 +5,7 @@ The names of the fields are persisted. A field that older snapshots lack needs a
 
 import msgspec
 
-from landfall.ledger import Blocked, LaneOwnership, Member, State, Totals
+from landfall.ledger import Blocked, LaneOwnership, Member, Rolled, State, Totals
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
 
@@ -47,6 +47,8 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     excluded: tuple[TopicPartition, ...] = ()
     replayed: tuple[str, ...] = ()
     decision_ids: tuple[str, ...] = ()
+    epochs: tuple[int, ...] = (0,)
+    segments: tuple[Rolled, ...] = ()
 
 
 def encode_state(state: State) -> bytes:
@@ -80,6 +82,8 @@ def encode_state(state: State) -> bytes:
             excluded=tuple(sorted(state.excluded)),
             replayed=tuple(sorted(state.replayed)),
             decision_ids=state.decision_ids,
+            epochs=state.epochs,
+            segments=state.segments,
         )
     )
 
@@ -117,4 +121,6 @@ def decode_state(body: bytes) -> State:
         excluded=frozenset(stored.excluded),
         replayed=frozenset(stored.replayed),
         decision_ids=stored.decision_ids,
+        epochs=stored.epochs,
+        segments=stored.segments,
     )

@@ -3,6 +3,7 @@
 ``landfall.ledger.fold`` takes a state over the next record.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -22,6 +23,8 @@ from landfall.ledger.records import (
     Record,
     Repair,
     Replay,
+    Rolled,
+    Segment,
     Snapshot,
     Unblock,
     Yield,
@@ -54,6 +57,7 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Unblock,
         Replay,
         Snapshot,
+        Segment,
         Yield,
     ),
     LaneOwnership.YIELDED: (Open,),
@@ -185,6 +189,9 @@ class State:
             enter again.
         replayed: keys of the members' dead-letter objects that were replayed.
         decision_ids: ids of the last decisions, oldest first.
+        epochs: the first slot of each epoch that no segment contains; the last is that of the
+            present epoch.
+        segments: every stretch of the ledger that is rolled up, in order and without a gap.
     """
 
     seq: int = -1
@@ -212,6 +219,24 @@ class State:
     excluded: frozenset[TopicPartition] = frozenset()
     replayed: frozenset[str] = frozenset()
     decision_ids: tuple[str, ...] = ()
+    epochs: tuple[int, ...] = (0,)
+    segments: tuple[Rolled, ...] = ()
+
+    @property
+    def next_index(self) -> int:
+        """The index, within the present epoch, of the slot that comes next."""
+        return self.seq + 1 - self.epochs[-1]
+
+    def place(self, seq: int) -> tuple[int, int]:
+        """Epoch and index of a slot that is in no segment.
+
+        Raises:
+            ValueError: the slot is in a segment.
+        """
+        back = len(self.epochs) - bisect_right(self.epochs, seq)
+        if back == len(self.epochs):
+            raise ValueError(f"slot {seq} is in a segment")
+        return self.epoch - back, seq - self.epochs[-1 - back]
 
     def can_open(self, revision: str) -> bool:
         """Whether a driver of this revision may take the lane without asking for a handover.

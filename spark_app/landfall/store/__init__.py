@@ -16,7 +16,7 @@ and ``Stalled`` if it cannot do what is needed (STORE_UNSAFE). The implementatio
 ``file`` and ``memory``; tests/behaviour runs the same tests on all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import BinaryIO, Protocol
@@ -55,6 +55,20 @@ class Slots(Protocol):
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint, which may be stale or lost later: no decision may depend on it."""
+        ...
+
+    def read_range(self, key: str, start: int, length: int) -> bytes | None:
+        """At most ``length`` bytes from byte ``start`` on; None if the key does not exist.
+
+        A negative ``start`` counts from the end. Fewer bytes come only from the value's end.
+        """
+        ...
+
+    def delete_slots(self, keys: Sequence[str]) -> None:
+        """Delete values that a segment or a later snapshot replaces, those that exist.
+
+        Nothing else is ever deleted, and no object of data has such a key.
+        """
         ...
 
 

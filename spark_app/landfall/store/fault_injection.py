@@ -25,6 +25,7 @@ class Operation(StrEnum):
     OPEN_UPLOADS = "open-uploads"
     STAT = "stat"
     OPEN = "open"
+    DELETE = "delete"
 
 
 class Fault(StrEnum):

@@ -22,9 +22,10 @@ most 255 bytes long.
 """
 
 import hashlib
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,6 +129,25 @@ class FileStore:
         with translate_errors("overwrite", path):
             make_folder(path.parent)
             move(write_new(self._new, body), path)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes | None:
+        """Some of a value's bytes."""
+        path = self._path(key)
+        with translate_errors("read", path):
+            try:
+                with path.open("rb") as stream:
+                    size = stream.seek(0, os.SEEK_END)
+                    stream.seek(max(size + start, 0) if start < 0 else start)
+                    return stream.read(length)
+            except FileNotFoundError:
+                return None
+
+    def delete_slots(self, keys: Sequence[str]) -> None:
+        """Delete values that a segment replaces."""
+        for key in keys:
+            path = self._path(key)
+            with translate_errors("delete", path):
+                path.unlink(missing_ok=True)
 
     # -------------------------------------------------------------------------------------- uploads
 

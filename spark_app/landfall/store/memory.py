@@ -10,10 +10,11 @@ import hashlib
 import io
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import BinaryIO, TypeVar
 
 from landfall.errors import LandfallError, Retry, StoreAway
@@ -104,6 +105,19 @@ class MemoryStore:
             Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))})
         )
 
+    def read_range(self, key: str, start: int, length: int) -> bytes | None:
+        """Some of a value's bytes."""
+        found = self._call(Operation.READ, key, lambda: self._objects.get(key))
+        if found is None:
+            return None
+        first = max(len(found.body) + start, 0) if start < 0 else start
+        return found.body[first : first + length]
+
+    def delete_slots(self, keys: Sequence[str]) -> None:
+        """Delete values that a segment replaces."""
+        for key in keys:
+            self._call(Operation.DELETE, key, partial(self._objects.pop, key, None))
+
     # -------------------------------------------------------------------------------------- uploads
 
     def begin(self, key: str, token: str) -> str:
@@ -176,7 +190,7 @@ class MemoryStore:
             }
 
     def delete(self, key: str) -> None:
-        """Remove an object, as a user might; Landfall itself never deletes."""
+        """Remove an object, as a user might; Landfall itself deletes only slots."""
         with self._lock:
             self._objects.pop(key, None)
 

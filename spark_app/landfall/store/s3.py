@@ -1,8 +1,8 @@
 """A store in an S3 bucket: slots by ``If-None-Match: *``, two-phase objects by multipart uploads.
 
 It relies on strongly consistent reads and listings, on exactly one winner among racing conditional
-PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMultipartUpload. It never
-deletes an object.
+PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMultipartUpload. It
+deletes nothing but slots that a segment replaces.
 
 - ``create`` returns WON only for a 200 to its own conditional PUT. If a response was lost, boto3's
   retry finds the object of the first attempt and gets 412: that is TAKEN, and the caller compares
@@ -58,6 +58,8 @@ permissions to a wrong clock or an expired token.
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
+_DELETED_AT_ONCE = 1000
+"""The most keys that a DeleteObjects request may have."""
 
 
 _Listing = Literal["list_objects_v2", "list_parts"]
@@ -160,6 +162,36 @@ class S3Store:
         """Write a hint."""
         with translate_errors("overwrite", self._url(key)):
             self._client.put_object(**self._at(key), Body=body, **self._encryption)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes | None:
+        """Some of a value's bytes, by a ranged GET."""
+        wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + length - 1}"
+        with translate_errors("read", self._url(key)):
+            try:
+                body = self._client.get_object(**self._at(key), Range=wanted)["Body"].read()
+            except ClientError as error:
+                if code_of(error) in _ABSENT:
+                    return None
+                if code_of(error) == "InvalidRange":  # there are no bytes from there on
+                    return b""
+                raise
+        return body[:length]
+
+    def delete_slots(self, keys: Sequence[str]) -> None:
+        """Delete values that a segment replaces, a thousand per request."""
+        for first in range(0, len(keys), _DELETED_AT_ONCE):
+            some = keys[first : first + _DELETED_AT_ONCE]
+            wanted = [{"Key": self._root + key} for key in some]
+            with translate_errors("delete", self._url(some[0])):
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket,
+                    Delete={"Objects": wanted, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
+                )
+            for failed in answer.get("Errors", ()):
+                raise StoreAway(
+                    f"delete {self._url(failed['Key'].removeprefix(self._root))}: "
+                    f"{failed.get('Code')}: {failed.get('Message')}"
+                )
 
     # -------------------------------------------------------------------------------------- uploads
 

@@ -302,13 +302,13 @@ def test_objects_that_do_not_belong_to_landfall_are_counted_and_no_fault(landed:
 def test_slots_after_a_missing_one_are_not_used(landed: Landed) -> None:
     landed.land(0, 10)
     landed.land(10, 20)
-    (landed.root / f"_landfall/{GROUP}/0/{4:020d}.json").unlink()
+    (landed.root / f"_landfall/{GROUP}/0/{1:010d}/{3:010d}.json").unlink()
 
     found = landed.audit(GeneratedLog(30, message))
 
     assert (
         str(found.faults[0])
-        == f"broken ledger: slot 4: found {5:020d}.json, which says it is slot 5"
+        == f"broken ledger: slot 4: found {2:010d}/{0:010d}.json, which says it is slot 5"
     )
     assert [fault.kind for fault in found.faults[1:]] == ["extra object"]
 
@@ -356,3 +356,25 @@ def test_what_is_compared_with_nothing_is_not_counted_as_compared(landed: Landed
     assert landed.audit(GeneratedLog(30, message)).has_compared
     assert not landed.audit(GeneratedLog(30, message), generation=7).has_compared
     assert landed.audit(GeneratedLog(30, message)).topics == {"clicks"}
+
+
+def test_slots_in_a_segment_are_read_from_it(landed: Landed) -> None:
+    landed.land(0, 10)
+    landed.land(10, 20)
+    landed.sample.add(TopicPartition("clicks", 1)).roll()
+    landed.land(20, 30)
+
+    found = landed.audit(GeneratedLog(30, message))
+
+    assert (found.is_whole, found.slots, found.faults) == (True, landed.sample.state.seq + 1, [])
+
+
+def test_a_damaged_segment_is_a_broken_ledger(landed: Landed) -> None:
+    landed.land(0, 10)
+    landed.sample.add(TopicPartition("clicks", 1)).roll()
+    segment = landed.root / landed.sample.state.segments[0].key
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+    assert "broken ledger: slot 0: not a segment" in map(
+        str, landed.audit(GeneratedLog(10, message)).faults
+    )

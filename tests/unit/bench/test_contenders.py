@@ -63,7 +63,7 @@ def test_a_contenders_own_records_are_not_data() -> None:
 
     assert is_data["Landfall, SequenceFile"]("out/t250/dt=2025-11-21/1_0_00000000000000000000")
     assert not is_data["Landfall, SequenceFile"](
-        "out/_landfall/bench/main/00000000000000000001.json"
+        "out/_landfall/bench/main/0000000001/0000000001.json"
     )
     assert is_data["Spark Structured Streaming"]("out/dt=2025-11-21/part-00000-c000.txt.gz")
     assert not is_data["Spark Structured Streaming"]("out/_spark_metadata/0")

@@ -110,6 +110,6 @@ def test_only_data_objects_and_dead_letters_are_landfall_objects(
     assert is_landfall_object(
         "_landfall/shop/dead-letters/clicks/1_0_00000000000000000000.parquet", "shop"
     )
-    assert not is_landfall_object("_landfall/shop/0/00000000000000000000.json", "shop")
+    assert not is_landfall_object("_landfall/shop/0/0000000000/0000000000.json", "shop")
     assert not is_landfall_object("clicks/dt=2026-11-21/_SUCCESS", "shop")
     assert unnamed_object(found).key == named.key

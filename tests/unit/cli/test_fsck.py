@@ -41,7 +41,7 @@ def broken(text: str) -> list[str]:
 
 
 def slot(landed: Landed, seq: int) -> Path:
-    return landed.root / object_names.slot_key(GROUP, LANE, seq)
+    return landed.root / object_names.slot_key(GROUP, LANE, 1, seq - 1)
 
 
 def test_a_sound_store_has_eight_good_lines(
@@ -274,3 +274,27 @@ def test_objects_that_do_not_belong_to_landfall_are_only_counted(
 
     assert code == ExitCode.OK
     assert "1 object does not belong to Landfall" in text
+
+
+def test_a_rolled_ledger_is_checked_through_its_segments(
+    two_commits: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_commits.sample.open().add(TopicPartition("late", 0)).roll()
+
+    code, text = fsck(two_commits, capsys, "--deep")
+
+    assert (code, broken(text)) == (ExitCode.OK, [])
+    assert f"{two_commits.sample.state.seq + 1} slots" in text
+
+
+def test_a_damaged_segment_is_named(
+    two_commits: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_commits.sample.open().add(TopicPartition("late", 0)).roll()
+    segment = two_commits.root / two_commits.sample.state.segments[0].key
+    segment.write_bytes(b"x" + segment.read_bytes()[1:])
+
+    code, text = fsck(two_commits, capsys)
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
+    assert "segment" in text

@@ -280,10 +280,10 @@ def test_bytes_of_no_record_are_refused(body: bytes) -> None:
 def test_a_record_of_a_later_version_is_refused() -> None:
     state = entered()
     body = encode(Yield(header=header(state), reason="stop")).replace(
-        b'"version":1', b'"version":2'
+        b'"version":2', b'"version":3'
     )
 
-    with pytest.raises(Stalled, match="version 2 is not supported, this software reads version 1"):
+    with pytest.raises(Stalled, match="version 3 is not supported, this software reads version 2"):
         fold(state, body)
 
 

@@ -75,26 +75,53 @@ def test_a_key_of_no_data_object_is_not_parsed(key: str) -> None:
         object_names.parse_key(key)
 
 
+SEGMENT = object_names.SegmentName(0, 41, 2, "0123456789abcdef")
+
+
+def test_a_segments_key_parses_back() -> None:
+    key = object_names.segment_key("clicks", "main", SEGMENT)
+
+    assert object_names.parse_segment_key("clicks", "main", key) == SEGMENT
+    with pytest.raises(ValueError, match="not a segment"):
+        object_names.parse_segment_key("clicks", "other", key)
+
+
+@pytest.mark.parametrize(
+    "parts", [(5, 4, 1, "0" * 16), (-1, 4, 1, "0" * 16), (0, 4, 10**10, "0" * 16), (0, 4, 1, "0")]
+)
+def test_a_segment_of_no_slots_is_refused(parts: tuple[int, int, int, str]) -> None:
+    with pytest.raises(ValueError, match="not"):
+        object_names.SegmentName(*parts)
+
+
+@pytest.mark.parametrize("place", [(-1, 0), (0, -1), (10**10, 0), (0, 10**10)])
+def test_a_place_beyond_ten_digits_is_refused(place: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="not an epoch and an index"):
+        object_names.slot_key("clicks", "main", *place)
+
+
 def test_everything_but_data_is_under_one_folder() -> None:
     assert [
         object_names.owner_key(),
         object_names.ledger_prefix("clicks", "main"),
-        object_names.slot_key("clicks", "main", 42),
+        object_names.slot_key("clicks", "main", 3, 42),
         object_names.head_key("clicks", "main"),
         object_names.snapshot_key("clicks", "main", 42),
+        object_names.segment_key("clicks", "main", SEGMENT),
         object_names.dead_letter_key("clicks", "app.web", 3, 7, 9),
     ] == [
         "_landfall/owner.json",
         "_landfall/clicks/main/",
-        "_landfall/clicks/main/00000000000000000042.json",
+        "_landfall/clicks/main/0000000003/0000000042.json",
         "_landfall/clicks/main-head.json",
         "_landfall/clicks/main-snapshots/00000000000000000042.json",
+        f"_landfall/clicks/main-segments/{0:020d}-{41:020d}-{2:010d}-0123456789abcdef.seg",
         "_landfall/clicks/dead-letters/app.web/3_7_00000000000000000009.parquet",
     ]
 
 
 @pytest.mark.parametrize(
-    "lane", ["", "a/b", "..", "a.b", "dead-letters", "main-snapshots", "Main", "x" * 64]
+    "lane", ["", "a/b", "..", "a.b", "dead-letters", "a-snapshots", "a-segments", "Main", "x" * 64]
 )
 def test_a_lane_that_could_collide_is_refused(lane: str) -> None:
     with pytest.raises(ValueError, match="not a lane name"):
@@ -111,6 +138,7 @@ def test_a_group_that_could_collide_is_refused(group: str) -> None:
     "key",
     [
         "_landfall/clicks/main/42.json",
+        "_landfall/clicks/main/00000000000000000042.json",
         "_landfall/clicks/main-head.json",
         "00000000000000000042.json",
     ],

@@ -148,6 +148,8 @@ class Tuning(Model):
     """Age at which multipart uploads that no COMMIT names are aborted."""
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Number of ledger records between two snapshots."""
+    segment_every: Annotated[int, Field(ge=2)] = 5000
+    """Number of ledger records that are stored together in one object once they are old."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     """Port on which a driver outside Kubernetes serves status and metrics; any free port if this
     one is taken. In Kubernetes it is always 8080.

@@ -1,128 +1,32 @@
-"""Reads a lane's ledger from the store, and appends to it.
+"""Appends to a lane's ledger.
 
-Exactly one record wins each slot, whoever appends, and a driver learns for certain whether the
-record is its own. ``create`` may report "taken" for the driver's own bytes, if the response to a
-first attempt was lost, or may not respond at all. So after "taken" the slot is read and compared,
-and without a response the same bytes are sent again, without limit: a driver that does not know
-whether its COMMIT happened must neither plan further nor abort its uploads. The bytes contain the
-writer's random name and the hash of the slot before, so no two drivers can write the same bytes.
+``create`` may report "taken" for the driver's own bytes, if the response to a first attempt was
+lost, or may not respond at all. So after "taken" the slot is read and compared, and without a
+response the same bytes are sent again, without limit: a driver that does not know whether its
+COMMIT happened must neither plan further nor abort its uploads. The bytes contain the writer's
+random name and the hash of the slot before, so no two drivers can write the same bytes.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 
+import msgspec
 import stamina
 
 from landfall import ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
+from landfall.lane.reading import Lane, Read
 from landfall.ledger import Header, LaneOwnership, Record, State, object_names
-from landfall.ledger.snapshot import decode_state, encode_state
+from landfall.ledger.snapshot import encode_state
 from landfall.store import Created, Slots
 
 Clock = Callable[[], datetime]
-Read = Callable[[str], bytes | None]
-"""The type of ``Slots.read``."""
 OnRetry = Callable[[Retry], None]
-
-PARALLEL_READS = 16
-"""Slots read at the same time."""
 
 MAX_OPEN_ATTEMPTS = 100
 """How often an OPEN may lose its slot to another record before the lane is considered broken."""
-
-
-class Lane:
-    """A lane's ledger, for reading."""
-
-    def __init__(
-        self,
-        slots: Slots,
-        group: str,
-        name: str,
-        new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
-    ) -> None:
-        """Refer to lane ``name`` of a group; ``new_pool`` makes the pool that reads its slots."""
-        self.slots, self.group, self.name = slots, group, name
-        self._new_pool = new_pool
-
-    def slot_key(self, seq: int) -> str:
-        """The key of a slot."""
-        return object_names.slot_key(self.group, self.name, seq)
-
-    def bodies(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The numbers and bytes of the slots from ``start`` on, in order.
-
-        Raises:
-            Stalled: LEDGER_BROKEN, a slot in between is missing.
-        """
-        prefix = object_names.ledger_prefix(self.group, self.name)
-        after = self.slot_key(start - 1) if start else ""
-        keys = (stat.key for stat in self.slots.list_after(prefix, after))
-        with self._new_pool(PARALLEL_READS) as pool:
-            for seq, key, body in _read_ahead(pool, self.slots.read, keys, start):
-                if key != self.slot_key(seq):
-                    raise ledger.ledger_error(seq, f"missing: the next slot is {key}")
-                if body is None:
-                    raise ledger.ledger_error(seq, "listed, but gone when read")
-                yield seq, body
-
-    def read(self) -> State:
-        """The state after the last slot, folded from a snapshot if the hint names one.
-
-        Raises:
-            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
-        """
-        return self.follow(self._snapshot() or State())
-
-    def follow(self, state: State) -> State:
-        """The state after the last slot, folded on from an earlier ``state``.
-
-        If no slot was added since, this costs a single listing.
-
-        Raises:
-            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
-        """
-        for _, body in self.bodies(state.seq + 1):
-            state = ledger.fold(state, body)
-        return state
-
-    def _snapshot(self) -> State | None:
-        """The state after the SNAPSHOT that the hint names; None if there is any doubt about it.
-
-        The hint may be stale, lost or damaged. That only makes reading slower: the caller then
-        folds from the start.
-        """
-        hint = self.slots.read(object_names.head_key(self.group, self.name))
-        try:
-            seq = int(json.loads(hint)["seq"]) if hint else -1
-            slot = self.slots.read(self.slot_key(seq)) if seq > 0 else None
-            record = ledger.decode(seq, slot) if slot else None
-            if slot is None or not isinstance(record, ledger.Snapshot):
-                return None
-            stored = self.slots.read(record.key)
-            if stored is None or ledger.digest(stored) != record.sha256:
-                return None
-            return ledger.fold(decode_state(stored), slot)
-        except (ValueError, KeyError, TypeError, Stalled):
-            return None
-
-
-def _read_ahead(
-    pool: Executor, read: Read, keys: Iterator[str], start: int
-) -> Iterator[tuple[int, str, bytes | None]]:
-    """Numbers, keys and bytes of the slots, read in windows ahead of the caller.
-
-    Reading one at a time would wait for each response; reading all at once would hold the whole
-    chain in memory.
-    """
-    seqs = count(start)
-    while window := [key for _, key in zip(range(4 * PARALLEL_READS), keys, strict=False)]:
-        for key, body in zip(window, pool.map(read, window), strict=True):
-            yield next(seqs), key, body
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +56,10 @@ class LaneWriter:
     """
 
     def __init__(
-        self, lane: Lane, state: State, writer: str, clock: Clock, on_retry: OnRetry
+        self, lane: Lane, state: State, request: OpenRequest, clock: Clock, on_retry: OnRetry
     ) -> None:
         """Not for callers: ``LaneWriter.open`` appends the OPEN that gives the right to append."""
-        self._lane, self._writer, self._clock, self._on_retry = lane, writer, clock, on_retry
+        self._lane, self._request, self._clock, self._on_retry = lane, request, clock, on_retry
         self.state = state
 
     @property
@@ -203,28 +107,12 @@ class LaneWriter:
         Raises:
             Stalled: LEDGER_BROKEN, the OPEN does not follow from the state.
         """
-        header = Header(
-            state.seq + 1,
-            state.tip,
-            state.epoch + 1,
-            request.writer,
-            clock().isoformat(),
-            state.applied_through,
-        )
-        record = ledger.Open(
-            header=header,
-            group=lane.group,
-            lane=lane.name,
-            generation=request.generation,
-            software=request.software,
-            revision=request.revision,
-            spec=request.spec,
-        )
+        record = _open_record(lane, state, request, clock().isoformat())
         try:
             opened = _append(lane, state, record, on_retry)
         except Fenced:
             return None
-        return cls(lane, opened, request.writer, clock, on_retry)
+        return cls(lane, opened, request, clock, on_retry)
 
     def append(self, make: Callable[[Header], Record], applied_through: int = -1) -> State:
         """Append the record that ``make`` builds; afterwards it is in the ledger for certain.
@@ -234,9 +122,23 @@ class LaneWriter:
             Stalled: LEDGER_BROKEN, the record does not follow from the state; nothing was written.
         """
         header = ledger.next_header(
-            self.state, self._writer, self._clock().isoformat(), applied_through
+            self.state, self._request.writer, self._clock().isoformat(), applied_through
         )
         self.state = _append(self._lane, self.state, make(header), self._on_retry)
+        return self.state
+
+    def seal(self) -> State:
+        """Seal the present epoch with an OPEN of this writer's own, and go on in the next.
+
+        Only slots of a sealed epoch can be rolled up, and a driver may live for months.
+
+        Raises:
+            Fenced: another driver opened the lane; nothing was written.
+        """
+        time = self._clock().isoformat()
+        record = _open_record(self._lane, self.state, self._request, time)
+        record = msgspec.structs.replace(record, spec=self.state.spec)
+        self.state = _append(self._lane, self.state, record, self._on_retry)
         return self.state
 
     def is_fenced(self) -> bool:
@@ -247,7 +149,7 @@ class LaneWriter:
             Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
         """
         state = self.state
-        return self._lane.follow(state).epoch != state.epoch
+        return self._lane.follow(state).writer != state.writer
 
     def newer_owner(self, read: Read) -> str:
         """Which driver has opened the lane since, as a sentence; empty if none has. Thread-safe.
@@ -261,14 +163,16 @@ class LaneWriter:
         """
         state = self.state  # read once: another thread may append meanwhile
         seq = state.seq + 1
-        body = read(self._lane.slot_key(seq))
+        body = read(self._lane.next_key(state))
         if body is None or state.holding is not LaneOwnership.HELD:
             return ""
         try:
             record = ledger.decode(seq, body)
         except Stalled:
             return ""
-        by_another = isinstance(record, ledger.Open) and record.header.writer != self._writer
+        by_another = (
+            isinstance(record, ledger.Open) and record.header.writer != self._request.writer
+        )
         return _describe_owner(seq, body) if by_another else ""
 
     def snapshot(self, applied_through: int) -> None:
@@ -279,7 +183,7 @@ class LaneWriter:
             Retry: the store failed.
         """
         body = encode_state(self.state)
-        seq = self.state.seq + 1
+        seq, place = self.state.seq + 1, (self.state.epoch, self.state.next_index)
         key = object_names.snapshot_key(self._lane.group, self._lane.name, seq)
         slots = self._lane.slots
         if slots.create(key, body) is Created.TAKEN and slots.read(key) != body:
@@ -293,8 +197,23 @@ class LaneWriter:
         # The hint comes last: it must not name a slot that does not exist.
         slots.overwrite(
             object_names.head_key(self._lane.group, self._lane.name),
-            json.dumps({"seq": seq}).encode(),
+            json.dumps({"seq": seq, "epoch": place[0], "index": place[1]}).encode(),
         )
+
+
+def _open_record(lane: Lane, state: State, request: OpenRequest, time: str) -> ledger.Open:
+    header = Header(
+        state.seq + 1, state.tip, state.epoch + 1, request.writer, time, state.applied_through
+    )
+    return ledger.Open(
+        header=header,
+        group=lane.group,
+        lane=lane.name,
+        generation=request.generation,
+        software=request.software,
+        revision=request.revision,
+        spec=request.spec,
+    )
 
 
 def _append(lane: Lane, state: State, record: Record, on_retry: OnRetry) -> State:
@@ -306,15 +225,17 @@ def _append(lane: Lane, state: State, record: Record, on_retry: OnRetry) -> Stat
     ):
         with attempt:
             try:
-                _create_slot(lane, after.seq, body)
+                _create_slot(lane, state, body)
+                if isinstance(record, ledger.Open):
+                    _check_next_epoch(lane, after)
             except Retry as error:
                 on_retry(error)
                 raise
     return after
 
 
-def _create_slot(lane: Lane, seq: int, body: bytes) -> None:
-    key = lane.slot_key(seq)
+def _create_slot(lane: Lane, state: State, body: bytes) -> None:
+    key = lane.next_key(state)
     if lane.slots.create(key, body) is Created.WON:
         return
     # "Taken" may mean our own bytes, written by an attempt whose response was lost.
@@ -322,7 +243,21 @@ def _create_slot(lane: Lane, seq: int, body: bytes) -> None:
     if found is None:
         raise Retry(f"{key}: the store says it exists, but it cannot be read")
     if found != body:
-        raise Fenced(_describe_owner(seq, found))
+        raise Fenced(_describe_owner(state.seq + 1, found))
+
+
+def _check_next_epoch(lane: Lane, opened: State) -> None:
+    """Return if the OPEN that led to ``opened`` gave the lane to its writer.
+
+    A driver that was frozen may put its OPEN into a slot that was rolled up and deleted meanwhile.
+    The epoch it believes to open then has a first slot already, which is never deleted.
+
+    Raises:
+        Fenced: another driver has the lane.
+    """
+    found = lane.slots.read(lane.next_key(opened))
+    if found is not None:
+        raise Fenced(_describe_owner(opened.seq + 1, found))
 
 
 def _describe_owner(seq: int, body: bytes) -> str:

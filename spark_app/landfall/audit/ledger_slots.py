@@ -1,0 +1,68 @@
+"""The bytes of a ledger's slots, read independently of the code that writes them.
+
+A ledger's closed stretches are in segments, ``_landfall/<group>/0-segments/``: gzip members of one
+slot a line, then an index that is not used here. The directory before the last 16 bytes says where
+the slots' members are. Slots that follow are under ``_landfall/<group>/0/<epoch>/<index>.json``.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+
+from landfall.audit.bucket import Bucket
+
+_SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-[0-9a-f]{16}\.seg")
+_GZIP = 31
+"""The ``wbits`` of a gzip member."""
+_TRAILER_BYTES = 16
+
+
+def slots(bucket: Bucket, group: str) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each slot, in order; a slot of a segment is named after the segment.
+
+    What is missing shows in the numbers and hashes that the slots hold.
+
+    Raises:
+        ValueError: a segment is damaged.
+    """
+    lane = f"_landfall/{group}/0"
+    at, next_epoch = 0, 0
+    for last, epoch, key in _segments(bucket, f"{lane}-segments/"):
+        with bucket.open(key) as stream:
+            lines = _lines(stream.read())
+        yield from ((key.rpartition("/")[2], body) for body in lines[at - last - 1 :])
+        at, next_epoch = last + 1, epoch + 1
+    for key, _ in bucket.visible(f"{lane}/"):
+        name = key.removeprefix(f"{lane}/")
+        if name >= f"{next_epoch:010d}/":
+            with bucket.open(key) as stream:
+                yield name, stream.read()
+
+
+def _segments(bucket: Bucket, prefix: str) -> Iterator[tuple[int, int, str]]:
+    """Last slot, last epoch and key of the segments that adjoin from slot 0 on."""
+    at, found = 0, list[tuple[int, int, int, str]]()
+    for key, _ in bucket.visible(prefix):
+        if match := _SEGMENT.fullmatch(key.removeprefix(prefix)):
+            found.append((int(match[1]), -int(match[2]), int(match[3]), key))
+    for first, last, epoch, key in sorted(found):
+        if first <= at <= -last:
+            yield -last, epoch, key
+            at = -last + 1
+
+
+def _lines(body: bytes) -> list[bytes]:
+    trailer = body[-_TRAILER_BYTES:]
+    if trailer[:8] != b"LANDSEG1":
+        raise ValueError("not a segment")
+    size = struct.unpack(">Q", trailer[8:])[0]
+    try:
+        packed = body[-_TRAILER_BYTES - size : -_TRAILER_BYTES]
+        directory = msgspec.json.decode(zlib.decompress(packed, _GZIP))
+        members = (body[start : start + length] for _, start, length in directory["blocks"])
+        return b"".join(zlib.decompress(member, _GZIP) for member in members).splitlines()
+    except zlib.error as error:
+        raise ValueError(f"a damaged segment: {error}") from error

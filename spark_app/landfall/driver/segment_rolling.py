@@ -1,0 +1,118 @@
+"""Rolls old slots of the ledger up into segments, so that the ledger does not grow without end.
+
+The driver's thread seals epochs and appends records; a background thread stores segments and
+deletes slots. Nothing waits for it: if the store refuses, slots stay as they are, and the next
+attempt comes a minute later. See docs/adr/0009-slots-go-once-a-segment-holds-them.md.
+"""
+
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from landfall import ledger
+from landfall.driver.background import Background
+from landfall.errors import LandfallError
+from landfall.lane import (
+    Lane,
+    LaneWriter,
+    delete_old_snapshots,
+    delete_rolled_slots,
+    sealed_through,
+    store_segment,
+)
+from landfall.ledger import Rolled, State
+
+log = logging.getLogger(__name__)
+
+RETRY_INTERVAL = timedelta(minutes=1)
+MOST_SEGMENTS_AT_ONCE = 4
+"""A segment holds at most this many times ``segmentEvery`` slots, if epochs are not longer."""
+
+
+@dataclass
+class SegmentRolling:
+    """Used by the driver's thread alone; ``every`` is the number of slots of a segment."""
+
+    writer: LaneWriter
+    background: Background
+    every: int
+
+    def __post_init__(self) -> None:
+        self._pool = self.background.pool(1, "segments")
+        self._running: Future[Rolled | None] | None = None
+        self._not_before: datetime | None = None
+        # A driver before this one may have died between its SEGMENT record and the deletion.
+        self._may_delete = True
+
+    def advance(self, now: datetime, applied_through: int) -> None:
+        """Seal, record or start what is due.
+
+        Raises:
+            Fenced: another driver has opened the lane.
+            Retry: the snapshot after a seal was not stored.
+        """
+        if self._running:
+            if self._running.done():
+                self._finish(self._running.result(), now, applied_through)
+            return
+        if self.writer.state.next_index >= self.every:
+            self.writer.seal()
+            # In the first slot of its epoch, which is never deleted: the head then names no slot
+            # that is gone.
+            self.writer.snapshot(applied_through)
+        if self._not_before is None or now >= self._not_before:
+            self._start(now)
+
+    def stop(self) -> None:
+        """Return when what was started has ended; a segment that no record names does no harm."""
+        self._pool.shutdown(wait=True)
+
+    def _start(self, now: datetime) -> None:
+        state, lane = self.writer.state, self.writer.lane
+        if state.segments and self._may_delete:
+            # Only once a snapshot came after the segment, so that nobody needs the slots to open.
+            if state.snapshot_seq > state.segments[-1].last:
+                self._running = self._pool.submit(_delete, lane, state)
+        else:
+            last = sealed_through(state, MOST_SEGMENTS_AT_ONCE * self.every)
+            if last + 1 - state.epochs[0] >= self.every and state.seq > last:
+                self._running = self._pool.submit(_store, lane, state, last)
+        self._not_before = now + RETRY_INTERVAL if self._running else None
+
+    def _finish(self, rolled: Rolled | None, now: datetime, applied_through: int) -> None:
+        self._running = None
+        if rolled is None:
+            return
+        self._not_before = now
+        state = self.writer.state
+        if state.segments and rolled == state.segments[-1]:
+            self._may_delete = False
+            return
+        state = self.writer.append(
+            lambda header: ledger.Segment(header=header, rolled=rolled), applied_through
+        )
+        slots = rolled.last + 1 - rolled.first
+        log.info("segment recorded", extra={"slot": state.seq, "slots": slots})
+        self._may_delete = True
+
+
+def _delete(lane: Lane, state: State) -> Rolled | None:
+    """Delete the slots of the last segment, and old snapshots; None if that failed."""
+    try:
+        delete_rolled_slots(lane.slots, lane.group, lane.name, state.segments[-1])
+        delete_old_snapshots(lane.slots, lane.group, lane.name, state)
+    except LandfallError as error:
+        log.warning("old slots stay for now", extra={"why": str(error)})
+        return None
+    return state.segments[-1]
+
+
+def _store(lane: Lane, state: State, last: int) -> Rolled | None:
+    """Store a segment through slot ``last``; None if that failed."""
+    try:
+        bodies = lane.slots_to_roll(state, last)
+        return store_segment(lane.slots, lane.group, lane.name, state, bodies)
+    except (LandfallError, ValueError) as error:
+        log.warning("rolling up the ledger failed", extra={"why": str(error)})
+        return None

@@ -1,0 +1,228 @@
+"""Reads a lane's ledger: from live slots where they are, else from segments."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import islice
+
+from landfall import ledger
+from landfall.errors import Reason, Stalled
+from landfall.lane.segments import StoredSegment
+from landfall.ledger import State, object_names
+from landfall.ledger.snapshot import decode_state
+from landfall.store import Slots
+
+Read = Callable[[str], bytes | None]
+"""The type of ``Slots.read``."""
+
+PARALLEL_READS = 16
+"""Slots read at the same time."""
+
+EMPTY = State()
+
+
+class _Gap(Exception):  # noqa: N818  # stays in this module
+    """A slot is missing; the argument is the key of the slot that was found instead."""
+
+
+class Lane:
+    """A lane's ledger, for reading."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        group: str,
+        name: str,
+        new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
+    ) -> None:
+        """Refer to lane ``name`` of a group; ``new_pool`` makes the pool that reads its slots."""
+        self.slots, self.group, self.name = slots, group, name
+        self._new_pool = new_pool
+
+    def slot_key(self, epoch: int, index: int) -> str:
+        """The key of a slot."""
+        return object_names.slot_key(self.group, self.name, epoch, index)
+
+    def next_key(self, state: State) -> str:
+        """The key of the slot that follows ``state``."""
+        return self.slot_key(state.epoch, state.next_index)
+
+    def bodies(self, state: State = EMPTY) -> Iterator[tuple[int, bytes]]:
+        """The numbers and bytes of the slots after ``state``, in order.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot in between is missing.
+        """
+        at = (state.seq + 1, state.epoch, state.next_index)
+        # Who reads from the start finds most of the ledger in segments; who was here before finds
+        # the next slots where they were written, unless they were rolled up since.
+        is_live = state.seq >= 0
+        while True:
+            for name in () if is_live else self.segments(at[0]):
+                key = object_names.segment_key(self.group, self.name, name)
+                yield from StoredSegment(self.slots, key).bodies(at[0])
+                at = (name.last + 1, name.epoch + 1, 0)
+            try:
+                for next_place, body in self._live(*at):
+                    at = next_place
+                    yield at[0] - 1, body
+            except _Gap as gap:
+                if not self.segments(at[0]):
+                    raise ledger.ledger_error(at[0], f"missing: the next slot is {gap}") from None
+                is_live = False
+            else:
+                return
+
+    def segments(self, start: int) -> list[object_names.SegmentName]:
+        """The stored segments that hold slot ``start`` and, without a gap, those after it.
+
+        All that is stored is sound, also what no SEGMENT names because its driver was fenced.
+        """
+        prefix = object_names.segments_prefix(self.group, self.name)
+        keys = (stat.key for stat in self.slots.list_after(prefix))
+        found, at = list[object_names.SegmentName](), start
+        names = [
+            object_names.parse_segment_key(self.group, self.name, key)
+            for key in keys
+            if key.endswith(".seg")
+        ]
+        for name in sorted(names, key=lambda name: (name.first, -name.last)):
+            if name.first <= at <= name.last:
+                found.append(name)
+                at = name.last + 1
+        return found
+
+    def read(self) -> State:
+        """The state after the last slot, folded from a snapshot if the hint names one.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
+        """
+        return self._fold_on(self._snapshot() or EMPTY)
+
+    def follow(self, state: State) -> State:
+        """The state after the last slot, folded on from an earlier ``state``.
+
+        If no slot was added since, this costs a single listing.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
+        """
+        try:
+            return self._fold_on(state)
+        except Stalled as error:
+            if error.reason is not Reason.LEDGER_BROKEN:
+                raise
+            # Since ``state`` was read, its next slots may have been rolled up and deleted, and a
+            # driver that was frozen may have put an OPEN where one was. Reading anew starts behind
+            # all that.
+            return self.read()
+
+    def read_slot(self, state: State, seq: int) -> bytes | None:
+        """The bytes of slot ``seq``, at or before ``state``; None if it is gone."""
+        for rolled in state.segments if seq < state.epochs[0] else ():
+            if rolled.first <= seq <= rolled.last:
+                return StoredSegment(self.slots, rolled.key).body(seq)
+        return self.slots.read(self.slot_key(*state.place(seq)))
+
+    def _fold_on(self, state: State) -> State:
+        while True:
+            before = state.epoch
+            for _, body in self.bodies(state):
+                state = ledger.fold(state, body)
+            if state.epoch == before or state.next_index:
+                return state
+            # The last slot is an OPEN. It counts only if the first slot of its epoch is free, or
+            # follows from it: that slot is never deleted, so where it does not, this OPEN is in a
+            # slot that was deleted and created again.
+            first = self.slots.read(self.next_key(state))
+            if first is None:
+                return state
+            state = ledger.fold(state, first)
+
+    def slots_to_roll(self, state: State, last: int) -> list[bytes]:
+        """The bytes of the slots from the first that no segment holds through ``last``.
+
+        Their hashes are checked, also that of the last, which the slot after it names.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or its hash is wrong.
+        """
+        first_epoch = state.epoch - len(state.epochs) + 1
+        live = self._live(state.epochs[0], first_epoch, 0)
+        try:
+            found = [body for _, body in islice(live, last + 2 - state.epochs[0])]
+        except _Gap as gap:
+            raise ledger.ledger_error(state.epochs[0], f"a slot before {gap} is missing") from None
+        tip = state.segments[-1].after if state.segments else ledger.GENESIS_HASH
+        for seq, body in enumerate(found, state.epochs[0]):
+            if ledger.decode(seq, body).header.prev != tip:
+                raise ledger.ledger_error(seq, "does not follow from the slot before")
+            tip = ledger.digest(body)
+        if state.epochs[0] + len(found) != last + 2:
+            raise ledger.ledger_error(state.epochs[0] + len(found), "missing")
+        return found[:-1]
+
+    def _live(
+        self, seq: int, epoch: int, index: int
+    ) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+        """The bytes of the slots from this one on, as listed, with number and place of the next.
+
+        Raises:
+            _Gap: a slot is missing.
+        """
+        prefix = object_names.ledger_prefix(self.group, self.name)
+        after = self.slot_key(epoch, index - 1) if index else f"{prefix}{epoch:010d}/"
+        keys = (stat.key for stat in self.slots.list_after(prefix, after))
+        with self._new_pool(PARALLEL_READS) as pool:
+            for key, body in _read_ahead(pool, self.slots.read, keys):
+                found = self._place_of(seq, key)
+                if found != (epoch, index) and (found != (epoch + 1, 0) or not index):
+                    raise _Gap(key)
+                if body is None:  # rolled up since it was listed, or the ledger is broken
+                    raise _Gap(f"{key}, which is listed, but gone when read")
+                seq, epoch, index = seq + 1, found[0], found[1] + 1
+                yield (seq, epoch, index), body
+
+    def _place_of(self, seq: int, key: str) -> tuple[int, int]:
+        try:
+            return object_names.parse_slot_key(self.group, self.name, key)
+        except ValueError:
+            raise ledger.ledger_error(
+                seq,
+                f"{key} is not a slot of a ledger of version {ledger.VERSION}; ledgers of other "
+                "versions cannot be continued: land under a new output root",
+            ) from None
+
+    def _snapshot(self) -> State | None:
+        """The state after the SNAPSHOT that the hint names; None if there is any doubt about it.
+
+        The hint may be stale, lost or damaged. That only makes reading slower: the caller then
+        folds from the start.
+        """
+        hint = self.slots.read(object_names.head_key(self.group, self.name))
+        try:
+            at = json.loads(hint) if hint else {}
+            seq, place = int(at.get("seq", -1)), (int(at.get("epoch", 0)), int(at.get("index", 0)))
+            slot = self.slots.read(self.slot_key(*place)) if seq > 0 else None
+            record = ledger.decode(seq, slot) if slot else None
+            if slot is None or not isinstance(record, ledger.Snapshot):
+                return None
+            stored = self.slots.read(record.key)
+            if stored is None or ledger.digest(stored) != record.sha256:
+                return None
+            return ledger.fold(decode_state(stored), slot)
+        except (ValueError, KeyError, TypeError, AttributeError, Stalled):
+            return None
+
+
+def _read_ahead(
+    pool: Executor, read: Read, keys: Iterator[str]
+) -> Iterator[tuple[str, bytes | None]]:
+    """Keys and bytes of the slots, read in windows ahead of the caller.
+
+    Reading one at a time would wait for each response; reading all at once would hold the whole
+    chain in memory.
+    """
+    while window := [key for _, key in zip(range(4 * PARALLEL_READS), keys, strict=False)]:
+        yield from zip(window, pool.map(read, window), strict=True)

@@ -1,0 +1,186 @@
+"""Reads segments by ranges, stores new ones, and deletes the slots that they hold."""
+
+from collections.abc import Iterator
+
+from landfall import ledger
+from landfall.errors import Stalled
+from landfall.ledger import Rolled, State, object_names, segments
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.segments import Directory, Entry
+from landfall.store import Slots
+
+TAIL_BYTES = 64 * 1024
+"""How much of a segment's end is read at first: its directory, unless there are many blocks."""
+READ_BYTES = 4 * 2**20
+"""How many bytes of blocks are read with one request, at least one block."""
+KEPT_SNAPSHOTS = 3
+"""How many stored states stay, the last ones."""
+
+
+class StoredSegment:
+    """A segment in the store; its directory is read once."""
+
+    def __init__(self, slots: Slots, key: str) -> None:
+        """Refer to the segment ``key``; nothing is read yet."""
+        self.slots, self.key = slots, key
+        self._directory: Directory | None = None
+
+    @property
+    def directory(self) -> Directory:
+        """Where the segment's parts are.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, the segment is gone or damaged.
+        """
+        # No ``cached_property``: in Python 3.11 that holds a lock of all instances while it reads.
+        if self._directory is None:
+            self._directory = self._read_directory()
+        return self._directory
+
+    def _read_directory(self) -> Directory:
+        tail = self._read(-TAIL_BYTES, TAIL_BYTES)
+        try:
+            size = segments.directory_bytes(tail[-segments.TRAILER_BYTES :])
+            whole = size + segments.TRAILER_BYTES
+            if whole > len(tail):
+                tail = self._read(-whole, whole)
+            return segments.read_directory(tail[-whole : -segments.TRAILER_BYTES])
+        except ValueError as error:
+            raise self._error(str(error)) from error
+
+    def bodies(self, start: int) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bytes of its slots from ``start`` on; a few megabytes are held at a time.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, the segment is gone or damaged.
+        """
+        directory = self.directory
+        ends = (*(block.first for block in directory.blocks[1:]), directory.last + 1)
+        wanted = [b for b, end in zip(directory.blocks, ends, strict=True) if end > start]
+        while wanted:
+            some = [wanted.pop(0)]
+            while wanted and wanted[0].start + wanted[0].length - some[0].start <= READ_BYTES:
+                some.append(wanted.pop(0))
+            at = some[0].start
+            read = self._read(at, some[-1].start + some[-1].length - at)
+            for block in some:
+                packed = read[block.start - at : block.start - at + block.length]
+                for seq, body in enumerate(self._block(packed), block.first):
+                    if seq >= start:
+                        yield seq, body
+
+    def body(self, seq: int) -> bytes:
+        """The bytes of one of its slots."""
+        block = next(b for b in reversed(self.directory.blocks) if b.first <= seq)
+        return self._block(self._read(block.start, block.length))[seq - block.first]
+
+    def index(self, tp: TopicPartition) -> list[Entry]:
+        """Which of its slots say something about a topic partition."""
+        return self._entries(self.directory.index, tp)
+
+    def catalog(self, tp: TopicPartition) -> list[Entry]:
+        """Which segments of its group, up to this one, say something about a topic partition."""
+        return self._entries(self.directory.catalog, tp)
+
+    def catalog_bucket(self, number: int) -> tuple[Entry, ...]:
+        """What the catalog has in a bucket."""
+        span = self.directory.catalog[number]
+        packed = self._read(span.start, span.length) if span.length else b""
+        try:
+            return segments.read_entries(packed)
+        except ValueError as error:
+            raise self._error(str(error)) from error
+
+    def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[Entry]:
+        span = spans[segments.bucket_of(tp.topic, tp.partition)]
+        packed = self._read(span.start, span.length) if span.length else b""
+        try:
+            return [entry for entry in segments.read_entries(packed) if entry.concerns(tp)]
+        except ValueError as error:
+            raise self._error(str(error)) from error
+
+    def _block(self, packed: bytes) -> list[bytes]:
+        try:
+            return segments.read_block(packed)
+        except ValueError as error:
+            raise self._error(str(error)) from error
+
+    def _read(self, start: int, length: int) -> bytes:
+        found = self.slots.read_range(self.key, start, length)
+        if found is None:
+            raise self._error("listed or named, but gone when read")
+        return found
+
+    def _error(self, problem: str) -> Stalled:
+        name = self.key.rpartition("/")[2]
+        return ledger.ledger_error(int(name[:20]), f"segment {self.key}: {problem}")
+
+
+def sealed_through(state: State, most: int) -> int:
+    """The last slot that a new segment may hold: it seals an epoch, and all before it is applied.
+
+    At most ``most`` slots, but at least one epoch; -1 if no epoch may be rolled up yet.
+    """
+    pending = min(state.unapplied, default=state.seq + 1)
+    last = -1
+    for first in state.epochs[1:]:
+        if first > pending or (last >= 0 and first - state.epochs[0] > most):
+            break
+        last = first - 1
+    return last
+
+
+def store_segment(slots: Slots, group: str, lane: str, state: State, bodies: list[bytes]) -> Rolled:
+    """Store the slots that follow the last segment, read the segment back, and say what it is.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, the slots are not those of the ledger, or what was read back is not
+            what was stored.
+        Retry: the store failed.
+    """
+    before = state.segments[-1] if state.segments else None
+    earlier = StoredSegment(slots, before.key) if before else None
+    built = segments.build(
+        group,
+        state.epochs[0],
+        len(state.segments),
+        bodies,
+        earlier.catalog_bucket if earlier else lambda _: (),
+    )
+    where, sha256 = built.directory, ledger.digest(built.body)
+    name = object_names.SegmentName(where.first, where.last, where.epoch, sha256[:16])
+    key = object_names.segment_key(group, lane, name)
+    # "Taken" is as good as "won": the key has the bytes' hash, and they are compared.
+    slots.create(key, built.body)
+    if slots.read(key) != built.body:
+        raise ledger.ledger_error(where.first, f"segment {key} is not what was stored")
+    after_before = before.after if before else ledger.GENESIS_HASH
+    return Rolled(where.first, where.last, where.epoch, key, sha256, after_before, built.after)
+
+
+def delete_rolled_slots(slots: Slots, group: str, lane: str, rolled: Rolled) -> int:
+    """Delete the slots that a recorded segment holds, except firsts and seals; return how many.
+
+    To be called only for a segment that a SEGMENT record in the ledger names.
+
+    Raises:
+        Retry: the store failed; calling again is safe.
+    """
+    places = StoredSegment(slots, rolled.key).directory.deletable()
+    keys = [object_names.slot_key(group, lane, epoch, index) for epoch, index in places]
+    slots.delete_slots(keys)
+    return len(keys)
+
+
+def delete_old_snapshots(slots: Slots, group: str, lane: str, state: State) -> int:
+    """Delete all stored states but the last few; return how many.
+
+    Raises:
+        Retry: the store failed; calling again is safe.
+    """
+    prefix = object_names.snapshots_prefix(group, lane)
+    last = object_names.snapshot_key(group, lane, max(state.snapshot_seq, 0))
+    keys = [stat.key for stat in slots.list_after(prefix) if stat.key <= last]
+    old = keys[:-KEPT_SNAPSHOTS]
+    slots.delete_slots(old)
+    return len(old)

@@ -1,0 +1,200 @@
+"""A ledger whose old slots are rolled up says the same as before."""
+
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from landfall import ledger
+from landfall.errors import Reason, Stalled
+from landfall.lane import Lane, StoredSegment, delete_old_snapshots, sealed_through, store_segment
+from landfall.ledger import Rolled, State, encode, fold, object_names, segments
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.snapshot import decode_state, encode_state
+from landfall.store.memory import MemoryStore
+from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
+
+TP, OTHER = TopicPartition("clicks", 0), TopicPartition("views", 3)
+
+
+def landed(commits: int, start: int = 0, sample: SampleLedger | None = None) -> SampleLedger:
+    """A ledger with some COMMITs of ten offsets each, all applied, and a new epoch after them."""
+    sample = sample or SampleLedger().open().add(TP, OTHER)
+    for at in range(start, start + 10 * commits, 10):
+        sample.commit(sample.land(TP, at, at + 10))
+    return sample.applied().open()
+
+
+def lane(sample: SampleLedger) -> Lane:
+    return Lane(sample.store, GROUP, LANE)
+
+
+def keys(sample: SampleLedger, prefix: str) -> list[str]:
+    return [stat.key for stat in sample.store.list_after(prefix)]
+
+
+def test_a_rolled_ledger_reads_as_before() -> None:
+    sample = landed(5)
+    sample.add(TopicPartition("late", 0))
+    before = sample.state
+    slots = bodies(sample.store)
+
+    sample.roll()
+
+    assert lane(sample).read() == sample.state
+    assert lane(sample).follow(before) == sample.state
+    assert [body for _, body in lane(sample).bodies()][: len(slots)] == slots
+    assert [seq for seq, _ in lane(sample).bodies()] == list(range(sample.state.seq + 1))
+
+
+def test_a_reader_in_the_middle_of_what_is_rolled_goes_on() -> None:
+    sample = landed(5)
+    states = [State()]
+    for body in bodies(sample.store):
+        states.append(fold(states[-1], body))
+    sample.add(TopicPartition("late", 0)).roll()
+
+    assert {lane(sample).follow(state).tip for state in states} == {sample.state.tip}
+
+
+def test_the_first_slot_and_the_seal_of_each_epoch_stay() -> None:
+    sample = landed(5).add(TopicPartition("late", 0))
+    sample.roll()
+
+    prefix = object_names.ledger_prefix(GROUP, LANE)
+
+    places = [object_names.parse_slot_key(GROUP, LANE, key) for key in keys(sample, prefix)]
+    assert places == [(0, 0), (1, 0), (1, 7), (2, 0), (2, 1)]
+
+
+def test_a_slot_is_found_wherever_it_is() -> None:
+    sample = landed(3).add(TopicPartition("late", 0))
+    slots = bodies(sample.store)
+    sample.roll()
+
+    found = [lane(sample).read_slot(sample.state, seq) for seq in range(len(slots))]
+
+    assert found == slots
+
+
+def test_segments_adjoin() -> None:
+    sample = landed(3).add(TopicPartition("late", 0)).roll()
+    landed(2, 30, sample).add(TopicPartition("later", 0)).roll()
+
+    first, second = sample.state.segments
+
+    assert (first.first, first.last + 1, first.after) == (0, second.first, second.before)
+    assert lane(sample).read() == sample.state
+    assert decode_state(encode_state(sample.state)) == sample.state
+
+
+def test_a_segment_is_readable_with_zcat() -> None:
+    sample = landed(3).add(TopicPartition("late", 0))
+    slots = bodies(sample.store)
+    sample.roll()
+    body = sample.store.read(sample.state.segments[0].key) or b""
+
+    text = zlib.decompressobj(31).decompress(body)
+
+    assert text.splitlines() == slots[: sample.state.segments[0].last + 1]
+
+
+def test_many_blocks_and_segments_are_found_by_their_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segments, "BLOCK_BYTES", 300)
+    sample = landed(20).add(TopicPartition("late", 0)).roll()
+    landed(20, 200, sample).add(TopicPartition("later", 0)).roll()
+    first, last = (StoredSegment(sample.store, rolled.key) for rolled in sample.state.segments)
+
+    assert len(last.directory.blocks) > 10
+    assert [(e.start, e.end) for e in last.index(TP)] == [(n, n + 10) for n in range(200, 400, 10)]
+    catalog = [(e.at, e.start, e.end) for e in last.catalog(TP)]
+    assert catalog == [(0, 0, 200), (last.directory.first, 200, 400)]
+    assert [(e.start, e.end, e.begins) for e in first.catalog(OTHER)] == [(0, 0, True)]
+    assert next(last.bodies(last.directory.last - 3))[0] == last.directory.last - 3
+    assert lane(sample).read() == sample.state
+
+
+def test_a_segment_nobody_recorded_does_no_harm() -> None:
+    sample = landed(3).add(TopicPartition("late", 0))
+    zombie, early = lane(sample), sample.state
+    landed(2, 30, sample).add(TopicPartition("later", 0)).roll()
+
+    # The zombie was frozen while it read the slots.
+    short = [body for _, body in lane(sample).bodies()][: early.epochs[-1]]
+    store_segment(sample.store, GROUP, LANE, early, short)
+
+    assert len(keys(sample, object_names.segments_prefix(GROUP, LANE))) == 2
+    assert zombie.read() == sample.state
+
+
+def test_a_damaged_segment_breaks_the_ledger() -> None:
+    sample = landed(3).add(TopicPartition("late", 0)).roll()
+    key = sample.state.segments[0].key
+    body = sample.store.read(key) or b""
+    sample.store.overwrite(key, body[:20] + b"damaged" + body[27:])
+
+    with pytest.raises(Stalled, match="damaged") as error:
+        lane(sample).read()
+    assert error.value.reason is Reason.LEDGER_BROKEN
+
+
+def test_slots_that_do_not_follow_are_not_rolled() -> None:
+    sample = landed(3).add(TopicPartition("late", 0))
+    key = object_names.slot_key(GROUP, LANE, 1, 2)
+    sample.store.overwrite(key, (sample.store.read(key) or b"").replace(b"token-", b"taken-"))
+
+    with pytest.raises(Stalled, match="slot 4: does not follow from the slot before"):
+        sample.roll()
+
+
+def test_nothing_is_rolled_that_is_not_applied() -> None:
+    sample = SampleLedger().open().add(TP)
+    sample.commit(sample.land(TP, 0, 10), complete=False).open()
+
+    assert sealed_through(sample.state, 100) == 0
+    assert sealed_through(landed(3).state, 100) == 6
+    assert sealed_through(State(), 100) == -1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"first": 1}, "begins with slot 1"),
+        ({"before": "x"}, "begins with slot 0 after 'x'"),
+        ({"last": 5}, "does not seal epoch 1"),
+        ({"epoch": 2}, "does not seal epoch 2"),
+        ({"epoch": 9}, "does not seal epoch 9"),
+    ],
+)
+def test_a_segment_of_other_slots_is_refused(changes: dict[str, object], problem: str) -> None:
+    state = landed(3).state
+    rolled = Rolled(0, 6, 1, "key", "sha", "", "after")
+    wrong = ledger.Segment(
+        header=replace_header(state), rolled=Rolled(**{**asdict(rolled), **changes})
+    )
+
+    with pytest.raises(Stalled, match=problem):
+        fold(state, encode(wrong))
+    right = ledger.Segment(header=replace_header(state), rolled=rolled)
+    assert fold(state, encode(right)).segments == (rolled,)
+
+
+def replace_header(state: State) -> ledger.Header:
+    return ledger.next_header(state, state.writer, "t", state.applied_through)
+
+
+def asdict(rolled: Rolled) -> dict[str, object]:
+    return {name: getattr(rolled, name) for name in rolled.__struct_fields__}
+
+
+def test_the_last_stored_states_stay() -> None:
+    store = MemoryStore()
+    for seq in range(5):
+        store.create(object_names.snapshot_key(GROUP, LANE, seq), b"state")
+
+    assert delete_old_snapshots(store, GROUP, LANE, replace(State(), snapshot_seq=3)) == 1
+
+    prefix = object_names.snapshots_prefix(GROUP, LANE)
+    assert [stat.key[-6:-5] for stat in store.list_after(prefix)] == list("1234")
