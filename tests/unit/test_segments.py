@@ -1,14 +1,23 @@
 """A ledger whose old slots are rolled up says the same as before."""
 
+import json
 import zlib
 from dataclasses import replace
 
 import pytest
 
 from landfall import ledger
+from landfall.checks.locate import find_offset
 from landfall.errors import Reason, Stalled
-from landfall.lane import Lane, StoredSegment, delete_old_snapshots, sealed_through, store_segment
-from landfall.ledger import Rolled, State, encode, fold, object_names, segments
+from landfall.lane import (
+    Lane,
+    StoredSegment,
+    delete_old_snapshots,
+    records_in_segments,
+    sealed_through,
+    store_segment,
+)
+from landfall.ledger import Rolled, State, decode, encode, fold, object_names, segments
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
@@ -198,3 +207,71 @@ def test_the_last_stored_states_stay() -> None:
 
     prefix = object_names.snapshots_prefix(GROUP, LANE)
     assert [stat.key[-6:-5] for stat in store.list_after(prefix)] == list("1234")
+
+
+def snapshot(sample: SampleLedger) -> SampleLedger:
+    """Store the state and name it in the ledger and its head, as a driver does."""
+    state = sample.state
+    key = object_names.snapshot_key(GROUP, LANE, state.seq + 1)
+    body = encode_state(state)
+    sample.store.create(key, body)
+    sample.append(lambda h: ledger.Snapshot(header=h, key=key, sha256=ledger.digest(body)))
+    hint = {"seq": state.seq + 1, "epoch": state.epoch, "index": state.next_index}
+    sample.store.overwrite(object_names.head_key(GROUP, LANE), json.dumps(hint).encode())
+    return sample
+
+
+def located(sample: SampleLedger, tp: TopicPartition, offset: int) -> object:
+    """What the segments say about an offset; the whole ledger must say the same."""
+    records = records_in_segments(lane(sample), tp, offset)
+    whole = (decode(seq, body) for seq, body in lane(sample).bodies())
+    if records is not None:
+        assert find_offset(records, tp, offset) == find_offset(whole, tp, offset)
+    return records and [record.header.seq for record in records]
+
+
+def test_every_offset_in_segments_is_found_there() -> None:
+    sample = snapshot(landed(3)).roll()
+    snapshot(landed(3, 30, sample))
+    snapshot(sample.roll())
+
+    assert [located(sample, TP, at) for at in (0, 29, 30, 59)] == [[2], [4], [9], [11]]
+    assert [located(sample, TP, 60), located(sample, OTHER, 0)] == [None, None]
+
+
+def test_a_recreated_topic_is_found_in_its_last_life() -> None:
+    sample = landed(3)
+    sample.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="recreated"))
+    sample.open(generation=2).add(TP)
+    landed(2, 0, sample.open(generation=2))
+    snapshot(snapshot(sample).roll())
+
+    (found,) = located(sample, TP, 5) or ()
+
+    assert found > 9
+    assert located(sample, TP, 25) is None
+
+
+def test_a_change_since_the_last_segment_is_not_missed() -> None:
+    sample = snapshot(landed(3)).roll()
+    before = located(snapshot(sample), TP, 5)
+    snapshot(sample.add(TopicPartition("late", 0)))
+
+    assert before == [2]
+    assert located(sample, TP, 5) is None
+
+
+def test_an_offset_among_many_segments_takes_few_requests() -> None:
+    sample = landed(2)
+    for start in range(20, 20 * (segments.GROUP_SIZE + 5), 20):
+        landed(2, start, snapshot(sample).roll())
+    snapshot(sample)
+    store = sample.store
+    assert isinstance(store, MemoryStore)
+    assert len(sample.state.segments) > segments.GROUP_SIZE
+
+    for offset in (5, 25, 2000, 20 * segments.GROUP_SIZE + 15):
+        store.requests.clear()
+        assert records_in_segments(lane(sample), TP, offset)
+        # Two more in a ledger of more than ``GROUP_SIZE`` segments, 1.3 million slots.
+        assert store.requests.total() <= 8 + 2

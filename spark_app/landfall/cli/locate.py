@@ -19,6 +19,7 @@ from landfall.checks.locate import (
 )
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
+from landfall.lane import records_in_segments
 from landfall.ledger import Hole
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
@@ -74,7 +75,8 @@ def _row_text(found: FoundObject) -> str:
 
 def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     """Find an offset in the ledger, then read the objects that may hold it."""
-    state = find_offset(opened.records(), tp, offset)
+    rolled = records_in_segments(opened.lane, tp, offset)
+    state = find_offset(rolled or opened.records(), tp, offset)
     if isinstance(state, Committed):
         return _Lookup(opened, state, tp, offset).answer()
     return _without_objects(state, tp, offset)

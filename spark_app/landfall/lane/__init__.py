@@ -7,9 +7,11 @@ Slots of sealed epochs may go once a segment holds their bytes, but never the fi
 the one that seals it: a driver that was frozen may create a slot again that is gone, and then finds
 the next epoch's first slot taken.
 
-``reading`` has ``Lane``, ``writing`` has ``LaneWriter``, ``segments`` what is rolled up.
+``reading`` has ``Lane``, ``writing`` has ``LaneWriter``, ``segments`` what is rolled up,
+``locating`` finds an offset there.
 """
 
+from landfall.lane.locating import records_in_segments
 from landfall.lane.reading import Lane, Read
 from landfall.lane.segments import (
     StoredSegment,
@@ -31,6 +33,7 @@ __all__ = [
     "claim_output_root",
     "delete_old_snapshots",
     "delete_rolled_slots",
+    "records_in_segments",
     "sealed_through",
     "store_segment",
 ]

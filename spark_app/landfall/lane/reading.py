@@ -98,7 +98,7 @@ class Lane:
         Raises:
             Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
         """
-        return self._fold_on(self._snapshot() or EMPTY)
+        return self._fold_on(self.last_snapshot() or EMPTY)
 
     def follow(self, state: State) -> State:
         """The state after the last slot, folded on from an earlier ``state``.
@@ -194,7 +194,7 @@ class Lane:
                 "versions cannot be continued: land under a new output root",
             ) from None
 
-    def _snapshot(self) -> State | None:
+    def last_snapshot(self) -> State | None:
         """The state after the SNAPSHOT that the hint names; None if there is any doubt about it.
 
         The hint may be stale, lost or damaged. That only makes reading slower: the caller then

@@ -54,6 +54,9 @@ def fold(state: State, body: bytes) -> State:
         seq=record.header.seq,
         tip=digest(body),
         applied_through=applied,
+        changed_seq=record.header.seq
+        if isinstance(record, Add | Drop | Lost | Replay)
+        else after.changed_seq,
         looked_at=record.header.time if _is_after_look(record) else after.looked_at,
         unapplied=unapplied,
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},

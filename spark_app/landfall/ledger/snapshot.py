@@ -49,6 +49,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     decision_ids: tuple[str, ...] = ()
     epochs: tuple[int, ...] = (0,)
     segments: tuple[Rolled, ...] = ()
+    changed_seq: int = -1
 
 
 def encode_state(state: State) -> bytes:
@@ -84,6 +85,7 @@ def encode_state(state: State) -> bytes:
             decision_ids=state.decision_ids,
             epochs=state.epochs,
             segments=state.segments,
+            changed_seq=state.changed_seq,
         )
     )
 
@@ -123,4 +125,5 @@ def decode_state(body: bytes) -> State:
         decision_ids=stored.decision_ids,
         epochs=stored.epochs,
         segments=stored.segments,
+        changed_seq=stored.changed_seq,
     )

@@ -192,6 +192,8 @@ class State:
         epochs: the first slot of each epoch that no segment contains; the last is that of the
             present epoch.
         segments: every stretch of the ledger that is rolled up, in order and without a gap.
+        changed_seq: the last slot that changes what became of offsets before its checkpoint: a
+            topic partition that entered or left, lost objects, a replay; -1 for none.
     """
 
     seq: int = -1
@@ -221,6 +223,7 @@ class State:
     decision_ids: tuple[str, ...] = ()
     epochs: tuple[int, ...] = (0,)
     segments: tuple[Rolled, ...] = ()
+    changed_seq: int = -1
 
     @property
     def next_index(self) -> int:

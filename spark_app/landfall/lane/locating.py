@@ -1,0 +1,55 @@
+"""Finds what the segments say about one offset with a few requests, whatever their number."""
+
+from landfall import ledger
+from landfall.lane.reading import Lane
+from landfall.lane.segments import StoredSegment
+from landfall.ledger import Record, State
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.segments import GROUP_SIZE, Entry
+
+
+def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Record] | None:
+    """The records in segments that say what became of an offset, by the last snapshot.
+
+    None if the whole ledger has to be read for that: the offset is not landed in a segment, or
+    since the last segment a topic partition entered or left, objects were lost, or dead letters
+    were replayed. What was recorded since the last snapshot is not seen.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, a segment is gone or damaged.
+        Retry: the store failed.
+    """
+    state = lane.last_snapshot()
+    if state is None or not state.segments or tp not in state.checkpoint:
+        return None
+    if offset >= state.checkpoint[tp] or state.changed_seq > state.segments[-1].last:
+        return None
+    found: list[tuple[int, Record]] = []
+    for segment, is_last_life in _candidates(lane, state, tp, offset):
+        about = segment.index(tp)
+        if is_last_life:  # what the segment says about the topic before it was created again
+            about = about[_last_begin(about) :]
+        seqs = sorted({e.at for e in about if e.start <= offset < e.end})
+        found += [(seq, ledger.decode(seq, segment.body(seq))) for seq in seqs]
+    return [record for _, record in sorted(found, key=lambda pair: pair[0])] or None
+
+
+def _candidates(
+    lane: Lane, state: State, tp: TopicPartition, offset: int
+) -> list[tuple[StoredSegment, bool]]:
+    """The segments that say something about the offset, and whether the topic began there."""
+    by_first = {rolled.first: StoredSegment(lane.slots, rolled.key) for rolled in state.segments}
+    newest, found = len(state.segments) - 1, list[tuple[StoredSegment, bool]]()
+    while newest >= 0:
+        entries = by_first[state.segments[newest].first].catalog(tp)
+        for entry in reversed(entries):
+            if entry.start <= offset < entry.end:
+                found.append((by_first[entry.at], entry.begins))
+            if entry.begins:
+                return found
+        newest = newest // GROUP_SIZE * GROUP_SIZE - 1
+    return found
+
+
+def _last_begin(about: list[Entry]) -> int:
+    return max((i for i, entry in enumerate(about) if entry.begins), default=0)
