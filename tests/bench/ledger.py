@@ -180,7 +180,7 @@ def measure(root: Path) -> dict[str, Any]:
     for name, offset in (
         ("first", 5),
         ("middle", rolled // 2),
-        ("last", state.checkpoint[TPS[7]] - 20 * OFFSETS),
+        ("last", state.checkpoint[TPS[7]] - 100 * OFFSETS),
     ):
         store.calls.clear()
         began = time.perf_counter()

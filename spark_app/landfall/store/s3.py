@@ -58,8 +58,7 @@ permissions to a wrong clock or an expired token.
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
-_DELETED_AT_ONCE = 1000
-"""The most keys that a DeleteObjects request may have."""
+_DELETED_AT_ONCE = 1000  # the most keys that a DeleteObjects request may have
 
 
 _Listing = Literal["list_objects_v2", "list_parts"]
@@ -180,12 +179,11 @@ class S3Store:
     def delete_slots(self, keys: Sequence[str]) -> None:
         """Delete values that a segment replaces, a thousand per request."""
         for first in range(0, len(keys), _DELETED_AT_ONCE):
-            some = keys[first : first + _DELETED_AT_ONCE]
-            wanted = [{"Key": self._root + key} for key in some]
-            with translate_errors("delete", self._url(some[0])):
+            some = [{"Key": self._root + key} for key in keys[first : first + _DELETED_AT_ONCE]]
+            with translate_errors("delete", self._url(keys[first])):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket,
-                    Delete={"Objects": wanted, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
+                    Delete={"Objects": some, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
                 )
             for failed in answer.get("Errors", ()):
                 raise StoreAway(
