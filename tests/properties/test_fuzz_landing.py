@@ -272,7 +272,7 @@ def group(decode: Any, route: Any, output: Any) -> ConsumerGroup | None:
             "kind": "ConsumerGroup",
             "metadata": {"name": GROUP},
             "spec": {
-                "source": {"kafka": {"bootstrapServers": "-", "topicPattern": ".*"}},
+                "source": {"kafka": {"bootstrapServers": "nowhere:9092", "topicPattern": ".*"}},
                 "decode": decode,
                 "route": route,
                 "output": {"url": "file:///-", **output},

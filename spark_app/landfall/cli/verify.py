@@ -16,6 +16,7 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.checks.coverage import Coverage, ReadBack, cover
+from landfall.checks.given_up import given_up, without
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
@@ -142,16 +143,19 @@ def _applied(
     opened: GroupStore, wanted: frozenset[str], result: VerifyResult
 ) -> Iterator[LandedSlice]:
     """The slices whose objects must be visible; COMMITs after them are counted in the result."""
-    applied_through = opened.lane.read().applied_through
+    state = opened.lane.read()
+    applied_through = state.applied_through
+    # Most ledgers have given nothing up, and need not be read twice.
+    lost = given_up(opened.records()) if state.totals.lost_objects else frozenset[str]()
     for record in opened.records():
         if not isinstance(record, Commit):
             continue
         if record.header.seq > applied_through:
             result.unapplied += 1
             continue
-        yield from (
-            s for s in record.slices if not wanted or s.piece.topic_partition.topic in wanted
-        )
+        for s in record.slices:
+            if not wanted or s.piece.topic_partition.topic in wanted:
+                yield without(s, lost) if lost else s
 
 
 def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:

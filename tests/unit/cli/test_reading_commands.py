@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
 from tests.support.sample_ledger import GROUP
 from tests.unit.cli.conftest import TP, Landed
@@ -49,6 +51,29 @@ def test_verify_counts_missing_records(made: Landed, capsys: Captured) -> None:
     assert "clicks/0" in text
     assert "NOT every record" in text
     assert json.loads(ran(capsys, "verify", made.file, "--json")[1])["missing"] == 2
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_verify_expects_no_object_that_was_given_up(
+    landed: Make, capsys: Captured, leaves: bool
+) -> None:
+    sample = (made := landed("Json")).sample
+    slice_ = sample.land(TP, 10, 25)
+    sample.commit(slice_, complete=False)
+    lost = slice_.objects[0]
+    entry = ledger.Blocked(TP, Reason.OBJECT_LOST, "gone", slice_.piece.offsets)
+    missing = ledger.Missing(3, (lost.upload.key,))
+    sample.append(lambda h: ledger.Block(header=h, entries=(entry,), missing=(missing,)))
+    if leaves:
+        sample.append(lambda h: ledger.Drop(header=h, topic_partitions=(TP,), reason="gone"))
+    else:
+        sample.append(lambda h: ledger.Lost(header=h, commit=3, objects=(lost,)))
+    sample.applied()
+
+    code, text = ran(capsys, "verify", made.file, "--json")
+
+    assert code == ExitCode.OK
+    assert (json.loads(text)["expected"], json.loads(text)["found"]) == (10, 10)
 
 
 def test_verify_names_a_missing_object(made: Landed, capsys: Captured) -> None:
