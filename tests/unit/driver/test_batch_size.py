@@ -28,7 +28,7 @@ def test_the_limit_grows_faster_the_quicker_batches_are_until_there_is_none() ->
         limit = limit.committed(SECOND)
     assert limit.offsets is None
     assert limit.committed(20 * SECOND).offsets is None
-    assert (BatchSizeLimit().slice_objects, limit.slice_objects) == (100, 2_000)
+    assert (BatchSizeLimit().slice_objects, limit.slice_objects) == (25, 2_000)
 
 
 def test_the_first_batches_of_a_driver_are_small_and_later_ones_are_not() -> None:

@@ -17,7 +17,7 @@ FIRST_BATCH_OFFSETS = 2_000
 """Offsets of the first batch."""
 UNLIMITED_OFFSETS = 10**6
 """A limit that has grown to this is none any more."""
-FIRST_SLICE_OBJECTS, MOST_SLICE_OBJECTS = 100, 2_000
+FIRST_SLICE_OBJECTS, MOST_SLICE_OBJECTS = 25, 2_000
 """Objects that a task writes of a slice, first and at most: each costs some requests, and a COMMIT
 names them all.
 """
