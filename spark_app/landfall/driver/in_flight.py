@@ -6,7 +6,7 @@ named by a COMMIT from then on; a batch that is still here when the loop ends ce
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from landfall.api.spec import ConsumerGroup
@@ -14,7 +14,7 @@ from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
 from landfall.ledger import Member
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, BatchPlan, Capacity, Policy, Sizes, plan
 from landfall.source import LastRead
@@ -91,6 +91,7 @@ class InFlightBatches:
             now: the time.
             flush: land every backlog, due or not.
         """
+        backlogs = [_up_to_permission(backlog, self.permitted) for backlog in backlogs]
         running = self.in_flight() | set(stalled)
         if not self.is_full and not any(batch.is_retry for batch in self._batches.values()):
             self._retry(backlogs, running, now, flush=flush)
@@ -168,3 +169,11 @@ class InFlightBatches:
         self._pool.shutdown(wait=False, cancel_futures=True)
         finished = (batch.results for batch in self.finished())
         return [results.result() for results in finished if not results.cancelled()]
+
+
+def _up_to_permission(backlog: Backlog, permitted: Mapping[TopicPartition, int]) -> Backlog:
+    """The backlog up to where bad records are allowed, so that no slice lies on both sides."""
+    offsets, end = backlog.offsets, permitted.get(backlog.topic_partition, -1)
+    if offsets.start < end < offsets.end:
+        return replace(backlog, offsets=OffsetRange(offsets.start, end))
+    return backlog

@@ -95,7 +95,9 @@ class MembershipSync:
                     partial(ledger.Hole, piece=hole, reason="expired before it was landed")
                 )
                 log.warning("lost range skipped", extra={"slice": str(hole)})
-        truncated = tuple(b for b in checks.truncated if b.topic_partition not in in_flight)
+        # The log of a recreated topic is another one: that it is shorter is no truncation.
+        others = {*in_flight, *changes.recreated, *self.leaving}
+        truncated = tuple(b for b in checks.truncated if b.topic_partition not in others)
         if truncated:
             state = self._append(partial(ledger.Block, entries=truncated))
         self.blocked_by_source = {

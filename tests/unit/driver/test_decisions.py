@@ -17,6 +17,7 @@ from landfall.api.verbs import (
     ResetRequest,
     RetryRequest,
     SkipRequest,
+    UnblockRequest,
 )
 from landfall.driver.lane_session import LaneSession
 from landfall.driver.pending_requests import PendingRequests
@@ -33,6 +34,7 @@ from tests.support.driver_thread import DriverThread
 from tests.support.fakes import (
     FakeLog,
     FakeRunner,
+    driver,
     group,
     landed_offsets,
     ticking,
@@ -187,6 +189,28 @@ def test_retry_lets_a_driver_try_again_what_was_denied(store: MemoryStore, log: 
     assert landed_offsets(store) == written_offsets(log)
 
 
+def test_what_was_dropped_stays_out_until_a_reset_in_a_new_generation(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    one = DriverThread(store, log, "r").start()
+    one.until_landed()
+    assert one.contender.decide(DropRequest(**BY)).outcome is Outcome.DONE
+    same = one.contender.decide(ResetRequest(**BY, to="earliest"))
+    assert "set spec.generation to 2" in same.message
+    log.write("a", 15)
+    one.stop()
+
+    two = DriverThread(store, log, "r2", group=group(generation=2)).start()
+    two.until(lambda s: s.phase is Phase.RUNNING and s.partitions, "the next driver runs")
+    assert A0 not in ledger_state(store).members
+    assert two.contender.decide(ResetRequest(**BY, to="earliest")).outcome is Outcome.DONE
+    two.until_landed()
+    two.stop()
+
+    of_a = {o: n for (topic, _, o), n in landed_offsets(store).items() if topic == "a"}
+    assert of_a == {**dict.fromkeys(range(10), 2), **dict.fromkeys(range(10, 15), 1)}
+
+
 def test_a_process_without_the_lane_says_so(store: MemoryStore, log: FakeLog) -> None:
     one = DriverThread(store, log, "r").start()
     one.until_landed()
@@ -310,3 +334,21 @@ def test_requests_that_make_no_sense_without_a_driver_or_a_ledger_are_refused(
     assert of_empty.message == "s3://bucket/root has no ledger of fake"
     assert "retry is for a running driver" in retried.message
     assert records(store) == []
+
+
+def test_bad_records_are_allowed_up_to_the_offset_of_the_decision_and_no_further(
+    store: MemoryStore, log: FakeLog
+) -> None:
+    limited = group(badRecords={"maxRatio": "0.1", "minCount": 1})
+    log.write("a", 100)
+    assert driver(limited, store, log, FakeRunner(store, bad={A0: 2})).run() is ExitCode.STALLED
+    assert session(store, log).carry_out(UnblockRequest(**BY), take_over=True).records == (
+        "UNBLOCK: a/0 may have any share of bad records in [0, 100)",
+    )
+    log.write("a", 150)
+
+    again = driver(limited, store, log, FakeRunner(store, bad={A0: 2}), writer="w2")
+
+    assert again.run() is ExitCode.STALLED
+    assert again.stalled_partitions()[A0].reason is Reason.BAD_RECORDS
+    assert ledger_state(store).checkpoint[A0] == 100

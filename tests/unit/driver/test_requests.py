@@ -89,8 +89,13 @@ def test_skip_of_a_topic_that_is_gone_records_up_to_its_last_known_end() -> None
     gone = Observed(last_end=130)
     at = state(blocked=blocked(Reason.TOPIC_MISSING, 100, 150))
 
-    assert shown(records(SkipRequest(**BY), seen=gone)) == [hole(100, 130)]
-    assert shown(records(SkipRequest(**BY), at, Observed())) == [hole(100, 150)]
+    drop = {
+        "type": "DROP",
+        "topic_partitions": [TP_JSON],
+        "reason": "the topic is gone: INC-12",
+    }
+    assert shown(records(SkipRequest(**BY), seen=gone)) == [hole(100, 130), drop]
+    assert shown(records(SkipRequest(**BY), at, Observed())) == [hole(100, 150), drop]
 
 
 def lost_object(partition: int) -> LandedObject:

@@ -110,7 +110,15 @@ def _skip(
             f"{tp}: cannot skip up to offset {end}: the log ends at {highest}; "
             f"the checkpoint is {at}"
         )
-    return (_hole(tp, OffsetRange(at, end), decision),)
+    hole = _hole(tp, OffsetRange(at, end), decision)
+    return (hole,) if marks else (hole, _gone(tp, decision))
+
+
+def _gone(tp: TopicPartition, decision: Decision) -> PlannedRecord:
+    # Without the decision in it: a topic that is created again under this name may enter.
+    reason = f"the topic is gone: {decision.why}"
+    make = partial(ledger.Drop, topic_partitions=(tp,), reason=reason)
+    return PlannedRecord(f"DROP: {tp} leaves, its topic is gone", make)
 
 
 def _missing(state: State, tp: TopicPartition) -> tuple[tuple[int, tuple[LandedObject, ...]], ...]:
