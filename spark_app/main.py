@@ -24,6 +24,7 @@ from landfall.api.contract import (
     ExitCode,
 )
 from landfall.cli import group_file
+from landfall.cli.arguments import port
 from landfall.driver.http.control import Control
 from landfall.driver.run import Options, run_group
 from landfall.driver.termination_message import TerminationMessage
@@ -73,8 +74,8 @@ def _arguments() -> argparse.Namespace:
     """The defaults are for a pod; on one machine, two drivers need different ports and files."""
     parser = argparse.ArgumentParser(description="Land the group that $LANDFALL_GROUP names.")
     parser.add_argument("--host", default="0.0.0.0")  # noqa: S104  # probes and the operator come from outside
-    parser.add_argument("--http-port", type=int, default=HTTP_PORT)
-    parser.add_argument("--control-port", type=int, default=CONTROL_PORT)
+    parser.add_argument("--http-port", type=port, default=HTTP_PORT)
+    parser.add_argument("--control-port", type=port, default=CONTROL_PORT)
     parser.add_argument("--termination-file", default=TERMINATION_FILE)
     arguments = parser.parse_args()
     if GROUP_FILE not in os.environ:

@@ -72,6 +72,40 @@ def test_a_group_is_landed_checked_and_its_damage_found(
     _assert_damage_is_found(landfall, scene)
 
 
+def test_servers_topics_and_url_alone_land_any_payload(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = scene.topic()
+    payloads = [b"text", b"\xff\x00\n", b"{}", b""]
+    scene.kafka.produce(topic, [Message(payload) for payload in payloads])
+    file = tmp_path / "group.yaml"
+    file.write_text(
+        f"""
+        apiVersion: landfall.dev/v1alpha1
+        kind: ConsumerGroup
+        metadata: {{name: backup}}
+        spec:
+          source: {{kafka: {{bootstrapServers: "{scene.kafka}", topics: [{topic}]}}}}
+          output: {{url: "{tmp_path.as_uri()}/landed"}}
+        """
+    )
+    landfall = CommandLine(str(file), capsys)
+
+    ran = subprocess.run(
+        [LANDFALL, "run", str(file), "--until-caught-up", "--master", "local[1]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == ExitCode.OK, ran.stderr
+    (landed,) = (tmp_path / "landed" / topic).rglob("*.seq")
+    key = str(landed.relative_to(tmp_path / "landed"))
+    rows = landfall("cat", key, "--json")[1].splitlines()
+    assert [json.loads(row)["offset"] for row in rows] == [0, 1, 2, 3]
+    assert landfall("audit")[0] == ExitCode.OK
+
+
 def _assert_everything_is_sound(landfall: CommandLine) -> None:
     code, status = landfall.json("status")
     assert (code, status["lag_records"], status["unapplied_commits"]) == (ExitCode.OK, 0, 0)

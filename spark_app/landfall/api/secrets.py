@@ -33,6 +33,12 @@ def read_secret(name: str) -> Mapping[str, str]:
             if path.is_file() and not path.name.startswith(".")
         ]
         return {path.name: path.read_text("utf-8").removesuffix("\n") for path in files}
+    except FileNotFoundError:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"no secret {name!r}: there is no folder {folder}; "
+            "$LANDFALL_SECRETS names the folder that holds one per secret",
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         # Only the error's type is reported: the text of a decoding error quotes bytes of the
         # secret.

@@ -15,6 +15,7 @@ from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console, group_file
+from landfall.driver.startup import check_secret, explain_later, store_servers
 
 MAX_SHOWN = 20
 """How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
@@ -43,6 +44,8 @@ _UNCHECKED_TEXTS = {
 def audit(arguments: argparse.Namespace) -> ExitCode:
     """Audit a group and print the findings; the exit code is FAULT if anything is wrong."""
     group = group_file.load(arguments.group, os.environ)
+    check_secret(group.spec.output)
+    explain_later(store_servers(group.spec.output), console.print_waiting)
     bucket, log = open_bucket(group.spec.output), KafkaLog(group)
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     err = console.err()

@@ -3,14 +3,17 @@
 import argparse
 import base64
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
+from pydantic import ValidationError
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
+from landfall.api.spec_errors import spec_errors
 from landfall.cli import read_back
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled
@@ -47,7 +50,7 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
         case [url] if arguments.format:
             root, _, key = url.rpartition("/")
             codec = {"codec": arguments.codec} if arguments.codec else {}
-            output = Output.model_validate({"url": root, "format": arguments.format, **codec})
+            output = _output({"url": root, "format": arguments.format, **codec})
             return output, open_store(output), key
         case _:
             raise Stalled(
@@ -56,16 +59,39 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             )
 
 
+def _output(fields: Mapping[str, str]) -> Output:
+    """The output that these arguments describe."""
+    try:
+        return Output.model_validate(fields)
+    except ValidationError as error:
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
+
+
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
     with store.open(key) as stream:
         # Dead letters are Parquet, whatever format the group's data objects have.
-        if key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
+        if key.startswith(f"{object_names.SYSTEM}/") and key.endswith(".json"):
+            yield stream.read()  # a record of the ledger, or a snapshot
+        elif key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
             for letter in read_back.dead_letters(stream):
                 fields = {name: _printable(value) for name, value in letter.items()}
                 yield msgspec.json.encode(fields)
         else:
-            for row in output_format(output).rows(stream):
-                yield _as_json(row) if as_json else _as_text(row)
+            yield from _rows(output, key, stream, as_json=as_json)
+
+
+def _rows(output: Output, key: str, stream: BinaryIO, *, as_json: bool) -> Iterator[bytes]:
+    """The rows of a data object.
+
+    Raises:
+        Stalled: SPEC_INVALID, the object is not in this format, or it is damaged.
+    """
+    try:
+        for row in output_format(output).rows(stream):
+            yield _as_json(row) if as_json else _as_text(row)
+    except ValueError as error:
+        message = f"{output.url}/{key}: cannot be read as {output.format}: {error}"
+        raise Stalled(Reason.SPEC_INVALID, message) from error
 
 
 def _as_text(row: Row) -> bytes:

@@ -50,6 +50,11 @@ def print_error(what: str, message: str) -> None:
     err().print(f"[red]landfall: {escape(what)}:[/red] {escape(message)}")
 
 
+def print_waiting(name: str, why: str) -> None:
+    """Print what a command waits for."""
+    err().print(f"landfall: waiting for {escape(name)}: {escape(why)}")
+
+
 def table(*columns: str, title: str | None = None) -> Table:
     """A table without borders; a column whose name starts with ``>`` holds numbers."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")

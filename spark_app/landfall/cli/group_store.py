@@ -11,7 +11,8 @@ from typing import TypeVar
 from landfall import ledger
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
-from landfall.cli import group_file
+from landfall.cli import console, group_file
+from landfall.driver.startup import check_secret, explain_later, store_servers
 from landfall.lane import Lane
 from landfall.ledger import Record
 from landfall.store import Store
@@ -40,7 +41,10 @@ class GroupStore:
     def of(cls, path: Path) -> "GroupStore":
         """Read a group file and open the group's store; nothing is requested from the store yet."""
         group = group_file.load(path, os.environ)
-        return cls(group, open_store(group.spec.output))
+        check_secret(group.spec.output)
+        store = open_store(group.spec.output)
+        explain_later(store_servers(group.spec.output), console.print_waiting)
+        return cls(group, store)
 
     @property
     def name(self) -> str:

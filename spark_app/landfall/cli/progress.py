@@ -71,9 +71,9 @@ class _Lines:
 
     def __call__(self, report: StatusReport) -> None:
         before, now, summary = self.printed, time.monotonic(), report.summary
-        is_news = before is None or (before.phase, before.commits.failures) != (
+        is_news = before is None or (before.phase, _trouble(before)) != (
             summary.phase,
-            summary.commits.failures,
+            _trouble(summary),
         )
         has_committed = before is not None and before.commits.total != summary.commits.total
         if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
@@ -81,20 +81,26 @@ class _Lines:
             self.console.print(status_line(report.status), markup=False)
 
 
+def _trouble(status: Status) -> str:
+    """What fails now; empty if nothing does. The same failure again is no news."""
+    failed = status.commits.last_failure
+    if not failed or not status.commits.consecutive_failures:
+        return ""
+    return f"last failure {failed.reason}: {failed.message}"
+
+
 def status_line(status: Status) -> str:
     """The status as one line, as a log shows it."""
-    failed = status.commits.last_failure
+    lag = f"{count(status.lag_records)} to go," if status.lag_known else "waiting for Kafka,"
     parts = (
         f"{status.time[11:19]} {status.group} {status.phase}:",
         f"{counted(status.rates.landed_records, 'record')} landed,",
-        f"{count(status.lag_records)} to go,",
+        lag,
         f"{size(status.rates.input_bytes_per_second)}/s in,",
         counted(status.commits.total, "commit"),
-        "no topic matches yet" if not status.partitions else "",
+        "no topic matches yet" if status.lag_known and not status.partitions else "",
         f"({status.message})" if status.message else "",
-        f"last failure {failed.reason}: {failed.message}"
-        if failed and status.commits.consecutive_failures
-        else "",
+        _trouble(status),
     )
     return " ".join(part for part in parts if part)
 

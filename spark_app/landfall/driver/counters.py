@@ -21,6 +21,7 @@ class DriverCounters:
             last COMMIT. A batch counts once.
         failures_by_reason: the failures by the metric's label ``reason``.
         last_failure: the latest of them.
+        failure_logged: when a failure was last logged.
         last_commit: when the last COMMIT was appended.
         landed_by_topic: records in committed data objects.
         dead_lettered_by_topic: records in committed dead-letter objects.
@@ -43,6 +44,7 @@ class DriverCounters:
     consecutive_failures: int = 0
     failures_by_reason: dict[str, int] = field(default_factory=dict)
     last_failure: Failure | None = None
+    failure_logged: datetime | None = None
     last_commit: datetime | None = None
     landed_by_topic: dict[str, int] = field(default_factory=dict)
     dead_lettered_by_topic: dict[str, int] = field(default_factory=dict)

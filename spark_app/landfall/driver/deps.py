@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.driver.background import Background, Threads
 from landfall.driver.counters import DriverCounters
@@ -13,6 +13,9 @@ from landfall.errors import LandfallError
 from landfall.store import Store
 
 log = logging.getLogger(__name__)
+
+REPEATED_AFTER = timedelta(minutes=1)
+"""A failure that goes on is logged again after this time."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,15 @@ class DriverDeps:
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:
-    """Count and log what kept records from being landed; ``reason`` is a metric's label."""
-    deps.counters.failed(reason, str(error), deps.clock())
-    log.warning("landing failed", extra={"reason": reason, "why": str(error)})
+    """Count and log what kept records from being landed; ``reason`` is a metric's label.
+
+    While nothing is landed, the same failure is logged once in ``REPEATED_AFTER``.
+    """
+    counters, now = deps.counters, deps.clock()
+    last = counters.last_failure if counters.consecutive_failures else None
+    is_known = last is not None and (last.reason, last.message) == (reason, str(error))
+    counters.failed(reason, str(error), now)
+    logged = counters.failure_logged
+    if not is_known or logged is None or now - logged >= REPEATED_AFTER:
+        counters.failure_logged = now
+        log.warning("landing failed", extra={"reason": reason, "why": str(error)})

@@ -1,7 +1,9 @@
 """Puts a driver together from its spec and runs it: for ``landfall run`` and for the driver pod."""
 
 import logging
+import math
 import signal
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +25,7 @@ from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.runner import Runner
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
+from landfall.driver.startup import check_secret, explain, explained, kafka_servers, store_servers
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
@@ -38,6 +41,8 @@ log = logging.getLogger(__name__)
 Progress = Callable[[StatusReport], None]
 
 STARTUP_TRIES = 60
+REPEAT_SECONDS = 60.0
+"""Retries because of the same kind of error are logged once in this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +76,30 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         StoreDenied: the store refuses. A driver that runs already waits until it does not.
         Retry: the store does not answer, or no task can run.
     """
-    stamina.instrumentation.set_on_retry_hooks((_log_retry,))
+    stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
     registry.check_spec(group)
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
+    check_secret(group.spec.output)
     store = open_store(group.spec.output)
-    for attempt in stamina.retry_context(on=_may_pass, attempts=STARTUP_TRIES, timeout=120):
-        with attempt:
-            probe(store)
-            claim_output_root(store, f"{group.metadata.namespace}/{group.metadata.name}")
+    # Now, not beside Spark: while that starts, standard error is its own.
+    explain(kafka_servers(group))
+    with explained(store_servers(group.spec.output)):
+        _wait_for_store(store, f"{group.metadata.namespace}/{group.metadata.name}")
     context = spark_context(group, options.master)
     try:
         return drive(group, store, SparkRunner(context), options, progress)
     finally:
         stop_spark(context)
+
+
+def _wait_for_store(store: Store, owner: str) -> None:
+    """Return when the store has shown that it is safe, and that the output root is this group's."""
+    for attempt in stamina.retry_context(on=_may_pass, attempts=STARTUP_TRIES, timeout=120):
+        with attempt:
+            probe(store)
+            claim_output_root(store, owner)
 
 
 def drive(
@@ -180,8 +194,20 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, Retry) and not isinstance(error, StoreDenied)
 
 
-def _log_retry(details: stamina.instrumentation.RetryDetails) -> None:
-    log.warning(
-        "retrying",
-        extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
-    )
+class RetryLog:
+    """Logs retries: of the same kind of error one in ``REPEAT_SECONDS``, since all say the same."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged: dict[type[BaseException], float] = {}
+
+    def __call__(self, details: stamina.instrumentation.RetryDetails) -> None:
+        """Log this retry, or not."""
+        kind, now = type(details.caused_by), self._clock()
+        if now - self._logged.get(kind, -math.inf) < REPEAT_SECONDS:
+            return
+        self._logged[kind] = now
+        log.warning(
+            "retrying",
+            extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
+        )

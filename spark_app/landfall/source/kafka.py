@@ -227,6 +227,8 @@ class KafkaLog:
         denial = self._errors.denial
         if denial is not None and isinstance(translated, Retry):
             return translate_error(denial, operation)
+        if self._errors.cause and isinstance(translated, Retry):
+            return SourceAway(f"{operation}: {self._errors.cause}")
         return translated
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:

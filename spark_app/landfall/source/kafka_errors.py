@@ -5,6 +5,7 @@ the client's error callback. ``ErrorTracker`` is that callback, and ``fetch_meta
 call of a client, which reports a denial early.
 """
 
+import re
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -33,6 +34,10 @@ _ABSENT = frozenset(
     }
 )
 
+_UNREACHED = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE})  # noqa: SLF001  # as above
+_NOISE = re.compile(r"/(bootstrap|\d+)(?=: )| \(after \d+ms in state .*\)$")
+_CONNECT = re.compile(r"Connect to \S+ failed: ")
+
 _FIRST_TIMEOUT_SECONDS = 2.0
 
 
@@ -58,13 +63,22 @@ class ErrorTracker:
 
     def record(self, error: KafkaError) -> None:
         """Keep an error, unless a denial is kept already."""
-        # "All brokers are down" follows a denial and says less.
-        if self.denial is None:
+        # "All brokers are down" follows the cause and says less.
+        is_summary = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # as above
+        if self.denial is None and not (is_summary and self.last is not None):
             self.last = error
 
     def clear(self) -> None:
         """Discard the error: the broker has responded since."""
         self.last = None
+
+    @property
+    def cause(self) -> str:
+        """Why the broker was not reached, after its address; empty if that is not known."""
+        if self.last is None or self.last.code() not in _UNREACHED:
+            return ""
+        text = _NOISE.sub("", self.last.str())
+        return _CONNECT.sub("", text)
 
     @property
     def denial(self) -> KafkaError | None:
@@ -83,6 +97,7 @@ def fetch_metadata(
     """
     # A short first attempt: callbacks run only between calls, so a denial is seen after the call.
     timeout = min(seconds, _FIRST_TIMEOUT_SECONDS)
+    is_last = timeout >= seconds
     while True:
         try:
             found = client.list_topics(topic, timeout)
@@ -90,9 +105,9 @@ def fetch_metadata(
             client.poll(0)
             if errors.denial is not None:
                 raise KafkaException(errors.denial) from error
-            if timeout >= seconds:
+            if is_last:
                 raise
-            timeout = seconds
+            timeout, is_last = seconds - timeout, True
         else:
             client.poll(0)
             errors.clear()

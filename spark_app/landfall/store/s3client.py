@@ -12,6 +12,7 @@ at 1.7 GB per CPU-second, MD5, for comparing ETags, at 0.7. boto3's additional C
 (``when_required``): it costs more, and some S3-compatible stores reject it.
 """
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -51,6 +52,8 @@ RENEWAL_INTERVAL = 1.0
 """Seconds for which refused credentials are not read again, so that many threads read them once."""
 RECENTLY = 60.0
 """Seconds for which credentials count as changed: requests signed before may still be under way."""
+logging.getLogger("botocore.credentials").setLevel(logging.CRITICAL)
+"""It logs the traceback of what it raises."""
 _MODELS = create_loader()
 """Shared between clients, so that only a process's first one parses the S3 model (70 ms)."""
 

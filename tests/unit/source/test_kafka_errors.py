@@ -31,8 +31,8 @@ class Client:
     [
         (KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION, [2.0]),
         (KafkaError._SSL, KafkaError._SSL, [2.0]),
-        (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, [2.0, 60.0]),
-        (None, KafkaError._TIMED_OUT, [2.0, 60.0]),
+        (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, [2.0, 58.0]),
+        (None, KafkaError._TIMED_OUT, [2.0, 58.0]),
     ],
 )
 def test_a_denial_is_reported_without_waiting_for_the_timeout(
@@ -44,3 +44,37 @@ def test_a_denial_is_reported_without_waiting_for_the_timeout(
         fetch_metadata(client, client.errors, 60.0)  # type: ignore[arg-type]  # all it uses
 
     assert (failed.value.args[0].code(), client.timeouts) == (raised, timeouts)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "cause"),
+    [
+        (
+            KafkaError._TRANSPORT,
+            (
+                "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused "
+                "(after 0ms in state CONNECT)"
+            ),
+            "127.0.0.1:1: Connection refused",
+        ),
+        (
+            KafkaError._RESOLVE,
+            (
+                "nosuch:9092/7: Failed to resolve 'nosuch:9092': Name or service not known "
+                "(after 12ms in state CONNECT)"
+            ),
+            "nosuch:9092: Failed to resolve 'nosuch:9092': Name or service not known",
+        ),
+        (KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down", ""),
+        (KafkaError._SSL, "ssl://h:1/bootstrap: SSL handshake failed", ""),
+    ],
+)
+def test_the_cause_is_the_address_and_what_is_wrong_with_it(
+    code: int, text: str, cause: str
+) -> None:
+    errors = ErrorTracker()
+
+    errors.record(KafkaError(code, text))
+    errors.record(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+
+    assert errors.cause == cause

@@ -6,6 +6,7 @@ pass through the JVM, so there is no connector, no shuffle and no cached data.
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
 from landfall.driver.spark.executors import Executors, first_line
-from landfall.errors import BatchFailed, LandfallError, Retry
+from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
 
@@ -68,7 +69,12 @@ depends on none of these settings: a task's work counts only if its result reach
 
 
 def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
-    """A context on ``master``, or on the master that Spark's own configuration names."""
+    """A context on ``master``, or on the master that Spark's own configuration names.
+
+    Raises:
+        Stalled: SPEC_INVALID, Spark does not accept its settings.
+        Retry: Spark does not start.
+    """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # importing takes half a second, which other commands save
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -122,13 +128,28 @@ def _stderr_as_events() -> Iterator[None]:
     ).start()
     try:
         yield
-    except Exception:
-        log.error("spark did not start: %s", " ".join(output.lines))  # noqa: TRY400  # the caller has the traceback
-        raise
+    except Exception as error:  # py4j and pyspark raise many types of errors
+        raise start_error(error, output.lines) from error
     finally:
         output.is_over = True
         os.dup2(own, 2)
         os.close(own)
+
+
+_BAD_SETTING = re.compile(r"IllegalArgumentException|NumberFormatException")
+_JAVA_ERROR = re.compile(r"Exception|Error|error:")
+
+
+def start_error(error: Exception, printed: Sequence[str]) -> LandfallError:
+    """What to raise if Spark did not start, with the line of its output that says most."""
+    lines = (line for line in printed if _JAVA_ERROR.search(line))
+    shown = next(lines, printed[-1] if printed else "")
+    if isinstance(error, FileNotFoundError):
+        shown = "there is no java; set JAVA_HOME, or put it into PATH"
+    message = f"spark did not start: {first_line(error)}{f' ({shown})' if shown else ''}"
+    if _BAD_SETTING.search(f"{error} {shown}"):
+        return Stalled(Reason.SPEC_INVALID, f"spec.tuning.sparkConf or --master: {message}")
+    return Retry(message)
 
 
 @dataclass

@@ -1,0 +1,129 @@
+"""Says within seconds why Kafka or the store does not answer, while others still wait for them.
+
+Their clients are patient, because a slow server must not cost a batch, and tell little: after a
+minute or more, that time ran out. So somebody who starts a group or a command with a wrong address
+is told here, once, which address it is and what is wrong with it. Nothing is decided here.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from landfall.api.secrets import read_secret
+from landfall.api.spec import ConsumerGroup, Output
+from landfall.network import Address, trouble
+from landfall.source.properties import kafka_properties
+
+log = logging.getLogger(__name__)
+
+DELAY = 3.0
+"""Seconds until a client counts as waiting. With ``network.trouble`` it is said within ten."""
+_API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
+"""The request that every broker answers before all others, also without a login."""
+_HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Servers of which one must answer.
+
+    Attributes:
+        name: what they are.
+        addresses: where they are; empty if that is not known.
+        hello: a request that any of them answers.
+    """
+
+    name: str
+    addresses: tuple[Address, ...]
+    hello: bytes
+
+
+def kafka_servers(group: ConsumerGroup) -> Servers:
+    """The brokers that a group's spec names.
+
+    Raises:
+        Stalled: SPEC_INVALID, the properties are wrong or their secret cannot be read.
+    """
+    properties = kafka_properties(group)
+    tls = properties.get("security.protocol", "").upper() in {"SSL", "SASL_SSL"}
+    found = []
+    for server in properties["bootstrap.servers"].split(","):
+        protocol, _, address = server.strip().rpartition("://")
+        host, _, port = address.rpartition(":")
+        own = "SSL" in protocol.upper() if protocol else tls
+        found.append(Address(host.strip("[]"), int(port), own))
+    return Servers("kafka", tuple(found), _API_VERSIONS)
+
+
+def store_servers(output: Output) -> Servers:
+    """The S3 server that an output names; no address for AWS, other stores and behind a proxy."""
+    if output.store or not output.url.startswith("s3://") or not output.s3.endpoint:
+        return Servers("the store", (), _HEAD)
+    url = urlsplit(output.s3.endpoint)
+    if url.scheme in getproxies() and not proxy_bypass(url.hostname or ""):
+        return Servers("the store", (), _HEAD)
+    port = url.port or _PORTS[url.scheme]
+    return Servers(
+        "the store", (Address(url.hostname or "", port, tls=url.scheme == "https"),), _HEAD
+    )
+
+
+def check_secret(output: Output) -> None:
+    """Return if the secret that an output names is there, and is the store's to read.
+
+    Only at the start is an absent one a wrong spec: while a group runs, it may come back.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is no such secret.
+    """
+    if output.s3.credentials_secret_ref:
+        read_secret(output.s3.credentials_secret_ref.name)
+
+
+def log_waiting(name: str, why: str) -> None:
+    """Log that servers are waited for, and why they do not answer."""
+    log.warning("waiting for %s", name, extra={"why": why})
+
+
+def explain(servers: Servers, report: Callable[[str, str], None] = log_waiting) -> None:
+    """Report why none of the servers answers, if none does; at once if one does."""
+    if why := trouble(servers.addresses, servers.hello):
+        report(servers.name, why)
+
+
+@contextmanager
+def explained(
+    servers: Servers, report: Callable[[str, str], None] = log_waiting, delay: float = DELAY
+) -> Iterator[None]:
+    """Report once why none of the servers answers, if what is done inside takes ``delay``."""
+    done = explain_later(servers, report, delay)
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def explain_later(
+    servers: Servers, report: Callable[[str, str], None] = log_waiting, delay: float = DELAY
+) -> threading.Event:
+    """Report in ``delay`` seconds why none of the servers answers, if none does.
+
+    Returns:
+        An event; once it is set, nothing is reported any more.
+    """
+    done = threading.Event()
+
+    def look() -> None:
+        if done.wait(delay):
+            return
+        why = trouble(servers.addresses, servers.hello)
+        if why and not done.is_set():
+            report(servers.name, why)
+
+    threading.Thread(target=look, name="explain", daemon=True).start()
+    return done

@@ -1,0 +1,90 @@
+"""Why a server does not answer, found out by a socket: clients only say that they waited. Pure I/O.
+
+The clients of Kafka and S3 tell a silent server from one that refuses only after minutes, or not at
+all. ``trouble`` opens a connection of its own, says hello, and is done within ``2 * PATIENCE``. It
+decides nothing: what it finds is for people.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+
+PATIENCE = 2.5
+"""Seconds to wait for a connection, and again for an answer."""
+MOST = 8
+"""The number of addresses that are looked at."""
+_TLS_ALERT = b"\x15\x03"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's address, and whether its clients speak TLS."""
+
+    host: str
+    port: int
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def trouble(addresses: Iterable[Address], hello: bytes) -> str:
+    """Why none of these servers answers; empty as soon as one does.
+
+    Args:
+        addresses: of which ``MOST`` are looked at.
+        hello: a request that any server of this kind answers.
+    """
+    looked_at = list(addresses)[:MOST]
+    pool = ThreadPoolExecutor(MOST, "network")
+    looks = {pool.submit(_trouble, address, hello): address for address in looked_at}
+    pool.shutdown(wait=False)
+    if not looks or not all(look.result() for look in as_completed(looks)):
+        return ""
+    return "; ".join(f"{address}: {look.result()}" for look, address in looks.items())
+
+
+def _trouble(address: Address, hello: bytes) -> str:
+    try:
+        plain = socket.create_connection((address.host, address.port), PATIENCE)
+    except socket.gaierror as error:
+        return f"no such host ({error.strerror})"
+    except TimeoutError:
+        return f"silent: no connection within {PATIENCE:g} s"
+    except OSError as error:
+        return f"{error.strerror or error}".lower()
+    with plain:
+        return _handshake(plain, address) if address.tls else _unanswered(plain, hello)
+
+
+def _handshake(plain: socket.socket, address: Address) -> str:
+    # Not to trust the server, but to see whether it speaks TLS: nothing of worth is sent.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with context.wrap_socket(plain, server_hostname=address.host):
+            # It may want a certificate of ours before it answers, so that it speaks TLS must do.
+            return ""
+    except TimeoutError:
+        return "accepts connections, but does not answer a TLS handshake"
+    except OSError:
+        return "does not speak TLS, which this client is configured for"
+
+
+def _unanswered(plain: socket.socket, hello: bytes) -> str:
+    answer = b""
+    try:
+        plain.sendall(hello)
+        answer = plain.recv(2)
+    except TimeoutError:
+        return "accepts connections, but does not answer"
+    except OSError:
+        pass
+    if answer == _TLS_ALERT:
+        return "speaks TLS, which this client is not configured for"
+    with suppress(OSError):
+        plain.shutdown(socket.SHUT_RDWR)
+    return "" if answer else "closes connections at once"

@@ -1,0 +1,142 @@
+"""Which servers a group waits for, and when it is said why they do not answer."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+import stamina
+
+from landfall.api.spec import Output
+from landfall.driver.deps import REPEATED_AFTER, record_failure
+from landfall.driver.run import REPEAT_SECONDS, RetryLog
+from landfall.driver.startup import DELAY, Servers, explained, kafka_servers, store_servers
+from landfall.errors import SourceAway, StoreAway
+from landfall.network import PATIENCE, Address
+from landfall.store.memory import MemoryStore
+from tests.support.fakes import FakeLog, FakeRunner, driver, group
+
+NOBODY = Servers("nobody", (Address("127.0.0.1", 1),), b"hello")
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol", "expected"),
+    [
+        ("a:1,b:2", None, (Address("a", 1), Address("b", 2))),
+        ("a:1", "SASL_SSL", (Address("a", 1, tls=True),)),
+        ("a:1", "ssl", (Address("a", 1, tls=True),)),
+        ("a:1", "SASL_PLAINTEXT", (Address("a", 1),)),
+        ("SSL://a:1, [::1]:2", None, (Address("a", 1, tls=True), Address("::1", 2))),
+    ],
+)
+def test_brokers_are_those_of_the_spec(
+    servers: str, protocol: str | None, expected: tuple[Address, ...]
+) -> None:
+    kafka = {
+        "bootstrapServers": servers,
+        "topics": ["t"],
+        "properties": {"security.protocol": protocol} if protocol else {},
+    }
+
+    assert kafka_servers(group(source={"kafka": kafka})).addresses == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "expected"),
+    [
+        ("s3://b", "http://h:9000", (Address("h", 9000),)),
+        ("s3://b", "https://h", (Address("h", 443, tls=True),)),
+        ("s3://b", None, ()),
+        ("file:///x", None, ()),
+    ],
+)
+def test_the_store_is_at_its_endpoint(
+    url: str,
+    endpoint: str | None,
+    expected: tuple[Address, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    output = Output.model_validate({"url": url, "s3": {"endpoint": endpoint}})
+
+    assert store_servers(output).addresses == expected
+
+
+def test_behind_a_proxy_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "")
+    output = Output.model_validate({"url": "s3://b", "s3": {"endpoint": "http://h:9000"}})
+
+    assert store_servers(output).addresses == ()
+
+
+def test_what_takes_long_is_explained() -> None:
+    said: list[tuple[str, str]] = []
+    is_said = threading.Event()
+
+    def report(name: str, why: str) -> None:
+        said.append((name, why))
+        is_said.set()
+
+    with explained(NOBODY, report, delay=0):
+        assert is_said.wait(30)
+
+    assert said == [("nobody", "127.0.0.1:1: connection refused")]
+
+
+def test_what_is_done_at_once_is_not_explained() -> None:
+    said: list[str] = []
+
+    with explained(NOBODY, lambda *words: said.extend(words), delay=0.3):
+        pass
+    threading.Event().wait(0.6)
+
+    assert said == []
+
+
+def test_the_explanation_comes_within_ten_seconds() -> None:
+    assert DELAY + 2 * PATIENCE < 10
+
+
+def test_retries_of_one_kind_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    logged = RetryLog(lambda: now[0])
+
+    def retry(error: Exception) -> None:
+        logged(
+            stamina.instrumentation.RetryDetails(
+                name="x",
+                args=(),
+                kwargs={},
+                retry_num=1,
+                wait_for=1.0,
+                waited_so_far=0.0,
+                caused_by=error,
+            )
+        )
+
+    for error in (StoreAway("put slot-1"), StoreAway("put slot-2"), SourceAway("topics")):
+        retry(error)
+    now[0] = REPEAT_SECONDS
+    retry(StoreAway("put slot-3"))
+
+    whys = [vars(record)["why"] for record in caplog.records]
+    assert whys == ["put slot-1", "topics", "put slot-3"]
+
+
+def test_a_failure_that_goes_on_is_counted_each_time_and_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [datetime(2026, 11, 21, tzinfo=UTC)]
+    store = MemoryStore()
+    made = driver(group(), store, FakeLog({}), FakeRunner(store)).deps
+    deps = replace(made, clock=lambda: now[0])
+
+    for message in ("a", "a", "b", "b"):
+        record_failure(deps, "SourceUnavailable", SourceAway(message))
+    now[0] += REPEATED_AFTER
+    record_failure(deps, "SourceUnavailable", SourceAway("b"))
+
+    whys = [vars(record)["why"] for record in caplog.records]
+    assert (whys, deps.counters.failures) == (["a", "b", "b"], 5)
