@@ -9,13 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dev.servers.kafka import KAFKA
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import State, fold
 from landfall.ledger.object_names import ledger_prefix
-from tests.chaos import compare_landed
+from tests.chaos import compare_landed, kafka_log
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import CheckResult
+from tests.chaos.producer_ledger import Comparison
 from tests.support.live_group import NAME
 
 COUNTS = ("missing", "duplicates", "misplaced", "corrupted")
@@ -51,7 +53,7 @@ def check_group(environment: Environment, group: str, producer_ledger: Path) -> 
     compared = _compare_with_producers(environment, group, producer_ledger)
     counts = {name: max(getattr(audited, name), getattr(compared, name)) for name in COUNTS}
     other = (*audited.other, *compared.other, *_run_fsck(environment, file))
-    return CheckResult(**counts, other=other)
+    return CheckResult(**counts, other=other, committed_by_kafka=compared.committed_by_kafka)
 
 
 def _run_audit(environment: Environment, file: Path) -> CheckResult:
@@ -82,8 +84,9 @@ def _compare_with_producers(
     comparison = compare_landed.check(environment.group_spec(group), producer_ledger)
     (environment.folder / f"{group}.producers.txt").write_text(str(comparison))
     topics = comparison.topics.values()
+    answers = _ask_kafka(environment, comparison)
     other_counts = {
-        "aborted and landed": sum(_size(topic.aborted_landed) for topic in topics),
+        "aborted and landed": sum(answer.unexplained for answer in answers.values()),
         "landed and never produced": sum(_size(topic.unknown) for topic in topics),
         "rows without a number": comparison.unidentified,
     }
@@ -97,7 +100,30 @@ def _compare_with_producers(
         duplicates=sum(_size(topic.repeated) for topic in topics),
         misplaced=sum(topic.misfiled for topic in topics),
         other=tuple(other),
+        committed_by_kafka=tuple(
+            f"{answer.committed} of {topic}: {'; '.join(answer.batches)}"
+            for topic, answer in sorted(answers.items())
+            if answer.committed
+        ),
     )
+
+
+def _ask_kafka(
+    environment: Environment, comparison: Comparison
+) -> dict[str, kafka_log.MarkerResult]:
+    """What Kafka's log says of the records that landed and that their producers call aborted."""
+    wanted = {
+        topic: compared.aborted_landed
+        for topic, compared in comparison.topics.items()
+        if compared.aborted_landed
+    }
+    data = environment.place.server(KAFKA).home / "data"
+    if not data.is_dir():  # the broker is not of this machine, so its segments cannot be read
+        return {
+            topic: kafka_log.MarkerResult(0, (), _size(numbers))
+            for topic, numbers in wanted.items()
+        }
+    return kafka_log.ask(environment.stack.kafka, data, wanted)
 
 
 def _size(ranges: Iterable[tuple[int, int]]) -> int:

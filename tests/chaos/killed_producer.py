@@ -13,7 +13,7 @@ import sys
 import time
 
 from tests.chaos.records import TOPICS, Identity, record
-from tests.chaos.writers import create_producer, produce
+from tests.chaos.writers import create_producer, produce, retry
 
 _CALL_TIMEOUT = 30
 """Seconds."""
@@ -25,7 +25,7 @@ def main() -> None:
     (topic,) = (topic for topic in TOPICS if topic.name == name)
     rng = random.Random(int(seed))
     producer = create_producer(bootstrap, {"transactional.id": transactional_id})
-    producer.init_transactions(_CALL_TIMEOUT)
+    retry(producer.init_transactions)  # the broker may be away; whoever started this waits
     producer.begin_transaction()
     for number in map(int, numbers):
         now = time.time_ns() // 1_000_000

@@ -52,6 +52,8 @@ def _group_figures(outcome: Outcome, name: str, group: GroupResult) -> Iterator[
     )
     if check.other:
         yield "also wrong", "; ".join(check.other)
+    if check.committed_by_kafka:
+        yield "aborted by its producer, committed by Kafka", "; ".join(check.committed_by_kafka)
     kinds_during = describe_kinds(result.fault.kind for result in outcome.during(name, pause))
     yield (
         "longest pause between commits",

@@ -9,6 +9,7 @@ queued in order when the broker is back.
 """
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -254,7 +255,7 @@ class TransactionalWriter(Writer):
     def _next_producer(self) -> Producer:
         """Create a producer; it fences the former one of its id and aborts what that left open."""
         producer = create_producer(self.bootstrap, {"transactional.id": self.transactional_id})
-        _retry(producer.init_transactions)
+        retry(producer.init_transactions)
         return producer
 
     def _write_transaction(self, producer: Producer, end: TransactionEnd) -> bool:
@@ -281,7 +282,7 @@ class TransactionalWriter(Writer):
 
     def _commit(self, producer: Producer, numbers: Sequence[int], end: TransactionEnd) -> bool:
         try:
-            _retry(producer.commit_transaction)
+            retry(producer.commit_transaction)
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
                 return self._abort(producer, numbers)
@@ -299,7 +300,7 @@ class TransactionalWriter(Writer):
         No commit was requested, or it was refused, so the transaction can never be committed.
         """
         try:
-            _retry(producer.abort_transaction)
+            retry(producer.abort_transaction)
         except KafkaException:
             self._record_end(Fate.ABORTED, numbers, end)
             return False
@@ -329,10 +330,13 @@ class TransactionalWriter(Writer):
             stdout=subprocess.DEVNULL,
         )
         try:
-            process.wait(_END_TIMEOUT)
+            code = process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            code = process.wait()
+        if code != -signal.SIGKILL:
+            # It ended before it could kill itself: nothing shows that a transaction was left open.
+            raise RuntimeError(f"the producer to be killed ended with exit code {code}")
         self.counts.sent += len(numbers)
 
     def _record_end(self, fate: Fate, numbers: Sequence[int], end: TransactionEnd) -> None:
@@ -344,7 +348,7 @@ class TransactionalWriter(Writer):
             self.counts.aborted += len(numbers)
 
 
-def _retry(call: Callable[[float], T]) -> T:
+def retry(call: Callable[[float], T]) -> T:
     """Repeat a transactional call while its error is retriable, as while the broker is away."""
     while True:
         try:

@@ -85,6 +85,12 @@ def test_a_run_is_sound_only_if_every_group_is() -> None:
         replace(LANDED, check=CheckResult(**{name: 1}))
         for name in ("missing", "duplicates", "misplaced", "corrupted")
     ]
+    hanging = replace(
+        LANDED, check=CheckResult(committed_by_kafka=("10 of t, offsets 2970 to 2979",))
+    )
+    outcome = replace(OUTCOME, groups={RAW: hanging})
+    assert outcome.is_sound
+    assert "| raw: aborted by its producer, committed by Kafka | 10 of t" in table.markdown(outcome)
     odd = replace(LANDED, check=CheckResult(other=("fsck: I4 is broken",)))
 
     assert OUTCOME.is_sound
