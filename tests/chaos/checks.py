@@ -108,9 +108,7 @@ def _compare_with_producers(
     )
 
 
-def _ask_kafka(
-    environment: Environment, comparison: Comparison
-) -> dict[str, kafka_log.MarkerResult]:
+def _ask_kafka(environment: Environment, comparison: Comparison) -> dict[str, kafka_log.Markers]:
     """What Kafka's log says of the records that landed and that their producers call aborted."""
     wanted = {
         topic: compared.aborted_landed
@@ -120,8 +118,7 @@ def _ask_kafka(
     data = environment.place.server(KAFKA).home / "data"
     if not data.is_dir():  # the broker is not of this machine, so its segments cannot be read
         return {
-            topic: kafka_log.MarkerResult(0, (), _size(numbers))
-            for topic, numbers in wanted.items()
+            topic: kafka_log.Markers(0, (), _size(numbers)) for topic, numbers in wanted.items()
         }
     return kafka_log.ask(environment.stack.kafka, data, wanted)
 

@@ -89,7 +89,7 @@ def dump(programs: Path, folder: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkerResult:
+class Markers:
     """What Kafka's log says of numbers of one topic that landed and that their producer aborted.
 
     Attributes:
@@ -107,7 +107,7 @@ def decide(
     numbers: Ranges,
     found: Mapping[int, tuple[int, int]],
     ended: Mapping[int, Iterable[EndedBatch]],
-) -> MarkerResult:
+) -> Markers:
     """Decide which numbers Kafka committed.
 
     Args:
@@ -123,12 +123,10 @@ def decide(
             if batch.first <= offset <= batch.last and batch.committed:
                 committed += 1
                 batches[f"partition {partition}: {batch}"] = None
-    return MarkerResult(committed, tuple(batches), len(wanted) - committed)
+    return Markers(committed, tuple(batches), len(wanted) - committed)
 
 
-def ask(
-    broker: Broker, data: Path, aborted_landed: Mapping[str, Ranges]
-) -> dict[str, MarkerResult]:
+def ask(broker: Broker, data: Path, aborted_landed: Mapping[str, Ranges]) -> dict[str, Markers]:
     """Ask the log of a broker of this machine, whose data folder is given, about each topic."""
     programs, answers = KAFKA.build(), {}
     for topic, numbers in aborted_landed.items():

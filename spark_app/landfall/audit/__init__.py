@@ -10,8 +10,8 @@ timeouts.
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
 ``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
-(pure) compares. Memory holds one range at a time, about 200 bytes per record, and no payload
-beyond the one being hashed.
+(pure) compares. Several topic partitions are checked at once. Memory holds one range of each, about
+200 bytes per record, and no payload beyond those being hashed.
 
 What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """

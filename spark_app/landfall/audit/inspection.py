@@ -6,7 +6,7 @@ record says that it is applied: a driver may be completing it right now.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,15 +21,16 @@ from landfall.audit.corrections import Range
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
+from landfall.audit.partition_check import FAULTS_KEPT, PartitionCheck
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported, Source
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import translate_errors
 
-FAULTS_KEPT = 1000
-"""How many faults are kept one by one; the others are only counted."""
-_THREADS = 8
-"""How many objects of a range are read concurrently."""
+_PARTITIONS = 8
+"""How many topic partitions are checked concurrently; each holds one range in memory."""
+_READERS = 16
+"""How many objects are read concurrently."""
 
 
 @dataclass
@@ -152,24 +153,51 @@ class _Inspection:
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )
-        self._moved: set[str] = set()
-        self._waiting: set[int] = set()
+        self._pool = ThreadPoolExecutor(_READERS, "object")
 
     def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
+        by_partition: dict[tuple[str, int], list[PartitionLifetime]] = {}
+        for lifetime in self._inventory.partitions():
+            if scope.has_topic(lifetime.topic):
+                by_partition.setdefault((lifetime.topic, lifetime.partition), []).append(lifetime)
+
+        def check(lifetimes: Sequence[PartitionLifetime]) -> PartitionCheck:
+            found = PartitionCheck()
+            for lifetime in lifetimes:  # one after the other: they add to the same result
+                self._check_partition(lifetime, scope, found, show_progress)
+            return found
+
+        with self._pool, ThreadPoolExecutor(_PARTITIONS, "partition") as pool:
+            try:
+                checks = dict(
+                    zip(by_partition, pool.map(check, by_partition.values()), strict=True)
+                )
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return self._summed_up(checks, scope)
+
+    def _summed_up(
+        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
+    ) -> Findings:
+        """Everything that was found, in the order of the topic partitions."""
+        findings, moved, waiting = self._findings, set[str](), set[int]()
         for fault in self._inventory.faults:
-            self._findings.add_fault(fault)
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for lifetime in self._inventory.partitions():
-                if scope.has_topic(lifetime.topic):
-                    self._check_partition(lifetime, scope, pool, show_progress)
+            findings.add_fault(fault)
+        for name, found in checks.items():
+            findings.results[name] = found.result
+            findings.objects += found.objects
+            findings.faults_more += found.faults_more
+            moved |= found.moved
+            waiting |= found.waiting
+            for fault in found.faults:
+                findings.add_fault(fault)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
-            if key not in self._moved and scope.has_topic(_topic_of(key)):
-                self._findings.add_fault(
-                    Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names")
-                )
-        self._findings.waiting = len(self._waiting)
-        return self._findings
+            if key not in moved and scope.has_topic(_topic_of(key)):
+                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names"))
+        findings.waiting = len(waiting)
+        return findings
 
     # ------------------------------------------------------------------------ a topic partition
 
@@ -177,30 +205,30 @@ class _Inspection:
         self,
         lifetime: PartitionLifetime,
         scope: Scope,
-        pool: ThreadPoolExecutor,
+        check: PartitionCheck,
         show_progress: ShowProgress,
     ) -> None:
         topic, partition = lifetime.topic, lifetime.partition
-        result = self._findings.results.setdefault((topic, partition), PartitionResult())
         held = self._held(lifetime)
         compacted = held is not None and self._log.is_compacted(topic)
         audited = _AuditedPartition(
-            (topic, partition), result, Cursor(self._log, topic, partition), held, compacted
+            (topic, partition), check, Cursor(self._log, topic, partition), held, compacted
         )
         next_offset = lifetime.start
         for range_ in self._inventory.ranges(lifetime):
             if not self._is_applied(range_):
+                check.waiting.add(range_.slot)
                 continue
             if range_.start > next_offset:
                 _add_gap(audited, next_offset, range_.start)
             next_offset = max(next_offset, range_.end)
             if range_.objects is None:
-                result.skipped += range_.end - range_.start
+                check.result.skipped += range_.end - range_.start
             elif scope.has_objects(range_.objects):
-                result.lost += range_.lost
-                self._check_range(audited, range_, pool)
+                check.result.lost += range_.lost
+                self._check_range(audited, range_)
             else:
-                result.add_unchecked(range_.counted, Unchecked.GENERATION)
+                check.result.add_unchecked(range_.counted, Unchecked.GENERATION)
             show_progress(topic, partition, next_offset)
 
     def _held(self, lifetime: PartitionLifetime) -> tuple[int, int] | None:
@@ -211,31 +239,28 @@ class _Inspection:
         return self._log.bounds(lifetime.topic, lifetime.partition)
 
     def _is_applied(self, range_: Range) -> bool:
-        if range_.slot <= self._inventory.applied_through or all(
+        return range_.slot <= self._inventory.applied_through or all(
             map(self._inventory.is_visible, range_.objects or ())
-        ):
-            return True
-        self._waiting.add(range_.slot)
-        return False
+        )
 
     # ---------------------------------------------------------------------------------- a range
 
-    def _check_range(
-        self, audited: "_AuditedPartition", range_: Range, pool: ThreadPoolExecutor
-    ) -> None:
+    def _check_range(self, audited: "_AuditedPartition", range_: Range) -> None:
+        check = audited.check
         # The objects are looked up first: they must exist even if they cannot be compared.
-        keys = [key for key in map(self._existing_key, range_.objects or ()) if key]
+        found = (self._existing_key(key, check) for key in range_.objects or ())
+        keys = [key for key in found if key]
         reader = self._readers.rows
         if reader is None or not audited.holds(range_.start, range_.end):
-            audited.result.add_unchecked(
+            check.result.add_unchecked(
                 range_.counted, Unchecked.UNREADABLE if reader is None else Unchecked.GONE
             )
             return
         keys = [key for key in keys if key not in range_.replayed]
         data = [key for key in keys if not key.startswith("_landfall/")]
-        reads = [pool.submit(self._read, key, reader) for key in data]
+        reads = [self._pool.submit(self._read, key, reader) for key in data]
         letters = [
-            self._count(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
+            check.count(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
         ]
         lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
         codes: dict[str, int] = {}
@@ -245,26 +270,26 @@ class _Inspection:
         except Stalled as stalled:
             if stalled.reason is not Reason.DATA_LOSS:
                 raise
-            audited.result.add_unchecked(range_.counted, Unchecked.GONE)
+            check.result.add_unchecked(range_.counted, Unchecked.GONE)
             return
         landed = [
-            _object_rows(key, self._count(key, read.result()), codes, range_.runs.get(key, 0))
+            _object_rows(key, check.count(key, read.result()), codes, range_.runs.get(key, 0))
             for key, read in zip(data, reads, strict=True)
         ]
         left_out = range_.filtered + range_.lost
         rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
-        judge(records, [*lettered, *landed], rules, audited.result)
+        judge(records, [*lettered, *landed], rules, check.result)
 
-    def _existing_key(self, key: str) -> str | None:
+    def _existing_key(self, key: str, check: PartitionCheck) -> str | None:
         """The key, or that of a moved object of the same name, or None if the object is lost."""
         if self._inventory.is_visible(key) or self._has_appeared(key):
             return key
         moved = self._inventory.find_moved(key)
         if moved is None:
-            self._findings.add_fault(Fault(Kind.LOST, key))
+            check.add_fault(Fault(Kind.LOST, key))
             return None
-        self._moved.add(moved)
-        self._findings.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
+        check.moved.add(moved)
+        check.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
         return moved
 
     def _has_appeared(self, key: str) -> bool:
@@ -285,13 +310,6 @@ class _Inspection:
             return read()
         except FileNotFoundError:  # it was visible when the audit began
             return Read(np.empty(0, np.int64), np.empty(0, np.int64), "is gone")
-
-    def _count(self, key: str, read: Read) -> Read:
-        """Count an object that was read, and report it if it is damaged."""
-        self._findings.objects += 1
-        if read.damage:
-            self._findings.add_fault(Fault(Kind.DAMAGED, key, read.damage))
-        return read
 
     def _kafka_records(
         self,
@@ -335,7 +353,7 @@ class _AuditedPartition:
     """A topic partition under audit; ``held`` are the offsets that Kafka holds of it."""
 
     source: Source
-    result: PartitionResult
+    check: PartitionCheck
     cursor: Cursor
     held: tuple[int, int] | None
     compacted: bool
@@ -347,11 +365,12 @@ class _AuditedPartition:
 
 def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
     """Count offsets that no COMMIT and no HOLE covers as missing."""
+    result = audited.check.result
     if audited.holds(start, end):
         records = sum(1 for _ in audited.cursor.take(start, end))
-        audited.result.expected += records
-        audited.result.missing += records
-    audited.result.add_missing_range(start, end)
+        result.expected += records
+        result.missing += records
+    result.add_missing_range(start, end)
 
 
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:

@@ -11,6 +11,7 @@ nothing after a slot that breaks it is used. ``landfall fsck`` checks the other 
 import hashlib
 import re
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from landfall.audit.bucket import Bucket
 from landfall.audit.corrections import Corrections, Range
 
 _DATA = re.compile(r"[A-Za-z0-9._-]+/.+/[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?")
+_ROWS = 256
+"""How many rows of a query are fetched at a time."""
 _SCHEMA = """
 CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
@@ -49,7 +52,7 @@ class PartitionLifetime:
 
 
 class Inventory:
-    """The state of a group's output root at one time. Used from one thread only.
+    """The state of a group's output root at one time. Thread-safe once it is made.
 
     Attributes:
         faults: where the ledger's chain is broken.
@@ -62,7 +65,9 @@ class Inventory:
     def __init__(self, bucket: Bucket, group: str) -> None:
         """List what is visible, then read the ledger."""
         self._bucket, self._group = bucket, group
-        self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
+        self._lock = threading.Lock()
+        # SQLite keeps a nameless database in a temporary file.
+        self._rows = sqlite3.connect("", check_same_thread=False)
         self._rows.executescript(_SCHEMA)
         self._corrections = Corrections(self._rows)
         self.faults: list[Fault] = []
@@ -95,37 +100,42 @@ class Inventory:
             "WHERE (topic, partition, lifetime) = (?, ?, ?) ORDER BY start, slot"
         )
         identity = (lifetime.topic, lifetime.partition, lifetime.lifetime)
-        for slot, start, end, filtered, counted, objects in self._rows.execute(query, identity):
+        for slot, start, end, filtered, counted, objects in self._select(query, identity):
             keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
             range_ = Range(slot, start, end, filtered, counted, keys)
-            yield self._corrections.apply(range_, self.applied_through)
+            with self._lock:
+                corrected = self._corrections.apply(range_, self.applied_through)
+            yield corrected
 
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
         topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
         query = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"
-        return next(
-            (
-                found
-                for (found,) in self._rows.execute(query, (basename,))
-                if found.split("/")[0] == topic
-            ),
-            None,
-        )
+        found = (key for (key,) in self._select(query, (basename,)))
+        return next((key for key in found if key.split("/")[0] == topic), None)
 
     def is_visible(self, key: str) -> bool:
         """Whether an object was visible when the listing was made."""
-        query = "SELECT 1 FROM visible WHERE key = ?"
-        return self._rows.execute(query, (key,)).fetchone() is not None
+        return any(self._select("SELECT 1 FROM visible WHERE key = ?", (key,)))
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
         """Keys and sizes of visible objects that are named like landed ones, but by no COMMIT.
 
         Those that a LOST gave up are among them.
         """
-        yield from self._rows.execute(
+        yield from self._select(
             "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named WHERE NOT lost)"
         )
+
+    def _select(self, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query, a few at a time, so that threads can take turns."""
+        with self._lock:
+            cursor = self._rows.execute(query, values)
+            found = cursor.fetchmany(_ROWS)
+        while found:
+            yield from found
+            with self._lock:
+                found = cursor.fetchmany(_ROWS)
 
     # ------------------------------------------------------------------------------- collecting
 

@@ -1,5 +1,6 @@
 """Reading Kafka with a plain consumer: committed records of a topic partition, in order."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
@@ -65,18 +66,36 @@ class Log(Protocol):
 
 
 class KafkaLog:
-    """The Kafka cluster of a group."""
+    """The Kafka cluster of a group, for many threads at once."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         """Create the clients; nothing is requested yet."""
         self._seconds = group.spec.tuning.read_timeout.total_seconds()
         properties = kafka_properties(group)
+        self._properties = {**properties, **_CONSUMER_PROPERTIES}
         self._admin = AdminClient({**properties, "log_level": 2})
-        self._consumer = Consumer({**properties, **_CONSUMER_PROPERTIES})
+        self._idle: list[Consumer] = []
+        self._lock = threading.Lock()
+        self._partitions: dict[str, frozenset[int]] = {}
+        self._topic_ids: dict[str, str | None] = {}
+        self._compacted: dict[str, bool] = {}
 
     def close(self) -> None:
-        """Close the consumer."""
-        self._consumer.close()
+        """Close the consumers; none may be in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
+        """A consumer that no other thread uses meanwhile; it keeps its connections afterwards."""
+        try:
+            consumer = self._idle.pop()
+        except IndexError:
+            consumer = Consumer(self._properties)
+        try:
+            yield consumer
+        finally:
+            self._idle.append(consumer)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int] | None:
         """The log start offset and the end offset; None if there is no such topic partition.
@@ -84,22 +103,35 @@ class KafkaLog:
         Raises:
             Retry: the brokers do not answer.
         """
-        with _translate_errors(f"{topic}/{partition}"):
-            found = self._consumer.list_topics(topic, self._seconds).topics[topic]
-            if found.error is not None or partition not in found.partitions:
+        with _translate_errors(f"{topic}/{partition}"), self._consumer() as consumer:
+            with self._lock:  # once per topic: the answer has all its Kafka partitions
+                if topic not in self._partitions:
+                    found = consumer.list_topics(topic, self._seconds).topics[topic]
+                    present = frozenset(() if found.error is not None else found.partitions)
+                    self._partitions[topic] = present
+            if partition not in self._partitions[topic]:
                 return None
-            low, high = self._consumer.get_watermark_offsets(
+            low, high = consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), self._seconds
             )
             return low, high
 
     def topic_id(self, topic: str) -> str | None:
         """The topic's id; None if the brokers do not reveal it."""
-        described: Any = self._or_none(lambda: self._described(topic))
-        return str(described.topic_id) if described else None
+        with self._lock:
+            if topic not in self._topic_ids:
+                described: Any = self._or_none(lambda: self._described(topic))
+                self._topic_ids[topic] = str(described.topic_id) if described else None
+            return self._topic_ids[topic]
 
     def is_compacted(self, topic: str) -> bool:
         """Whether the cleanup policy includes compaction; False if the brokers do not reveal it."""
+        with self._lock:
+            if topic not in self._compacted:
+                self._compacted[topic] = self._has_compaction(topic)
+            return self._compacted[topic]
+
+    def _has_compaction(self, topic: str) -> bool:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         policy = self._or_none(
             lambda: (
@@ -129,15 +161,22 @@ class KafkaLog:
             Retry: no record arrives within the group's ``readTimeout``.
             Stalled: DATA_LOSS, Kafka no longer has the offset.
         """
-        name = f"{topic}/{partition}"
+        with self._consumer() as consumer:
+            try:
+                yield from self._read(consumer, TopicPartition(topic, partition, start))
+            finally:
+                consumer.unassign()
+
+    def _read(self, consumer: Consumer, position: TopicPartition) -> Iterator[Record]:
+        name = f"{position.topic}/{position.partition}"
         with _translate_errors(name):
-            self._consumer.assign([TopicPartition(topic, partition, start)])
+            consumer.assign([position])
         while True:
             with _translate_errors(name):
                 # consume() waits until it has as many messages as it was asked for. So wait for a
                 # single one, then take what else has arrived without waiting.
-                batch = self._consumer.consume(1, self._seconds)
-                batch += self._consumer.consume(_MAX_MESSAGES, 0)
+                batch = consumer.consume(1, self._seconds)
+                batch += consumer.consume(_MAX_MESSAGES, 0)
             if not batch:
                 raise Retry(f"{name}: no answer from Kafka within {self._seconds:g} s")
             for message in batch:

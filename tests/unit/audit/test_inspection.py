@@ -1,9 +1,10 @@
 """Audits of a folder: what they find in ledgers and objects, and how much memory they need."""
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -378,3 +379,19 @@ def test_a_damaged_segment_is_a_broken_ledger(landed: Landed) -> None:
     assert "broken ledger: slot 0: not a segment" in map(
         str, landed.audit(GeneratedLog(10, message)).faults
     )
+
+
+def test_topic_partitions_are_checked_at_the_same_time(landed: Landed) -> None:
+    other, both = TopicPartition("clicks", 1), Barrier(2)
+    landed.sample.add(other)
+    landed.sample.commit(landed.sample.land(TP, 0, 10), landed.sample.land(other, 0, 10))
+
+    class Log(GeneratedLog):
+        def records(self, topic: str, partition: int, start: int) -> Iterator[Message]:
+            both.wait(timeout=30)
+            return super().records(topic, partition, start)
+
+    found = landed.audit(Log(10, message))
+
+    assert found.is_whole
+    assert [result.found for result in found.results.values()] == [10, 10]

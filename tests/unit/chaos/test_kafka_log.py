@@ -1,6 +1,6 @@
 """Which records Kafka committed, by the markers in its log."""
 
-from tests.chaos.kafka_log import EndedBatch, MarkerResult, decide, ended_batches
+from tests.chaos.kafka_log import EndedBatch, Markers, decide, ended_batches
 
 
 def batch(first: int, last: int, producer: int, epoch: int, *, control: bool = False) -> str:
@@ -43,7 +43,7 @@ def test_the_next_marker_of_a_producer_ends_what_is_open() -> None:
 def test_what_the_next_marker_took_in_is_committed_by_kafka() -> None:
     found = {500: (0, 2970), 501: (0, 2979)}
 
-    assert decide([(500, 502)], found, {0: [*ended_batches(HANGING)]}) == MarkerResult(
+    assert decide([(500, 502)], found, {0: [*ended_batches(HANGING)]}) == Markers(
         2, (f"partition 0: {TAKEN_IN}",), 0
     )
 
@@ -51,4 +51,4 @@ def test_what_the_next_marker_took_in_is_committed_by_kafka() -> None:
 def test_what_kafka_aborted_or_does_not_show_is_not_explained() -> None:
     found = {500: (0, 2960), 502: (0, 3065)}
 
-    assert decide([(500, 503)], found, {0: [*ended_batches(HANGING)]}) == MarkerResult(0, (), 3)
+    assert decide([(500, 503)], found, {0: [*ended_batches(HANGING)]}) == Markers(0, (), 3)
