@@ -88,18 +88,9 @@ class MembershipSync:
         state = self._settle_deleted(state, now, in_flight)
         unsettled = [tp for tp in observer.unsettled if tp in state.checkpoint]
         checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
-        for hole in checks.holes:
-            # A batch in flight starts at this checkpoint, which the HOLE would move.
-            if hole.topic_partition not in in_flight:
-                state = self._append(
-                    partial(ledger.Hole, piece=hole, reason="expired before it was landed")
-                )
-                log.warning("lost range skipped", extra={"slice": str(hole)})
         # The log of a recreated topic is another one: that it is shorter is no truncation.
         others = {*in_flight, *changes.recreated, *self.leaving}
-        truncated = tuple(b for b in checks.truncated if b.topic_partition not in others)
-        if truncated:
-            state = self._append(partial(ledger.Block, entries=truncated))
+        state = self._record_losses(state, checks, in_flight, others)
         self.blocked_by_source = {
             **membership.unavailable(observer.view.unavailable),
             **self._stalled_by_deletion(state),
@@ -109,6 +100,24 @@ class MembershipSync:
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
+
+    def _record_losses(
+        self,
+        state: State,
+        checks: membership.SourceChecks,
+        in_flight: Collection[TopicPartition],
+        not_truncated: Collection[TopicPartition],
+    ) -> State:
+        """Skip lost ranges that may be skipped, and block what was truncated."""
+        for hole in checks.holes:
+            # A batch in flight starts at this checkpoint, which the HOLE would move.
+            if hole.topic_partition not in in_flight:
+                state = self._append(
+                    partial(ledger.Hole, piece=hole, reason="expired before it was landed")
+                )
+                log.warning("lost range skipped", extra={"slice": str(hole)})
+        truncated = tuple(b for b in checks.truncated if b.topic_partition not in not_truncated)
+        return self._append(partial(ledger.Block, entries=truncated)) if truncated else state
 
     def _compare(self, state: State) -> membership.Changes:
         """Compare the log's topics with the ledger, unless neither has changed since last time."""

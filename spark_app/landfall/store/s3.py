@@ -34,6 +34,7 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_eta
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
 from landfall.store.s3answers import Address, confirms_truly
+from landfall.store.s3body import ResponseBody
 from landfall.store.s3client import s3_client
 from landfall.store.s3errors import code_of, status_of, translate_errors
 from landfall.store.s3uploads import OpenUploadListing
@@ -337,7 +338,7 @@ class S3Store:
         body = self._body(key, url)
         if body is None:
             raise FileNotFoundError(url)
-        return io.BufferedReader(_Body(body, url), _READ_BYTES)
+        return io.BufferedReader(ResponseBody(body, url), _READ_BYTES)
 
     def _body(self, key: str, url: str) -> "StreamingBody | None":
         with translate_errors("open", url):
@@ -378,26 +379,6 @@ class S3Store:
                 if code_of(error) in absent:
                     return None
                 raise
-
-
-class _Body(io.RawIOBase):
-    """The body of a response, with errors translated. boto3 checks its length."""
-
-    def __init__(self, body: "StreamingBody", url: str) -> None:
-        super().__init__()
-        self._body = body
-        self._url = url
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with translate_errors("read", self._url):
-            return int(self._body.readinto(buffer))
-
-    def close(self) -> None:
-        self._body.close()
-        super().close()
 
 
 def _encryption(sse: spec.Sse | None) -> _Encryption:
