@@ -3,7 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
-from landfall.api.contract import ExitCode, Status
+from landfall.api.contract import ExitCode
+from landfall.driver.status import StatusReport
 from landfall.errors import Reason
 
 MAX_LENGTH = 1000
@@ -19,9 +20,9 @@ class TerminationMessage:
         self._path = path
         self._message = ""
 
-    def update(self, status: Status) -> None:
-        """Keep the message of this status."""
-        self._message = status.message
+    def update(self, report: StatusReport) -> None:
+        """Keep the message of this report."""
+        self._message = report.summary.message
 
     def write_exit(self, code: ExitCode) -> ExitCode:
         """Write the latest message unless the driver ended with OK; return the code."""

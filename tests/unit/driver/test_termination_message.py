@@ -5,7 +5,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.driver.termination_message import MAX_LENGTH, TerminationMessage
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import status_of
+from tests.support.driver_status import report_of
 from tests.support.fakes import FakeLog, FakeRunner, driver, group
 
 
@@ -21,7 +21,7 @@ def written(path: Path, message: str, code: ExitCode) -> str:
     one = driver(group(), store, FakeLog(), FakeRunner(store))
     one.counters.message = message
     termination = TerminationMessage(path)
-    termination.update(status_of(one))
+    termination.update(report_of(one))
     assert termination.write_exit(code) is code
     return path.read_text() if path.exists() else ""
 
