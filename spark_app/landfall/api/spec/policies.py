@@ -37,6 +37,10 @@ class UploadPolicy(Model):
     """Upload policies for some topics. The first whose pattern matches applies."""
 
 
+MAX_OVERRIDES = 200
+"""The API server checks each of them by rules, whose cost it limits."""
+
+
 class BadRecordsOverride(Model):
     """What happens to the bad records of some topics."""
 
@@ -70,8 +74,8 @@ class BadRecords(Model):
     """How far back records are counted, from when they were landed. Counting begins again when the
     driver restarts.
     """
-    overrides: tuple[BadRecordsOverride, ...] = ()
-    """Limits for some topics. The first whose pattern matches applies."""
+    overrides: Annotated[tuple[BadRecordsOverride, ...], Field(max_length=MAX_OVERRIDES)] = ()
+    """Limits for some topics, at most 200. The first whose pattern matches applies."""
 
     def for_topic(self, topic: str) -> "BadRecords":
         """The limits of a topic: those of the first override that matches, else the group's."""
