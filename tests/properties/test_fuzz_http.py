@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
+from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.server import StatusBoard, serve
 
@@ -107,9 +108,14 @@ def control(
 ) -> Iterator[ThreadingHTTPServer]:
     token: Path = tmp_path_factory.mktemp("token") / "token"
     token.write_text(TOKEN)
+
+    def decide(request: Request) -> Answer:
+        commands.append(request)
+        return Answer(Outcome.DONE)
+
     server = serve_control(
         Control(token, "127.0.0.1", 0),
-        ControlHandler(commands.append, commands.append, lambda: commands.append("open")),
+        ControlHandler(commands.append, commands.append, lambda: commands.append("open"), decide),
     )
     yield server
     server.shutdown()

@@ -59,7 +59,7 @@ class KillingStore:
         return self.store.least_part_bytes
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: object) -> object:
+        def call(*arguments: object, **options: object) -> object:
             with self.lock:
                 mine = self.calls
                 self.calls += 1
@@ -68,10 +68,10 @@ class KillingStore:
                     last and (self.how == "before" or (self.how == "late" and name in CHANGES))
                 ):
                     if not self.dead and self.how == "late":
-                        self.late.append(lambda: getattr(self.store, name)(*arguments))
+                        self.late.append(lambda: getattr(self.store, name)(*arguments, **options))
                     self.dead = True
                     raise Killed
-            answer = getattr(self.store, name)(*arguments)
+            answer = getattr(self.store, name)(*arguments, **options)
             if last or self.dead:
                 self.dead = True
                 raise Killed

@@ -16,7 +16,7 @@ from landfall.driver.in_flight import InFlightBatch
 from landfall.driver.loop import Driver
 from landfall.driver.lost_uploads import LostUploads
 from landfall.driver.recovery import LostSlice, Remade
-from landfall.errors import LandfallError, Retry
+from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Read
 from landfall.ledger.offsets import TopicPartition
 
@@ -49,11 +49,16 @@ class PlansBeforeRecovery(Driver):
 
 
 class GivesUpInDoubt(Driver):
-    """Uploads are aborted after any error of the COMMIT that names them."""
+    """A COMMIT that the store refuses is given up, and the uploads that it names are aborted."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._committer.__class__ = _GivesUpInDoubt
+        self.writer._on_retry = _give_up
+
+
+def _give_up(error: Retry) -> None:
+    raise Stalled(Reason.STORE_DENIED, str(error))
 
 
 class _GivesUpInDoubt(BatchCommitter):

@@ -62,6 +62,7 @@ def install(cluster: Cluster) -> None:
 def _served(cluster: Cluster) -> bool:
     try:
         cluster.kubectl("get", f"{PLURAL}.{GROUP}")
+        cluster.kubectl("explain", f"{PLURAL}.spec")  # known a moment later
     except Refused:
         return False
     return True
