@@ -1,4 +1,4 @@
-"""A producer that leaves a transaction open, on a real broker: what everybody is told of it."""
+"""A producer that leaves a transaction open, on a real broker: what status and metrics say."""
 
 from landfall.cli.group_store import GroupStore
 from landfall.cli.status import read_progress

@@ -15,7 +15,6 @@ import yaml
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from dev.servers import s3 as dev_s3
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
@@ -31,7 +30,7 @@ from tests.support.kafka import Broker, Message
 from tests.support.landing import Landing, Scene
 from tests.support.on_call import OnCall, blocked, landed
 from tests.support.processes import Processes
-from tests.support.s3 import Bucket, S3Server
+from tests.support.rotated_keys import RotatedKeys
 
 pytestmark = pytest.mark.xdist_group("verbs")
 
@@ -299,54 +298,26 @@ def test_a_pod_is_asked_over_its_control_port(
 # ------------------------------------------------------------------------------ denied and granted
 
 
-def use_keys(monkeypatch: pytest.MonkeyPatch, access_key: str) -> None:
-    """Let the server, when it starts, and everything else of this test use another access key."""
-    monkeypatch.setattr(dev_s3, "ACCESS_KEY", access_key)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", dev_s3.SECRET_KEY)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", dev_s3.REGION)
-
-
-def write_secret(folder: Path) -> None:
-    (folder / "s3").mkdir(exist_ok=True)
-    (folder / "s3" / "AWS_ACCESS_KEY_ID").write_text(dev_s3.ACCESS_KEY)
-    (folder / "s3" / "AWS_SECRET_ACCESS_KEY").write_text(dev_s3.SECRET_KEY)
-
-
 def test_a_store_that_denied_access_is_tried_at_once(
     kafka: Broker,
     own_server: Callable[[Kind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = own_server(S3)
-    use_keys(monkeypatch, "first")
-    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
-    write_secret(tmp_path)
-    endpoint = server.up().address
-    assert endpoint
-    scene = Scene(kafka, S3Server(endpoint, dev_s3._env(endpoint)).create_bucket())
-    s3 = {"endpoint": endpoint, "pathStyle": True, "credentialsSecretRef": {"name": "s3"}}
-    on_call = OnCall(scene, tmp_path / "group.yaml", {})
-    on_call.edit(output={"s3": {**s3, "maxAttempts": 1}})
-    topic = scene.topic()
+    keys = RotatedKeys.start(kafka, own_server(S3), tmp_path, monkeypatch)
+    on_call = OnCall(keys.scene, tmp_path / "group.yaml", {})
+    on_call.edit(output=keys.output)
+    topic = keys.scene.topic()
     kafka.produce(topic, events(range(1000)))
     running = on_call.running()
     running.wait_until_landed()
-    server.down()
-    use_keys(monkeypatch, "second")
-    server.up()
+    keys.rotate()
     kafka.produce(topic, events(range(1000, 1500)))
-    running.wait_until(
-        lambda s: s.commits.last_failure and s.commits.last_failure.reason == "StoreDenied",
-        "the refusal is said",
-    )
+    keys.wait_until_denied(running)
 
-    write_secret(tmp_path)
+    keys.write_secret()
     assert running.driver.decide(RetryRequest(who="kim")).outcome is Outcome.DONE
 
     running.wait_until_landed()
     assert running.stop() is ExitCode.OK
-    renamed = Bucket(S3Server(endpoint, dev_s3._env(endpoint)), scene.bucket.name)
-    afterwards = Scene(kafka, renamed, scene.prefix)
-    OnCall(afterwards, on_call.file, on_call.spec).lands_all(topic, range(1500))
+    OnCall(keys.afterwards(), on_call.file, on_call.spec).lands_all(topic, range(1500))

@@ -204,9 +204,9 @@ class Driver:
         self._housekeeping.begin_first_sweep(self._is_ours, self._completer.decided, began)
         while self._housekeeping.is_listing and self.deps.clock() - began < LISTING_PATIENCE:
             self._wait()
-            # Only now: a listing that ends at once is not worth a word.
-            self.counters.message = "looking for uploads that former drivers left behind"
-            self._report()
+            if self._housekeeping.is_listing:  # one that ends at once is not worth a message
+                self.counters.message = "looking for uploads that former drivers left behind"
+                self._report()
         self._housekeeping.end_first_listing()
         self.counters.message = ""
 

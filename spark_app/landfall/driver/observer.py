@@ -19,7 +19,7 @@ from landfall.plan import Backlog
 from landfall.source import Bound, Log, Topic, Watermarks
 
 HIGH_WATERMARK_INTERVAL = timedelta(seconds=15)
-"""How often to ask for high watermarks, which only tell of open transactions."""
+"""How often to ask for high watermarks, which only serve to find open transactions."""
 LOOKED_AT_PER_SECOND = 5_000
 """Topic partitions asked about per second on average, so that a large idle group costs little."""
 

@@ -1,8 +1,8 @@
-"""Says within seconds why Kafka or the store does not answer, while others still wait for them.
+"""Logs within seconds why Kafka or the store does not answer, while their clients still wait.
 
-Their clients are patient, because a slow server must not cost a batch, and tell little: after a
-minute or more, that time ran out. So somebody who starts a group or a command with a wrong address
-is told here, once, which address it is and what is wrong with it. Nothing is decided here.
+The clients wait long, because a slow server must not cost a batch, and report little: after a
+minute or more, that the time ran out. So this module logs once which address does not answer, and
+what is wrong with it. Nothing is decided here.
 """
 
 import logging

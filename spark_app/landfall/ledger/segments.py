@@ -138,7 +138,7 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
     """The segment of slots ``first`` and following, the last of which seals an epoch.
 
     Args:
-        group: name of the group, by which keys of dead letters are told.
+        group: name of the group, which the keys of its dead letters begin with.
         first: number of the first slot, which is the first of its epoch.
         ordinal: number of the segment.
         bodies: the slots' bytes.

@@ -65,7 +65,7 @@ class KafkaLog:
             "error_cb": self._errors.record,
         }
         self._admin = create_client(AdminClient, properties)
-        # Also reads high watermarks, which only a reader of uncommitted records is told.
+        # Also reads high watermarks, which Kafka gives only to readers of uncommitted records.
         self._mirror = create_client(
             Consumer,
             {**properties, **EXACTNESS_PROPERTIES, "isolation.level": "read_uncommitted"},

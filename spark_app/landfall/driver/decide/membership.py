@@ -37,7 +37,7 @@ class Changes:
         enter: topic partitions that are new, or new again.
         leave: topic partitions of recreated topics that this generation may land from their start.
         recreated: topic partitions of recreated topics that need a higher generation, or that
-            cannot be told from recreated ones, and why.
+            cannot be distinguished from recreated ones, and why.
     """
 
     enter: tuple[TopicPartition, ...]
@@ -80,8 +80,8 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
 def _without_id(tp: TopicPartition) -> Stalled:
     return Stalled(
         Reason.TOPIC_RECREATED,
-        f"{tp}: the brokers give the topic no id, so one that is deleted and created again could "
-        "not be told from it: upgrade the brokers to Kafka 2.8 or newer",
+        f"{tp}: the brokers give the topic no id, so a topic that is deleted and created again "
+        "could not be distinguished from it: upgrade the brokers to Kafka 2.8 or newer",
     )
 
 

@@ -184,7 +184,7 @@ def stop_spark(context: "SparkContext") -> None:
 class SchedulerPools:
     """Names of Spark's scheduler pools, each used by one job at a time.
 
-    Spark shares its slots fairly between pools only, and keeps every pool that it ever heard of.
+    Spark shares its slots fairly between pools only, and keeps every pool that a job ever named.
     """
 
     def __init__(self) -> None:
