@@ -1,8 +1,8 @@
 """Makes committed objects again whose uploads the store has lost, beside landing.
 
 A lost upload holds up nothing but what it must: landing goes on while a job in the background lands
-the lost slices again, all in one, and no COMMIT of another topic partition waits for it. What comes
-of it is recorded:
+the lost slices again, all in one, and no COMMIT of another topic partition waits for it. Objects of
+a REPLAY are made again of its dead letters, all others of the log. What comes of it is recorded:
 
     REPAIR   the objects have new uploads, which are completed then
     LOST     they can never be made again, and ``onDataLoss: SkipAndRecord`` allows to give them up;

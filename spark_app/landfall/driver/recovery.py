@@ -1,13 +1,14 @@
 """How committed objects are made again whose uploads the store has lost: the single steps.
 
-The COMMIT names the ranges the objects came from. The same ranges are read again, by the spec that
-the COMMIT was made by, and only the lost objects are kept. ``landfall.driver.lost_uploads`` runs
-these steps beside landing, and records what comes of them.
+The COMMIT names the ranges the objects came from, a REPLAY the dead letters. The same ranges, or
+dead letters, are read again, by the spec that the record was made by, and only the lost objects are
+kept. ``landfall.driver.lost_uploads`` runs these steps beside landing, and records what comes of
+them.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from landfall import ledger
@@ -17,7 +18,13 @@ from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State, object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, SliceResult
+from landfall.ledger.task_results import (
+    FailedSlice,
+    LandedObject,
+    LandedSlice,
+    ReplayedSlice,
+    SliceResult,
+)
 from landfall.objects import Upload
 from landfall.task import Batch
 
@@ -26,21 +33,25 @@ MAX_SLICES = 1000
 BINS_PER_SLOT = 4
 """Small enough that a job's tasks end at about the same time."""
 
+_FOR_EVER = {Reason.DATA_LOSS, Reason.TOPIC_MISSING, Reason.OBJECT_LOST}
+"""Why a task can never read records again; OBJECT_LOST if it should read dead letters."""
+
 RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
 
 
 @dataclass(frozen=True, slots=True)
 class LostSlice:
-    """A committed slice of which objects are lost.
+    """A committed or replayed slice of which objects are lost.
 
     Attributes:
-        slot: under which the objects are due: of their COMMIT, or of the REPAIR of missing ones.
-        before: the slice, as its COMMIT names it.
+        slot: under which the objects are due: of their COMMIT or REPLAY, or of the REPAIR of
+            missing ones.
+        before: the slice, as its COMMIT or REPLAY names it.
         lost: the lost objects, as the ledger names them now.
     """
 
     slot: int
-    before: LandedSlice
+    before: LandedSlice | ReplayedSlice
     lost: tuple[LandedObject, ...]
 
     @property
@@ -101,12 +112,12 @@ def lost_slices(
 
     Raises:
         Retry: the store does not answer.
-        Stalled: LEDGER_BROKEN; OBJECT_LOST, the objects were made of dead letters.
+        Stalled: LEDGER_BROKEN, the slot is missing or decides no objects.
     """
     found: list[LostSlice] = []
     for slot, objects in sorted(lost.items()):
         by_key = {o.upload.key: o for o in objects}
-        for s in _committed_slices(lane, state, slot):
+        for s in _decided_slices(lane, state, slot):
             gone = tuple(by_key[o.upload.key] for o in s.objects if o.upload.key in by_key)
             if gone:
                 found.append(LostSlice(slot, s, gone))
@@ -115,25 +126,43 @@ def lost_slices(
     return found
 
 
-def _committed_slices(lane: Lane, state: State, slot: int) -> Sequence[LandedSlice]:
+def _decided_slices(
+    lane: Lane, state: State, slot: int
+) -> Sequence[LandedSlice] | Sequence[ReplayedSlice]:
     body = lane.read_slot(state, slot)
     if body is None:
         raise ledger.ledger_error(slot, "missing")
     match ledger.decode(slot, body):
         case ledger.Commit(slices=slices):
             return slices
+        case ledger.Replay(slices=replayed):
+            return replayed
         case ledger.Repair(commit=commit):  # of missing objects, which are due under its slot
-            return _committed_slices(lane, state, commit)
+            return _decided_slices(lane, state, commit)
         case _:
-            raise ledger.ledger_error(slot, "should be the COMMIT of lost objects")
+            raise ledger.ledger_error(slot, "should be the COMMIT or REPLAY of lost objects")
 
 
 def land_again(batch: Batch, runner: Runner, lost: Sequence[LostSlice]) -> list[SliceResult]:
-    """Land lost slices in one job."""
-    pieces = list(dict.fromkeys(s.before.piece for s in lost))
+    """Land lost slices: those that were read from the log in one job, replayed ones in another.
+
+    All are of one origin. So no two have the same range, for a generation names no object twice.
+    """
+    letters = {
+        s.before.piece: s.before.dead_letters for s in lost if isinstance(s.before, ReplayedSlice)
+    }
+    ranges = dict.fromkeys(s.before.piece for s in lost if s.before.piece not in letters)
+    # The ledger has accepted their bad records already, perhaps by a decision.
+    permitted = dict.fromkeys((s.topic_partition for s in lost), object_names.MAX_OFFSET)
+    from_log = replace(batch, permitted=permitted)
+    replayed = replace(from_log, dead_letters=tuple(letters.items()))
+    return [*_run(from_log, runner, tuple(ranges)), *_run(replayed, runner, tuple(letters))]
+
+
+def _run(batch: Batch, runner: Runner, pieces: Sequence[Slice]) -> list[SliceResult]:
     count = min(len(pieces), max(1, runner.slots) * BINS_PER_SLOT)
     bins: list[Bin] = [tuple(pieces[n::count]) for n in range(count)]
-    return runner.run(batch, bins)
+    return runner.run(batch, bins) if bins else []
 
 
 def check_remade(
@@ -147,14 +176,16 @@ def check_remade(
         lost: the slices.
         results: of landing them again.
         recreated: topic partitions whose topic is not the ledger's any more; asked after the ranges
-            were read.
+            were read. Dead letters outlive their topic.
     """
     by_piece: dict[Slice, SliceResult] = {result.piece: result for result in results}
     objects: defaultdict[int, list[LandedObject]] = defaultdict(list)
     failed: list[tuple[LostSlice, LandfallError]] = []
     kept: set[str] = set()
     for s in lost:
-        made = _check(s, by_piece.get(s.before.piece), recreated.get(s.topic_partition))
+        is_of_log = isinstance(s.before, LandedSlice)
+        other_topic = recreated.get(s.topic_partition) if is_of_log else None
+        made = _check(s, by_piece.get(s.before.piece), other_topic)
         if isinstance(made, LandfallError):
             failed.append((s, made))
             continue
@@ -173,7 +204,7 @@ def _check(
     match result:
         case None:
             return Retry(f"{lost.before.piece}: the task returned nothing")
-        case FailedSlice(error=Stalled(reason=Reason.DATA_LOSS | Reason.TOPIC_MISSING) as error):
+        case FailedSlice(error=Stalled(reason=reason) as error) if reason in _FOR_EVER:
             return gone(str(error))
         case FailedSlice(error=error):
             # A topic that does not exist any more answers nothing, again and again.

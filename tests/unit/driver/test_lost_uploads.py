@@ -242,6 +242,16 @@ def test_an_object_with_other_rows_than_were_committed_is_not_taken() -> None:
     assert list(store.open_uploads("")) == []
 
 
+def test_what_a_decision_permitted_is_made_again_with_its_bad_records() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    runner = TellsPermitted(store)
+
+    assert next_driver(store, log, runner).run() is ExitCode.OK
+
+    assert runner.permitted == [{A0: object_names.MAX_OFFSET}]
+
+
 def test_what_cannot_be_made_of_a_topic_partition_that_left_is_given_up() -> None:
     log = FakeLog()
     store = commit_and_lose(log, ("a", 10), ("b", 5))
@@ -256,6 +266,17 @@ def test_what_cannot_be_made_of_a_topic_partition_that_left_is_given_up() -> Non
     assert one.run() is ExitCode.OK
 
     assert state_of(store).totals.lost == 10
+
+
+@dataclass
+class TellsPermitted(FakeRunner):
+    """A runner that keeps what is permitted in each batch."""
+
+    permitted: list[dict[TopicPartition, int]] = field(default_factory=list)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        self.permitted.append(dict(batch.permitted))
+        return super().run(batch, bins)
 
 
 # ----------------------------------------------------------------------------------- stored specs

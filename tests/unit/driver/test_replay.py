@@ -11,14 +11,16 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode, Workers
 from landfall.api.spec import ConsumerGroup
-from landfall.api.verbs import Answer, Outcome, ReplayRequest
+from landfall.api.verbs import Answer, Outcome, ReplayRequest, SkipRequest
 from landfall.checks.locate import Committed, find_offset
 from landfall.driver.lane_session import LaneSession
+from landfall.driver.replay import Replayer
 from landfall.driver.runner import Bin
-from landfall.errors import Retry
-from landfall.lane import Lane
-from landfall.ledger import State, decode, object_names
-from landfall.ledger.offsets import TopicPartition
+from landfall.driver.stored_specs import store_spec
+from landfall.errors import Reason, Retry
+from landfall.lane import Lane, LaneWriter, OpenRequest
+from landfall.ledger import Decision, Replay, State, Yield, decode, object_names
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -29,7 +31,7 @@ from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, ticking
 from tests.support.slice_landing import MIDNIGHT, FakeReader
 
-A0 = TopicPartition("a", 0)
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 GOOD, LATE, POISON = range(0, 30, 3), range(1, 30, 3), range(2, 30, 3)
 """Offsets of records with a timestamp, without one, and without even JSON."""
 
@@ -51,6 +53,8 @@ class MemoryRunner:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.failures = 0
+        self.replays: list[tuple[str, ...]] = []
+        """The dead-letter objects of each batch that read any."""
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         slices = [slice_ for bin_ in bins for slice_ in bin_]
@@ -58,7 +62,8 @@ class MemoryRunner:
             self.failures -= 1
             return [FailedSlice(slice_, Retry("executor lost")) for slice_ in slices]
         keys = dict(batch.dead_letters)
-        reader = DeadLetterReader(self.store, keys) if keys else FakeReader({A0: ROWS}, 7)
+        self.replays += [tuple(keys.values())] * bool(keys)
+        reader = DeadLetterReader(self.store, keys) if keys else FakeReader({A0: ROWS, B0: ROWS}, 7)
         return list(land(batch, slices, reader, self.store))
 
     def warm_up(self) -> None:
@@ -71,7 +76,7 @@ class MemoryRunner:
         return Workers(1, 1, self.slots)
 
 
-def group(generation: int) -> ConsumerGroup:
+def group(generation: int, **spec: Any) -> ConsumerGroup:
     """The first takes records with a timestamp, the second all JSON, the third everything."""
     missing = "DeadLetter" if generation == 1 else "KafkaTimestamp"
     decoders: dict[str, Any] = {"format": "Json", "timestamp": {"field": "ts", "missing": missing}}
@@ -83,6 +88,7 @@ def group(generation: int) -> ConsumerGroup:
         uploadPolicy={"maxBytes": "1M", "maxAge": "1ms"},
         tuning={"pollInterval": "5ms"},
         upgrade={"drainTimeout": "1000d"},
+        **spec,
     )
 
 
@@ -262,3 +268,130 @@ def test_a_replayed_record_is_located_in_its_new_object(store: MemoryStore) -> N
         assert isinstance(found, Committed)
         keys = [o.upload.key for o in found.candidates(offset)]
         assert any(f"/{generation}_0_" in key for key in keys), json.dumps(keys)
+
+
+# ------------------------------------------------------ uploads that vanish before their completion
+
+
+@pytest.fixture
+def lost(store: MemoryStore, landed: None) -> None:
+    """Generation 2 has replayed the dead letters, and the store has lost the uploads."""
+    runner, of = MemoryRunner(store), group(2)
+    replayer = Replayer(of, store, runner, lambda: "token")
+    spec = store_spec(store, of, LANE)
+    writer = LaneWriter.open(
+        Lane(store, "events", LANE), OpenRequest("kim", 2, "test", spec=spec), ticking()
+    )
+    token, slices, _ = replayer.land(replayer.find(writer.state, asked()).objects)
+    decision = Decision("replay-dead-letters", "kim", "mended", "2026-11-22T01:00:00Z")
+    writer.append(
+        lambda header: Replay(header=header, token=token, slices=tuple(slices), decision=decision)
+    )
+    writer.append(lambda header: Yield(header=header, reason="done"))
+    for s in slices:
+        for o in s.objects:
+            store.abort(o.upload.key, o.upload.upload_id)
+
+
+def tags(store: MemoryStore) -> list[str]:
+    bodies = Lane(store, "events", LANE).bodies()
+    return [type(decode(seq, body)).__name__ for seq, body in bodies]
+
+
+def gone(store: MemoryStore) -> None:
+    """Somebody has deleted the dead letters that were replayed."""
+    for key in state(store).replayed:
+        store.delete(key)
+
+
+SKIPS = {
+    "bootstrapServers": "kafka:1",
+    "topicPattern": ".*",
+    "onDataLoss": "SkipAndRecord",
+}
+
+
+@pytest.mark.usefixtures("lost")
+@pytest.mark.parametrize("generation", [2, 3])
+def test_lost_objects_of_a_replay_are_made_again_of_its_dead_letters(
+    store: MemoryStore, generation: int
+) -> None:
+    driver = landing(store, generation)
+
+    assert driver.stop() is ExitCode.OK
+
+    assert tags(store).count("Repair") == 1
+    assert (data(store), letters(store)) == (once(GOOD, LATE), {2: [*POISON]})
+    assert state(store).unapplied == {}
+    assert list(store.open_uploads("")) == []
+    runner = driver.contender.deps.runner
+    assert isinstance(runner, MemoryRunner)
+    assert runner.replays == [tuple(sorted(state(store).replayed))]
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_replay_whose_dead_letters_are_gone_too_stops_only_its_topic_partition(
+    store: MemoryStore,
+) -> None:
+    gone(store)
+    driver = DriverThread(
+        store,
+        FakeLog().write("a", 30).write("b", 30),
+        group=group(2),
+        runner=MemoryRunner(store),
+    ).start()
+
+    driver.until(lambda _: A0 in state(store).blocked, "a/0 is blocked")
+    driver.until(lambda _: state(store).checkpoint.next_offsets.get(B0) == 30, "b/0 is landed")
+
+    assert driver.stop() is ExitCode.OK
+    blocked = state(store).blocked[A0]
+    assert (blocked.reason, blocked.offsets) == (Reason.OBJECT_LOST, OffsetRange(0, 30))
+    assert "there is no such object" in blocked.message
+    rows = sum(o.rows for objects in state(store).missing.values() for o in objects)
+    assert rows == len([*LATE, *POISON])
+
+
+@pytest.mark.usefixtures("lost")
+def test_what_a_replay_lost_for_good_is_given_up_by_the_verb(store: MemoryStore) -> None:
+    gone(store)
+    driver = DriverThread(
+        store, FakeLog().write("a", 30), group=group(2), runner=MemoryRunner(store)
+    ).start()
+    driver.until(lambda _: A0 in state(store).blocked, "a/0 is blocked")
+    request = SkipRequest(who="kim", why="gone", topic="a", partition=0)
+
+    answer = driver.contender.decide(request)
+
+    assert driver.stop() is ExitCode.OK
+    assert (answer.outcome, tags(store).count("Lost")) == (Outcome.DONE, 1)
+    assert (state(store).blocked, state(store).missing) == ({}, {})
+    assert state(store).totals.lost == len([*LATE, *POISON])
+
+
+@pytest.mark.usefixtures("lost")
+def test_what_a_replay_lost_for_good_is_given_up_if_the_spec_allows_it(store: MemoryStore) -> None:
+    gone(store)
+    driver = DriverThread(
+        store,
+        FakeLog().write("a", 30),
+        group=group(2, source={"kafka": SKIPS}),
+        runner=MemoryRunner(store),
+    ).start()
+
+    driver.until(lambda _: state(store).totals.lost, "the objects are given up")
+
+    assert driver.stop() is ExitCode.OK
+    assert (state(store).totals.lost, state(store).blocked) == (20, {})
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_replay_is_made_again_though_its_topic_was_recreated(store: MemoryStore) -> None:
+    log = FakeLog().write("a", 0)
+    log.ids["a"] = "another"
+    driver = DriverThread(store, log, group=group(2), runner=MemoryRunner(store)).start()
+
+    driver.until(lambda _: "Repair" in tags(store), "the objects are made again")
+
+    driver.stop()
+    assert data(store) == once(GOOD, LATE)
