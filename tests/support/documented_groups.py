@@ -72,6 +72,7 @@ def _billing() -> Shown:
         topic="billing.payments",
         blocked="BadRecordsOverLimit",
         message="12 of 800 records",
+        next_step="landfall unblock GROUP.yaml billing.payments/0 --why '…'",
     )
     return _shown("billing", spec, _with(world.observe(), partitions=(blocked,)))
 

@@ -12,11 +12,13 @@ from typing import Literal, NamedTuple
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
+from landfall.api.verbs import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 from landfall_operator.humanize import plural
+from landfall_operator.objects.names import revision_name
 
 FAILURE_THRESHOLD = 2
 """Consecutive commit failures that a condition reports: a single one may be transient."""
@@ -210,7 +212,7 @@ def _stalled(view: View) -> Finding:
         return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
     if failure and failure.reason in NEEDS_USER:
         return Finding("True", failure.reason, failure.message)
-    if view.status and (stop := _stop_of_driver(view.status)):
+    if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
     if rejected:
         return Finding("True", Reason.ROLLED_BACK, _rejected_text(rejected))
@@ -219,18 +221,33 @@ def _stalled(view: View) -> Finding:
         message = (
             f"{plural(len(blocked), 'topic partition')} {verb} blocked and "
             f"{'needs' if len(blocked) == 1 else 'need'} operator action; "
-            f"{first.topic}/{first.partition}: {first.message}"
+            f"{first.topic}/{first.partition}: {first.message}{_next(view, first.next_step)}"
         )
         return Finding("True", _blocked_reason(first.blocked), message)
     return Finding("False", Reason.AS_EXPECTED)
 
 
-def _stop_of_driver(status: Status) -> Finding | None:
+def _next(view: View, step: str) -> str:
+    """What to type, as the end of a message; ``step`` is a driver's next step, perhaps empty.
+
+    A driver names the command as it is typed beside a file of the group. In the driver's pod, the
+    command knows the group and asks the driver.
+    """
+    if not step or view.driver is None:
+        return ""
+    deployment = revision_name(view.observed.name, view.driver.revision)
+    command = step.replace(f" {FILE_PLACEHOLDER}", "")
+    return f"; next: kubectl -n {view.observed.namespace} exec deploy/{deployment} -- {command}"
+
+
+def _stop_of_driver(view: View, status: Status) -> Finding | None:
     """What keeps a driver that runs from landing anything, if a user must act."""
     if status.phase is DriverPhase.STALLED:
         return Finding("True", Reason.DRIVER_STALLED, status.message)
     if denial := _denial(status):
-        return Finding("True", Reason.STORE_DENIED, denial)
+        step = NEXT_STEPS[errors.Reason.STORE_DENIED].format(group=FILE_PLACEHOLDER)
+        retry = _next(view, step)
+        return Finding("True", Reason.STORE_DENIED, f"{denial}; grant access{retry}")
     return None
 
 

@@ -166,12 +166,15 @@ The other reasons stop the whole group, before or instead of landing: the spec, 
 ledger must be mended, and no record can replace that.
 """
 
+FILE_PLACEHOLDER = "GROUP.yaml"
+"""Stands for the group's file in a next step whose reader has one."""
+
 TRUNCATED_STEP = "landfall unblock {group} {tp}"
 """The command for a log that was truncated; its reason is DATA_LOSS, too."""
 
 
 def next_step(
-    reason: Reason, topic_partition: str, group: str = "GROUP.yaml", *, truncated: bool = False
+    reason: Reason, topic_partition: str, group: str = FILE_PLACEHOLDER, *, truncated: bool = False
 ) -> str:
     """The command to type, without ``--why``; empty if no command helps.
 

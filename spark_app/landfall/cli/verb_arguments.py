@@ -56,7 +56,7 @@ records that are there are skipped, such as a range that no decoder can read.
         """\
   landfall skip group.yaml clicks/3 --why 'retention was 1 h during the outage' --dry-run
   landfall skip group.yaml clicks/3 --until 41900 --why 'poison from release 7, see INC-12'
-  kubectl exec deploy/clicks-driver -- landfall skip clicks/3 --why 'expired, see INC-12'
+  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall skip clicks/3 --why 'expired, see INC-12'
 """,
     )
     command.add_argument(
@@ -166,7 +166,7 @@ use right after access was granted. Nothing is recorded in the ledger.
 """,
         """\
   landfall retry --driver http://localhost:8081 --token-file token
-  kubectl exec deploy/clicks-driver -- landfall retry
+  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall retry
 """,
         target="",
     )

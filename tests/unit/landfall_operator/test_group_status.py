@@ -148,6 +148,10 @@ def test_a_store_that_refuses_a_running_driver_needs_a_user(running: GroupObserv
     assert {c.reason for c in shown.values()} == {Reason.STORE_DENIED}
     assert [c.status for c in shown.values()] == ["True", "False", "False"]
     assert all(failure.message in c.message for c in shown.values())
+    assert shown[ConditionType.STALLED].message.endswith(
+        f"; grant access; next: kubectl -n logs exec deploy/clicks-{driver.revision} -- "
+        "landfall retry"
+    )
 
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
@@ -220,3 +224,34 @@ def test_the_message_about_blocked_topic_partitions_agrees_with_their_number(
     stalled = status_of(with_driver(running, report=StatusReport(changed, running.now)))
 
     assert condition(stalled, ConditionType.STALLED).message == text
+
+
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        (
+            "landfall skip GROUP.yaml clicks/0 --why '…'",
+            (
+                "; next: kubectl -n logs exec deploy/clicks-{revision} -- "
+                "landfall skip clicks/0 --why '…'"
+            ),
+        ),
+        ("", ""),
+    ],
+)
+def test_the_message_about_a_blocked_topic_partition_ends_with_what_to_type(
+    running: GroupObservation, step: str, shown: str
+) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    blocked = replace(
+        driver.report.status.partitions[0], blocked="DataLoss", message="expired", next_step=step
+    )
+    changed = replace(driver.report.status, partitions=(blocked,))
+
+    stalled = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+
+    message = condition(stalled, ConditionType.STALLED).message
+    assert message.partition("; clicks/0: ")[2] == "expired" + shown.format(
+        revision=driver.revision
+    )
