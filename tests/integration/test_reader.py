@@ -10,7 +10,8 @@ import pytest
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import Records
-from landfall.source.reader import CHUNK_BYTES, CHUNK_ROWS, KafkaReader
+from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
+from landfall.source.reader import KafkaReader
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 

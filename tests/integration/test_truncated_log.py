@@ -109,3 +109,24 @@ def test_an_expired_record_before_the_slice_needs_no_epoch(truncated: Truncated)
         reader.close()
 
     assert [o for chunk in chunks for o in chunk.offsets.tolist()] == list(range(10, 20))
+
+
+def test_a_truncated_log_is_noticed_among_slices_that_are_fetched_at_once(
+    truncated: Truncated,
+) -> None:
+    topic = truncated.broker.create_topic()
+    truncated.broker.produce(topic, [b"x"] * 20)
+    whole = Slice(TopicPartition(topic, 0), OffsetRange(0, 20))
+    cut = Slice(TP, OffsetRange(KEPT + LOST, KEPT + LOST + 20))
+    reader = KafkaReader(
+        {"bootstrap.servers": truncated.broker.bootstrap, "group.id": "g"}, timedelta(seconds=60)
+    )
+    reader.last_read = {TP: truncated.last_read}
+    reader.expect([whole, cut])
+    try:
+        (chunk,) = reader.read(whole)
+        with pytest.raises(LogTruncated, match=r"t/0: the log was truncated at offset 100"):
+            list(reader.read(cut))
+    finally:
+        reader.close()
+    assert len(chunk) == 20

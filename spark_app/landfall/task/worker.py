@@ -61,6 +61,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     except LandfallError as error:
         return tuple(FailedSlice(slice_, error) for slice_ in slices)
     resources.reader.last_read = dict(batch.last_read)
+    resources.reader.expect(slices)
     reader: Reader = resources.reader
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
