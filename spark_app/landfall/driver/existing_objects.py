@@ -8,10 +8,13 @@ named by this generation or a higher one: its name may be given again.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from itertools import islice
+from os.path import commonprefix
 
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.background import Background
@@ -58,7 +61,9 @@ class ExistingObjects:
     def occupied(
         self, state: State, entering: Collection[TopicPartition], now: datetime
     ) -> Mapping[TopicPartition, Stalled]:
-        """Those of ``entering`` that may not enter, and why. One request for each new topic.
+        """Those of ``entering`` that may not enter, and why.
+
+        One request for all new topics, and one more for each that the first did not answer.
 
         Raises:
             Retry: the store does not answer.
@@ -67,11 +72,9 @@ class ExistingObjects:
             return {}
         known = {tp.topic for tp in (*state.members, *state.retired)}
         topics = {tp.topic for tp in entering} - known
-        due = sorted(topic for topic in topics - self._free if self._is_due(topic, now))
+        due = {topic for topic in topics - self._free if self._is_due(topic, now)}
         if due:
-            with self._new_pool() as pool:
-                found = list(pool.map(self._in_the_way, due))
-            for topic, key in zip(due, found, strict=True):
+            for topic, key in self._look(due).items():
                 self._remember(topic, key, now)
         refused = {topic: self._refused[topic][1] for topic in topics & self._refused.keys()}
         return {tp: refused[tp.topic] for tp in entering if tp.topic in refused}
@@ -80,12 +83,34 @@ class ExistingObjects:
         before = self._refused.get(topic)
         return before is None or now - before[0] >= LOOK_INTERVAL
 
-    def _in_the_way(self, topic: str) -> str | None:
-        """The first key in the topic's folder that keeps the topic out, if there is one."""
+    def _look(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
+        """By topic, the first key in its folder that keeps it out, if there is one."""
+        folders = sorted(f"{topic}/" for topic in topics)
+        # From before the first folder, so that a key with the folder's own name is listed, too.
+        prefix = commonprefix(folders)  # noqa: RUF071  # by characters, as keys are listed
+        listing = self._slots.list_after(prefix, folders[0][:-1])
+        keys = [stat.key for stat in islice(listing, FIRST_KEYS)]
+        is_whole = len(keys) < FIRST_KEYS
+        within = defaultdict[str, list[str]](list)
+        for key in keys:
+            within[key.partition("/")[0]].append(key)
+        known = {
+            folder[:-1]
+            for folder in folders
+            if is_whole or (folder < keys[-1] and not keys[-1].startswith(folder))
+        }
+        found = {topic: self._in_the_way(within[topic]) for topic in sorted(known)}
+        if unknown := sorted(topics - known):
+            with self._new_pool() as pool:
+                found |= zip(unknown, pool.map(self._look_at_one, unknown), strict=True)
+        return found
+
+    def _look_at_one(self, topic: str) -> str | None:
         keys = (stat.key for stat in self._slots.list_after(f"{topic}/"))
-        return next(
-            (key for key in islice(keys, FIRST_KEYS) if _is_in_the_way(self._group, key)), None
-        )
+        return self._in_the_way(islice(keys, FIRST_KEYS))
+
+    def _in_the_way(self, keys: Iterable[str]) -> str | None:
+        return next((key for key in keys if _is_in_the_way(self._group, key)), None)
 
     def _remember(self, topic: str, key: str | None, now: datetime) -> None:
         if key is None:

@@ -1,16 +1,24 @@
 """Objects that the ledger does not know: nothing lands beside them unasked, none is replaced."""
 
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.existing_objects import check_root_free
+from landfall.driver.background import Threads
+from landfall.driver.existing_objects import ExistingObjects, check_root_free
 from landfall.errors import Reason, Stalled
+from landfall.ledger import State
+from landfall.ledger.offsets import TopicPartition
+from landfall.objects import ObjectStat
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
 
 OUTPUT = {"url": "s3://bucket/root"}
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
 KEEP = {**OUTPUT, "existingObjects": "Keep"}
 
 
@@ -101,3 +109,54 @@ def test_a_topic_of_the_ledger_is_not_looked_at_again() -> None:
 
     assert again.run() is ExitCode.OK
     assert sum(landed_offsets(store).values()) == 25
+
+
+class CountingStore(MemoryStore):
+    """Counts listings, except those of the ledger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+        self.listed.append(prefix)
+        return super().list_after(prefix, after)
+
+
+def occupied(store: MemoryStore, *topics: str, output: Mapping[str, str] = OUTPUT) -> set[str]:
+    """The topics among these that may not enter an empty ledger."""
+    existing = ExistingObjects(group(output=output, generation=3), store, Threads())
+    entering = [TopicPartition(topic, 0) for topic in topics]
+    return {tp.topic for tp in existing.occupied(State(), entering, NOW)}
+
+
+def test_one_request_looks_at_the_folders_of_all_new_topics() -> None:
+    store = CountingStore()
+    topics = [f"clicks.{n}" for n in range(1000)]
+    store.create("clicks.7/README", b"of a person")
+    store.create("clicks.70x/README", b"of nobody we land")
+    store.create("clicks.998/", b"a folder's own name")
+
+    assert occupied(store, *topics) == {"clicks.7", "clicks.998"}
+    assert store.listed == ["clicks."]
+
+
+def test_folders_beyond_the_first_thousand_keys_are_looked_at_one_by_one() -> None:
+    store = CountingStore()
+    for n in range(1500):
+        store.create(f"b/{n:05}", b"of another program")
+    store.create("a-/x", b"of a person")
+    store.create("d/x", b"of a person")
+
+    # In the order of keys a- comes before a, because / comes after -.
+    assert occupied(store, "a", "a-", "b", "c", "d") == {"a-", "b", "d"}
+    assert store.listed == ["", "b/", "c/", "d/"]
+
+
+def test_objects_that_are_kept_are_looked_at_for_names_that_are_taken() -> None:
+    store = CountingStore()
+    store.create(key("a", 2), b"of another program")
+    store.create(key("b", 3), b"of a lost ledger")
+
+    assert occupied(store, "a", "b", "c", output=KEEP) == {"b"}
+    assert len(store.listed) == 1
