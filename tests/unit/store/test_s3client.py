@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from landfall import __version__
 from landfall.api.spec import S3, AssumeRole, SecretRef
 from landfall.errors import StoreDenied
 from landfall.store.s3 import S3Store
@@ -180,3 +181,14 @@ def test_keys_that_have_not_changed_are_not_tried_twice(tmp_path: Path) -> None:
             S3Store("logs", "", settings).read("slots/0")
 
     assert len(server.asked) == 1
+
+
+def test_requests_name_landfall_and_its_version(tmp_path: Path) -> None:
+    write_secret(tmp_path, AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="x")
+    with scripted([Answer(200, b"1")]) as server:
+        secret = SecretRef(name="s3")
+        settings = S3(endpoint=server.endpoint, path_style=True, credentials_secret_ref=secret)
+        S3Store("logs", "", settings).read("slots/0")
+
+    (asked,) = server.asked
+    assert asked.headers["user-agent"].startswith(f"landfall/{__version__} ")
