@@ -64,3 +64,13 @@ def expire_upload(schedule: "Schedule") -> None:
         schedule.say(f"a lifecycle rule aborts {upload.key}")
         if schedule.luck.loss.of_unlanded:
             drop(schedule)
+            damage_letters(schedule)
+
+
+def damage_letters(schedule: "Schedule") -> None:
+    """Damage dead letters that were replayed."""
+    with schedule.judging():
+        replayed = sorted(schedule.lane.read().replayed)
+    if replayed and schedule.dice.random() < 0.5:
+        schedule.rows.damaged |= {*replayed}
+        schedule.say(f"dead letters are damaged: {replayed}")

@@ -14,16 +14,27 @@ class Loss(StrEnum):
     TOPICS = "a topic, created again under its name"
     SKIPPED = "uploads and any records, and the spec allows to skip them"
     DECIDED = "uploads and any records, and a person decides"
+    TOPICS_TOO = "uploads and topics that are created again, and a person decides"
 
     @property
     def of_uploads(self) -> bool:
         """Whether a lifecycle rule may expire uploads that are committed."""
-        return self in {Loss.UPLOADS, Loss.SKIPPED, Loss.DECIDED}
+        return self in {Loss.UPLOADS, Loss.SKIPPED, Loss.DECIDED, Loss.TOPICS_TOO}
 
     @property
     def of_unlanded(self) -> bool:
         """Whether the log may drop records that are not landed."""
         return self in {Loss.ANYTHING, Loss.SKIPPED, Loss.DECIDED}
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether topics may be deleted and created again."""
+        return self in {Loss.TOPICS, Loss.TOPICS_TOO}
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether only a person may give up what is lost."""
+        return self in {Loss.DECIDED, Loss.TOPICS_TOO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,9 @@ class Luck:
         loss: a lifecycle rule may expire uploads; or the log may drop records that are committed,
             or records that are not, which are skipped; or both, so that a lost upload cannot always
             be made again; or a topic may be deleted and created again, and later drivers may have a
-            higher generation.
+            higher generation; or that and lost uploads.
+        letters: whether some records are bad in a generation and fewer in the next ones, and a
+            person has dead letters landed again.
         refuses: whether the store may refuse a driver's credentials.
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
             never.
@@ -51,6 +64,7 @@ class Luck:
     fault: float
     event: float
     loss: Loss
+    letters: bool
     refuses: bool
     checks: float
     repeats: bool
@@ -59,12 +73,14 @@ class Luck:
 
     @classmethod
     def of(cls, dice: random.Random) -> "Luck":
+        letters = dice.random() < 0.3
         return cls(
-            steps=dice.choice((60, 120, 180, 240)),
+            steps=dice.choice((60, 120, 180, 240)) * (3 if letters else 1),
             switch=dice.choice((0.02, 0.1, 0.4)),
             fault=dice.choice((0.0, 0.02, 0.06, 0.15)),
             event=dice.choice((0.05, 0.1, 0.2)),
             loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
+            letters=letters,
             refuses=dice.random() < 0.5,
             checks=dice.choice((0.0, 0.02, 0.1, 0.3)),
             repeats=dice.random() < 0.5,

@@ -1,10 +1,13 @@
 """Whoever is on call in a schedule: decides what no driver may, as the command line does."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from landfall import ledger
+from landfall.api.verbs import ReplayRequest
+from landfall.driver.loop import Driver
 from landfall.errors import Reason
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.ledger import Decision, Header, Permission, Record, State
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from tests.crashes.machine import Schedule
 
 Make = Callable[[Header], Record]
+
+ASKS_FOR_REPLAY = 0.7
+"""How often a driver that has opened the lane is asked to land dead letters again."""
 
 
 def decide(schedule: "Schedule", *, finally_: bool) -> list[str]:
@@ -34,6 +40,16 @@ def decide(schedule: "Schedule", *, finally_: bool) -> list[str]:
         writer.append(make)
     writer.append(lambda h: ledger.Yield(header=h, reason="decided"))
     return [what for what, _ in records]
+
+
+def asked(schedule: "Schedule", driver: Driver) -> Driver:
+    """The driver, perhaps after a request to land dead letters again, whose answer nobody reads."""
+    if schedule.luck.letters and not schedule.calm and schedule.dice.random() < ASKS_FOR_REPLAY:
+        for topic in ("a", "b"):
+            schedule.say(f"{driver.writer.state.writer} is asked to replay {topic}")
+            request = ReplayRequest(who="on call", why="mended", topic=topic)
+            driver._decisions.pending.submit(request, timedelta(0))
+    return driver
 
 
 def _records(schedule: "Schedule", state: State, *, finally_: bool) -> list[tuple[str, Make]]:

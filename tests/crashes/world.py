@@ -1,16 +1,22 @@
 """The store, the log and the runner that the drivers of a schedule share."""
 
+import io
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.source import Bound, FoundOffsets, Topic
 from landfall.store.fault_injection import Plan
@@ -80,6 +86,33 @@ class GatedLog(FakeLog):
         super().mirror(next_offsets)
 
 
+Version = tuple[str, str]
+"""The key and the token of an object."""
+
+
+@dataclass
+class Rows:
+    """What tasks have put into objects.
+
+    Attributes:
+        of: the id of the topic that was read, and the offsets, by the object's version.
+        damaged: keys of dead letters that cannot be read any more.
+    """
+
+    of: dict[Version, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+
+    def records(self, version: Version, partition: int) -> Counter[tuple[str, int, int]]:
+        """The records of an object, by topic id, Kafka partition and offset."""
+        topic_id, offsets = self.of.get(version, ("nobody", ()))
+        return Counter((topic_id, partition, offset) for offset in offsets)
+
+
+def is_bad(offset: int, generation: int) -> bool:
+    """Whether a generation cannot decode a record; the later ones decode more."""
+    return offset % 4 == 3 and generation <= 1 + offset % 3
+
+
 class ReadingRunner(FakeRunner):
     """A runner that fails when the log has dropped what it should read.
 
@@ -88,10 +121,37 @@ class ReadingRunner(FakeRunner):
 
     log: FakeLog
     dice: random.Random
-    read_from: dict[tuple[str, str], str]
-    """The id of the topic that was read, by the object's key and token."""
+    rows: Rows
+    letters: bool
+    """Whether some records are bad."""
 
-    def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
+    def _landed(self, batch: Batch, piece: Slice, _: int) -> LandedSlice:
+        keys = dict(batch.dead_letters)
+        if piece in keys:
+            topic_id, offsets = self._read_letters(keys[piece])
+        else:
+            topic_id, piece = self._read_log(batch, piece)
+            offsets = tuple(range(piece.offsets.start, piece.offsets.end))
+        if self.dice.random() < LOST_ATTEMPTS:
+            self._write(batch, piece, offsets)
+        objects = self._write(batch, piece, offsets)
+        for landed, written in objects.items():
+            self.rows.of[landed.upload.key, landed.upload.token] = topic_id, written
+        rows = dict.fromkeys(ObjectKind, 0)
+        for landed in objects:
+            rows[landed.kind] += landed.rows
+        data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
+        unread = len(piece.offsets) - len(offsets)
+        return LandedSlice(piece, tuple(objects), data, 0, letters, unread, 100)
+
+    def _read_letters(self, key: str) -> tuple[str, tuple[int, ...]]:
+        visible = self.store.stat(key)
+        if visible is None or key in self.rows.damaged:
+            raise Stalled(Reason.OBJECT_LOST, f"{key}: damaged")
+        return self.rows.of[key, visible.token]
+
+    def _read_log(self, batch: Batch, piece: Slice) -> tuple[str, Slice]:
+        """The id of the topic that was read, and the slice, which may end early."""
         topic, partition = piece.topic_partition.topic, piece.topic_partition.partition
         marks, topic_id = self.log.partitions[topic][partition], self.log.ids[topic]
         if piece.offsets.start < marks.log_start:
@@ -101,11 +161,48 @@ class ReadingRunner(FakeRunner):
         if batch.limits and len(piece.offsets) > 1 and self.dice.random() < SHORT_SLICES:
             end = self.dice.randrange(piece.offsets.start + 1, piece.offsets.end)
             piece = Slice(piece.topic_partition, OffsetRange(piece.offsets.start, end))
-        if self.dice.random() < LOST_ATTEMPTS:
-            super()._landed(batch, piece, bad)
-        landed = super()._landed(batch, piece, bad)
-        self.read_from |= {(o.upload.key, o.upload.token): topic_id for o in landed.objects}
-        return landed
+        return topic_id, piece
+
+    def _write(
+        self, batch: Batch, piece: Slice, offsets: tuple[int, ...]
+    ) -> dict[LandedObject, tuple[int, ...]]:
+        """Upload good records as text and bad ones as dead letters; returns their offsets."""
+        generation = batch.group.spec.generation
+        bad = {o for o in offsets if self.letters and is_bad(o, generation)}
+        tp, start = piece.topic_partition, piece.offsets.start
+        name = object_names.ObjectName(tp.topic, "all", generation, tp.partition, start, ".txt")
+        letters_key = object_names.dead_letter_key(
+            batch.group.metadata.name, tp.topic, generation, tp.partition, start
+        )
+        written = {}
+        for kind, key, kept in (
+            (ObjectKind.DEAD_LETTERS, letters_key, tuple(o for o in offsets if o in bad)),
+            (ObjectKind.DATA, name.key, tuple(o for o in offsets if o not in bad)),
+        ):
+            if kept:
+                body = _TO_BYTES[kind](kept)
+                written[self._upload(key, batch.token, kind, kept, body)] = kept
+        return written
+
+    def _upload(
+        self, key: str, token: str, kind: ObjectKind, offsets: tuple[int, ...], body: bytes
+    ) -> LandedObject:
+        upload_id = self.store.begin(key, token)
+        upload = Upload(key, upload_id, (self.store.put_part(key, upload_id, 1, body),), token)
+        return LandedObject(upload, kind, len(offsets), offsets[0], offsets[-1], 0)
+
+
+def _as_text(offsets: tuple[int, ...]) -> bytes:
+    return "".join(f"{offset}\n" for offset in offsets).encode()
+
+
+def _as_parquet(offsets: tuple[int, ...]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64())}), file)
+    return file.getvalue()
+
+
+_TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
 
 
 @cache
@@ -115,4 +212,5 @@ def group_with(
     """The group of a schedule."""
     kafka = {"bootstrapServers": "fake:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
     tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
-    return group(generation=generation, source={"kafka": kafka}, tuning=tuning)
+    bad = {"maxRatio": "1"}
+    return group(generation=generation, source={"kafka": kafka}, tuning=tuning, badRecords=bad)

@@ -12,6 +12,7 @@ from tests.crashes.machine import Schedule, Wrong
 from tests.crashes.process import no_waiting
 from tests.support.driver_mutants import (
     CompletesFirst,
+    CompletesReplaysFirst,
     ForgetsWhatIsLost,
     GivesUpInDoubt,
     GivesUpUnasked,
@@ -35,6 +36,7 @@ MUTANTS = [
     ForgetsWhatIsLost,
     GivesUpUnasked,
     RepairsUnrecorded,
+    CompletesReplaysFirst,
 ]
 
 

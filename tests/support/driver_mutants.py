@@ -16,9 +16,11 @@ from landfall.driver.in_flight import InFlightBatch
 from landfall.driver.loop import Driver
 from landfall.driver.lost_uploads import LostUploads
 from landfall.driver.recovery import LostSlice, Remade
+from landfall.driver.replay import Landed, Replayer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Read
 from landfall.ledger.offsets import TopicPartition
+from landfall.task.dead_letter_reader import DeadLetters
 
 
 class CompletesFirst(Driver):
@@ -114,6 +116,25 @@ class LandsANamesake(Driver):
 class _LandsANamesake(BatchCommitter):
     def recreated_topics(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
         return {}
+
+
+class CompletesReplaysFirst(Driver):
+    """Objects of a replay become visible before the REPLAY is in the ledger."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        replayer = self._decisions.replayer
+        self._decisions.replayer = _CompletesReplaysFirst(
+            replayer.group, replayer.store, replayer.runner, replayer.new_name
+        )
+
+
+class _CompletesReplaysFirst(Replayer):
+    def land(self, objects: Sequence[DeadLetters]) -> Landed:
+        landed = super().land(objects)
+        for o in chain.from_iterable(s.objects for s in landed[1]):
+            self.store.complete(o.upload)
+        return landed
 
 
 class ForgetsWhatIsLost(Driver):
