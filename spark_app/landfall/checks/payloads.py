@@ -6,12 +6,13 @@ exactly once and in order. Hashes are Python's ``hash``: 64 bits, comparable onl
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from landfall.checks.coverage import ReadBack
+from landfall.ledger.task_results import LandedObject
 from landfall.pipeline.records import Int64s
 
 
@@ -34,6 +35,7 @@ class Comparison:
             and one foreign.
         slices_out_of_order: slices that have all payloads, but not in offset order.
         slices_gone: slices that Kafka no longer holds.
+        lost: records in Kafka whose objects the ledger has given up; they are not missing.
     """
 
     records: int = 0
@@ -41,6 +43,7 @@ class Comparison:
     foreign: int = 0
     slices_out_of_order: int = 0
     slices_gone: int = 0
+    lost: int = 0
 
     def __add__(self, other: "Comparison") -> "Comparison":
         return Comparison(
@@ -49,6 +52,7 @@ class Comparison:
             self.foreign + other.foreign,
             self.slices_out_of_order + other.slices_out_of_order,
             self.slices_gone + other.slices_gone,
+            self.lost + other.lost,
         )
 
     @property
@@ -62,36 +66,57 @@ def payload_hashes(payloads: Iterable[bytes]) -> Int64s:
     return np.fromiter(map(hash, payloads), np.int64)
 
 
-def compare(records: KafkaRecords, read: Sequence[ReadBack]) -> Comparison:
-    """Compare everything read back of a slice, dead letters included, with Kafka."""
+def compare(
+    records: KafkaRecords, read: Sequence[ReadBack], lost: Collection[LandedObject] = ()
+) -> Comparison:
+    """Compare everything read back of a slice, dead letters included, with Kafka.
+
+    As many records may be in no object as objects that were given up had, within their offsets.
+    """
     known = [(r.offsets, r.hashes) for r in read if r.offsets is not None]
     if len(known) < len(read):
-        return _by_order(records.hashes.tolist(), [r.hashes.tolist() for r in read])
+        return _by_order(records, [r.hashes.tolist() for r in read], lost)
     in_kafka = set(zip(records.offsets.tolist(), records.hashes.tolist(), strict=True))
     landed = {
         pair
         for offsets, found in known
         for pair in zip(offsets.tolist(), found.tolist(), strict=True)
     }
-    return Comparison(len(records.offsets), len(in_kafka - landed), len(landed - in_kafka))
+    missing, foreign = in_kafka - landed, len(landed - in_kafka)
+    given_up = _given_up([offset for offset, _ in missing], lost)
+    return Comparison(len(records.offsets), len(missing) - given_up, foreign, lost=given_up)
 
 
-def _by_order(in_order: list[int], objects: list[list[int]]) -> Comparison:
+def _given_up(missing: Sequence[int], lost: Collection[LandedObject]) -> int:
+    """How many of the missing offsets can have been in objects that were given up."""
+    may_be = sum(any(o.first_offset <= m <= o.last_offset for o in lost) for m in missing)
+    return min(may_be, sum(o.rows for o in lost))
+
+
+def _by_order(
+    records: KafkaRecords, objects: list[list[int]], lost: Collection[LandedObject]
+) -> Comparison:
+    in_order = records.hashes.tolist()
     in_kafka, landed = Counter(in_order), Counter(h for rows in objects for h in rows)
     missing, foreign = (in_kafka - landed).total(), (landed - in_kafka).total()
-    is_disordered = not missing and not foreign and not _is_interleaving(in_order, objects)
-    return Comparison(len(in_order), missing, foreign, int(is_disordered))
+    given_up = min(missing, sum(o.rows for o in lost))
+    is_whole = missing == given_up and not foreign
+    is_disordered = is_whole and not _is_interleaving(in_order, objects, given_up)
+    return Comparison(len(in_order), missing - given_up, foreign, int(is_disordered), lost=given_up)
 
 
-def _is_interleaving(records: list[int], objects: list[list[int]]) -> bool:
-    """Whether each record in turn is the next unread row of some object."""
+def _is_interleaving(records: list[int], objects: list[list[int]], given_up: int) -> bool:
+    """Whether each record in turn is the next unread row of some object, but for those given up."""
     next_row: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
     for number, rows in enumerate(objects):
         if rows:
             next_row[rows[0]].append((number, 0))
     for payload in records:
         if not next_row[payload]:
-            return False
+            given_up -= 1
+            if given_up < 0:
+                return False
+            continue
         number, row = next_row[payload].popleft()
         if row + 1 < len(objects[number]):
             next_row[objects[number][row + 1]].append((number, row + 1))

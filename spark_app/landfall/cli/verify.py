@@ -15,8 +15,8 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
+from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
 from landfall.checks.coverage import Coverage, ReadBack, cover
-from landfall.checks.given_up import given_up, without
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
@@ -24,7 +24,7 @@ from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.ledger import Commit
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice
+from landfall.ledger.task_results import LandedObject
 from landfall.registry import output_format
 from landfall.source import Reader
 
@@ -107,6 +107,8 @@ def examine(
 ) -> VerifyResult:
     """Read every object of the applied COMMITs and compare it with what was committed.
 
+    Records of dead letters that were replayed are looked for where the REPLAY landed them.
+
     Args:
         opened: the group.
         topics: only these, or all if empty.
@@ -114,25 +116,26 @@ def examine(
     """
     result, format_ = VerifyResult(), output_format(opened.group.spec.output)
 
-    def read(landed: LandedSlice) -> tuple[LandedSlice, list[ReadBack | str]]:
-        return landed, [_read(opened, format_, o) for o in landed.objects]
+    def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
+        return found, [_read(opened, format_, o) for o in found.landed.objects]
 
-    for landed, outcomes in map_concurrently(read, _applied(opened, frozenset(topics), result)):
-        tp = landed.piece.topic_partition
+    for found, outcomes in map_concurrently(read, _applied(opened, frozenset(topics), result)):
+        landed, tp = found.landed, found.landed.piece.topic_partition
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
         result.coverage[tp] = result.coverage.get(tp, Coverage()) + cover(landed, objects)
         if reader:
-            comparison = _compare(opened, reader, landed, objects)
+            comparison = _compare(opened, reader, found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
     return result
 
 
 def _compare(
-    opened: GroupStore, reader: Reader, landed: LandedSlice, objects: list[ReadBack]
+    opened: GroupStore, reader: Reader, found: Corrected, objects: list[ReadBack]
 ) -> Comparison:
     try:
-        return compare(read_back.kafka_records(opened, reader, landed.piece), objects)
+        in_kafka = read_back.kafka_records(opened, reader, found.landed.piece)
+        return compare(in_kafka, objects, found.lost)
     except Stalled as stalled:
         if stalled.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
             raise
@@ -141,12 +144,13 @@ def _compare(
 
 def _applied(
     opened: GroupStore, wanted: frozenset[str], result: VerifyResult
-) -> Iterator[LandedSlice]:
+) -> Iterator[Corrected]:
     """The slices whose objects must be visible; COMMITs after them are counted in the result."""
     state = opened.lane.read()
     applied_through = state.applied_through
-    # Most ledgers have given nothing up, and need not be read twice.
-    lost = given_up(opened.records()) if state.totals.lost_objects else frozenset[str]()
+    # Most ledgers correct nothing, and need not be read twice.
+    is_corrected = state.totals.lost_objects or state.totals.replayed
+    by = corrections(opened.records(), applied_through) if is_corrected else Corrections()
     for record in opened.records():
         if not isinstance(record, Commit):
             continue
@@ -155,7 +159,7 @@ def _applied(
             continue
         for s in record.slices:
             if not wanted or s.piece.topic_partition.topic in wanted:
-                yield without(s, lost) if lost else s
+                yield corrected(s, by) if is_corrected else Corrected(s)
 
 
 def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:
@@ -215,6 +219,9 @@ def _show_coverage(out: Console, result: VerifyResult, *, by_topic_partition: bo
 def _comparison_text(c: Comparison) -> str:
     gone = console.counted(c.slices_gone, "range is", "ranges are")
     expired = f"; {gone} no longer in Kafka" if c.slices_gone else ""
+    if c.lost:
+        lost = console.counted(c.lost, "record is", "records are")
+        expired += f"; {lost} in Kafka, but recorded as lost with their objects"
     if c.is_same:
         return f"payloads: the same {console.count(c.records)} as in Kafka{expired}"
     wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} not in Kafka"

@@ -50,6 +50,27 @@ def test_with_offsets_each_payload_is_the_one_at_its_offset(
     assert compare(KAFKA, objects) == comparison
 
 
+LOST = LandedObject(Upload("l", "u", (), "t"), ObjectKind.DATA, 1, 1, 2, crc32=0)
+"""An object of one record, at offset 1 or 2, that was given up."""
+
+
+@pytest.mark.parametrize(
+    ("objects", "comparison"),
+    [
+        ([rows(b"a", b"a"), rows(b"c")], Comparison(4, lost=1)),
+        ([rows(b"a", b"a")], Comparison(4, missing=1, lost=1)),
+        ([rows(b"a", b"c", b"a")], Comparison(4, slices_out_of_order=1, lost=1)),
+        ([rows_at([0, 2, 3], b"a", b"a", b"c")], Comparison(4, lost=1)),
+        ([rows_at([0, 3], b"a", b"c")], Comparison(4, missing=1, lost=1)),
+        ([rows_at([0, 1, 2], b"a", b"b", b"a")], Comparison(4, missing=1)),
+    ],
+)
+def test_records_of_objects_that_were_given_up_are_not_missing(
+    objects: list[ReadBack], comparison: Comparison
+) -> None:
+    assert compare(KAFKA, objects, [LOST]) == comparison
+
+
 def test_comparisons_add_up() -> None:
     both = Comparison(4, missing=1) + Comparison(2, slices_gone=1)
 

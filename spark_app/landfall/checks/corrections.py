@@ -1,0 +1,89 @@
+"""What later records change about what a COMMIT landed: objects given up, dead letters replayed.
+
+Pure. The auditor does the same with code of its own (``landfall.audit.corrections``).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from landfall.ledger import Block, Drop, Lost, Record, Repair, Replay
+from landfall.ledger.decisions import topic_partition
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What a ledger says about objects after the record that named them.
+
+    Attributes:
+        lost: keys of objects that a LOST gave up, or that were missing when their topic partition
+            left.
+        replays: what dead letters became, by the key of their object.
+    """
+
+    lost: frozenset[str] = frozenset()
+    replays: Mapping[str, ReplayedSlice] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A committed slice as it must be found now.
+
+    Attributes:
+        landed: with the objects of replays instead of the dead letters that they read, and without
+            objects that were given up; their records count as invisible.
+        lost: the objects that were given up.
+    """
+
+    landed: LandedSlice
+    lost: tuple[LandedObject, ...] = ()
+
+
+def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
+    """What all records of a ledger correct, but for REPLAYs whose objects may not be visible."""
+    lost: set[str] = set()
+    missing: set[str] = set()
+    replays: dict[str, ReplayedSlice] = {}
+    for record in records:
+        match record:
+            case Lost():
+                lost |= {o.upload.key for o in record.objects}
+            case Block():
+                missing |= {key for gone in record.missing for key in gone.keys}
+            case Repair():
+                missing -= {o.upload.key for o in record.objects}
+            case Drop():
+                left = record.topic_partitions
+                lost |= {key for key in missing - lost if topic_partition(key) in left}
+            case Replay() if record.header.seq <= applied_through:
+                replays |= {s.dead_letters: s for s in record.slices}
+            case _:
+                pass
+    return Corrections(frozenset(lost), replays)
+
+
+def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
+    """The slice with everything that later records say about its objects."""
+    waiting, kept, lost = list(landed.objects), list[LandedObject](), list[LandedObject]()
+    filtered = landed.filtered
+    while waiting:
+        o = waiting.pop()
+        if o.upload.key in by.lost:
+            lost.append(o)
+        elif replay := by.replays.get(o.upload.key):
+            waiting += replay.objects
+            filtered += replay.filtered
+        else:
+            kept.append(o)
+    rows = dict.fromkeys(ObjectKind, 0)
+    for o in kept:
+        rows[o.kind] += o.rows
+    found = replace(
+        landed,
+        objects=tuple(sorted(kept, key=lambda o: o.upload.key)),
+        landed=rows[ObjectKind.DATA],
+        filtered=filtered,
+        dead_lettered=rows[ObjectKind.DEAD_LETTERS],
+        invisible=landed.invisible + sum(o.rows for o in lost),
+    )
+    return Corrected(found, tuple(lost))
