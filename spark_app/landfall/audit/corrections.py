@@ -83,8 +83,8 @@ class Corrections:
             case _:
                 pass
 
-    def apply(self, range_: Range, applied_through: int) -> Range:
-        """The range with everything that later records say about its objects."""
+    def apply(self, range_: Range, replayed_through: int) -> Range:
+        """The range with what later records say about its objects, and REPLAYs up to a slot."""
         if not self._any or range_.objects is None:
             return range_
         waiting = list(range_.objects)
@@ -97,7 +97,7 @@ class Corrections:
                 range_ = replace(range_, lost=range_.lost + rows, counted=range_.counted - rows)
                 continue
             kept.append(key)
-            replay = self._replay(key, applied_through)
+            replay = self._replay(key, replayed_through)
             if replay:
                 slot, filtered, objects = replay
                 replayed.add(key)
@@ -137,10 +137,10 @@ class Corrections:
         row = self._rows.execute("SELECT rows, lost FROM named WHERE key = ?", (key,)).fetchone()
         return (row[0], bool(row[1])) if row else (0, False)
 
-    def _replay(self, key: str, applied_through: int) -> tuple[int, int, list[str]] | None:
+    def _replay(self, key: str, through: int) -> tuple[int, int, list[str]] | None:
         """Slot, filtered records and objects of the REPLAY that read these dead letters."""
         query = "SELECT slot, filtered, objects FROM replays WHERE letters = ? AND slot <= ?"
-        row = self._rows.execute(query, (key, applied_through)).fetchone()
+        row = self._rows.execute(query, (key, through)).fetchone()
         return (row[0], row[1], msgspec.json.decode(row[2], type=list[str])) if row else None
 
 

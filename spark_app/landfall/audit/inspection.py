@@ -215,7 +215,9 @@ class _Inspection:
             (topic, partition), check, Cursor(self._log, topic, partition), held, compacted
         )
         next_offset = lifetime.start
-        for range_ in self._inventory.ranges(lifetime):
+        # A replay is of another generation than the dead letters that it read.
+        is_whole = scope.generation is None
+        for range_ in self._inventory.ranges(lifetime, follow_replays=is_whole):
             if not self._is_applied(range_):
                 check.waiting.add(range_.slot)
                 continue

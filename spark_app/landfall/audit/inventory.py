@@ -93,8 +93,14 @@ class Inventory:
             for topic, partition, lifetime, topic_id, start in found
         )
 
-    def ranges(self, lifetime: PartitionLifetime) -> Iterator[Range]:
-        """What the ledger says was landed or skipped of a topic partition, in offset order."""
+    def ranges(
+        self, lifetime: PartitionLifetime, *, follow_replays: bool = True
+    ) -> Iterator[Range]:
+        """What the ledger says was landed or skipped of a topic partition, in offset order.
+
+        Without ``follow_replays``, dead letters are where their generation left them.
+        """
+        replayed_through = self.applied_through if follow_replays else -1
         query = (
             "SELECT slot, start, until, filtered, counted, objects FROM ranges "
             "WHERE (topic, partition, lifetime) = (?, ?, ?) ORDER BY start, slot"
@@ -104,7 +110,7 @@ class Inventory:
             keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
             range_ = Range(slot, start, end, filtered, counted, keys)
             with self._lock:
-                corrected = self._corrections.apply(range_, self.applied_through)
+                corrected = self._corrections.apply(range_, replayed_through)
             yield corrected
 
     def find_moved(self, key: str) -> str | None:

@@ -272,16 +272,6 @@ def test_a_group_file_with_another_route_makes_records_misplaced(tmp_path: Path)
     }
 
 
-def test_one_generation_can_be_audited_alone(landed: Landed) -> None:
-    landed.land(0, 10)
-    landed.sample.open(generation=2)
-    landed.sample.commit(landed.sample.land(TP, 10, 15))
-
-    found = landed.found(GeneratedLog(15, message), generation=2)
-
-    assert found == {"expected": 5, "found": 5, "unchecked": {Unchecked.GENERATION: 10}}
-
-
 def test_only_the_topics_in_scope_are_audited(landed: Landed) -> None:
     landed.land(0, 10)
     (landed.root / "clicks/dt=2026-11-21/1_0_00000000000000000500.json").write_bytes(b"")
