@@ -8,6 +8,7 @@ store that does not answer is tried again without limit: what is committed must 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from itertools import chain
 from threading import Event
 
 import stamina
@@ -15,6 +16,8 @@ import stamina
 from landfall import ledger
 from landfall.driver.background import Background
 from landfall.errors import Retry, StoreDenied
+from landfall.ledger.decisions import topic_partition
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
 from landfall.store import Uploads
@@ -114,6 +117,15 @@ class Completer:
         return frozenset(
             o.upload.upload_id for pending in self._pending.values() for o, _ in pending.values()
         )
+
+    @property
+    def waiting(self) -> frozenset[TopicPartition]:
+        """Topic partitions with objects that are not known to be visible, as of the last ``lost``.
+
+        The ledger may name more of them as unapplied, until a record says that they are applied.
+        """
+        keys = chain.from_iterable(self._pending.values())
+        return frozenset(map(topic_partition, keys))
 
     @property
     def unapplied(self) -> int:

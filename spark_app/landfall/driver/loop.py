@@ -244,7 +244,8 @@ class Driver:
 
     def _look_at_log(self, now: datetime) -> None:
         at_rest = not (self._batches or self.unapplied)
-        self._membership.look(self.writer.state, now, self._batches.in_flight(), at_rest=at_rest)
+        in_flight, waiting = self._batches.in_flight(), self._completer.waiting
+        self._membership.look(self.writer.state, now, in_flight, waiting, at_rest=at_rest)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
 

@@ -191,7 +191,9 @@ class LostUploads:
             self.abort(_uploads(results))
             self._try_again(error, now)
             return
-        remade = check_remade(job.lost, results, recreated)
+        # A decision, or a DROP, may have given some up while they were made.
+        lost = [s for s in job.lost if self._is_due(s)]
+        remade = check_remade(lost, results, recreated)
         self.abort(remade.discard)
         self._record(remade)
         again = [error for _, error in remade.failed if not _is_for_ever(error)]
@@ -199,6 +201,11 @@ class LostUploads:
             self._try_again(again[0], now)
         else:
             self._failures, self._wait_until = 0, None
+
+    def _is_due(self, lost: LostSlice) -> bool:
+        state = self.recording.state
+        due = (*state.unapplied.get(lost.slot, ()), *state.missing.get(lost.slot, ()))
+        return set(lost.lost) <= set(due)
 
     def _try_again(self, error: LandfallError, now: datetime) -> None:
         self._failures += 1

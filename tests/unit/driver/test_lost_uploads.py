@@ -51,7 +51,7 @@ def commit_and_lose(log: FakeLog, *ends: tuple[str, int], **spec: object) -> Mem
     one = driver(of, store, log, FakeRunner(store), spec=store_spec(store, of, LANE))
     for topic, end in ends:
         log.write(topic, end)
-    one._membership.look(one.writer.state, one.deps.clock(), (), at_rest=True)
+    one._membership.look(one.writer.state, one.deps.clock(), (), (), at_rest=True)
     for topic, _ in ends:
         tp = TopicPartition(topic, 0)
         piece = Slice(tp, OffsetRange(0, log.partitions[topic][0].end))
@@ -239,6 +239,32 @@ def test_an_object_with_other_rows_than_were_committed_is_not_taken() -> None:
     assert next_driver(store, log, runner).run() is ExitCode.STALLED
 
     assert "the rows differ now" in state_of(store).blocked[A0].message
+    assert list(store.open_uploads("")) == []
+
+
+def test_what_is_given_up_while_it_is_made_again_is_not_repaired() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    next_driver(store, log, FakeRunner(store, failures={A0: [GONE]})).run()
+    runner = WaitsWithRepairs(store)
+    one = next_driver(store, log, runner)
+    one._committer.append(
+        lambda header: ledger.Unblock(header=header, entries=(Permission(A0),), decision=ASKED)
+    )
+
+    def report(progress: object) -> None:
+        if (job := one._lost._job) and not runner.go.is_set():
+            ((slot, objects),) = one.writer.state.missing.items()
+            one._committer.append(
+                lambda header: ledger.Lost(header=header, commit=slot, objects=objects)
+            )
+            runner.go.set()
+            job.results.result(30)  # so that the next pass finds it done
+
+    one.report = report
+
+    assert one.run() is ExitCode.OK
+    assert (tags(store).count("Lost"), tags(store).count("Repair")) == (1, 0)
     assert list(store.open_uploads("")) == []
 
 

@@ -1,0 +1,48 @@
+"""How the lane's members follow the log's topics, and how often that is worked out."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from landfall.api.contract import ExitCode
+from landfall.driver.status import DriverProgress
+from landfall.ledger.offsets import TopicPartition
+from landfall.store.memory import MemoryStore
+from tests.support.driver_events import ledger_state
+from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
+
+A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def test_topics_and_members_are_compared_again_only_when_one_of_them_changed() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    one = driver(group(), store, log, FakeRunner(store))
+    one.run()
+    sync, state = one._membership, one.writer.state
+    compared = sync._compare(state)
+    read = replace(state.members[A0], leader_epoch=7, epoch_offset=9)
+    committed = replace(state, members={**state.members, A0: read})
+    raised = replace(state, members={**state.members, A0: replace(read, generation=2)})
+    left = replace(state, members={A0: read})
+
+    assert sync._compare(committed) is compared
+    for changed in (raised, left, committed):
+        assert sync._compare(changed) is not compared
+        compared = sync._compare(changed)
+
+
+def test_a_deleted_topic_leaves_though_no_record_follows_its_last_commit() -> None:
+    store, log = MemoryStore(), FakeLog().write("b", 10)
+    one = driver(group(), store, log, FakeRunner(store), until_caught_up=False)
+    began = one.deps.clock()
+
+    def delete_then_stop(progress: DriverProgress) -> None:
+        if progress.state.checkpoint.next_offsets.get(B0) == 10:
+            log.partitions.pop("b", None)
+        if progress.time - began > timedelta(minutes=3):
+            one.stop("done")
+
+    one.report = delete_then_stop
+
+    assert one.run() is ExitCode.OK
+    assert B0 not in ledger_state(store).members
+    assert landed_offsets(store)["b", 0, 9] == 1
