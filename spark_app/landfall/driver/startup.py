@@ -16,7 +16,6 @@ from urllib.request import getproxies, proxy_bypass
 from landfall.api.secrets import read_secret
 from landfall.api.spec import ConsumerGroup, Output
 from landfall.network import Address, trouble
-from landfall.source.properties import kafka_properties
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +48,8 @@ def kafka_servers(group: ConsumerGroup) -> Servers:
     Raises:
         Stalled: SPEC_INVALID, the properties are wrong or their secret cannot be read.
     """
+    from landfall.source.properties import kafka_properties  # noqa: PLC0415  # most commands need no Kafka client
+
     properties = kafka_properties(group)
     tls = properties.get("security.protocol", "").upper() in {"SSL", "SASL_SSL"}
     found = []

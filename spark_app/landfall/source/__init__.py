@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.pipeline.records import Records
+
+if TYPE_CHECKING:  # commands that only ask the driver's side must not wait for NumPy and Arrow
+    from landfall.pipeline.records import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Log(Protocol):
 class Reader(Protocol):
     """A task's side of a log. A worker process has one and reuses it."""
 
-    def read(self, slice_: Slice) -> Iterator[Records]:
+    def read(self, slice_: Slice) -> "Iterator[Records]":
         """Every visible record of the slice, in order, in chunks that depend only on the data.
 
         If the iterator ends without an error, the range was read to its end.

@@ -1,0 +1,29 @@
+"""Commands import only what they need, so that they answer at once."""
+
+import subprocess
+import sys
+
+import pytest
+
+LIBRARIES = {"boto3", "confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "needed"),
+    [
+        ("landfall.cli, landfall.cli.arguments", set()),
+        ("landfall.cli.status", set()),
+        ("landfall.cli.status, landfall.source.kafka", {"confluent_kafka"}),
+        ("landfall.cli.fsck", set()),
+        ("landfall.cli.verb", set()),
+    ],
+)
+def test_a_command_imports_no_library_that_it_does_not_need(modules: str, needed: set[str]) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert LIBRARIES & set(shown.stdout.split()) == needed
