@@ -16,7 +16,7 @@ class Appending:
 
     def __init__(self, rules: Rules, scope: Scope) -> None:
         self.rules, self.scope = rules, scope
-        self.chains = Chains(scope.revisions[:1], remembers_names=rules.never_reuses_names)
+        self.chains = Chains(rules, scope)
         self.store = Bucket(self.chains, rules)
         self._applied: dict[tuple[int, int, int], int] = {}
 
@@ -62,7 +62,7 @@ class Appending:
         if known is None:
             view, rules = self.chains.views[me.view], self.rules
             waiting = (
-                {self.chains.commit_of(view, u) for u in bits(me.waiting)}
+                {self.chains.due_under(view, u) for u in bits(me.waiting)}
                 if rules.verifies_before_applied
                 else set()
             )
@@ -123,6 +123,10 @@ class Appending:
                 )
             case "REPAIR":
                 me = self._repaired(me, about)
+            case "LOST" | "BLOCK":
+                view = self.chains.views[slot.after]
+                gone = view.given_up | view.missing
+                me = me._replace(waiting=me.waiting & ~gone, lost=me.lost & ~gone)
             case "YIELD":
                 me = STOPPED
         return event, with_driver(w, d, me), None

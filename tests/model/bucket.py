@@ -98,14 +98,23 @@ def world_events(w: World, store: Bucket) -> Iterator[Step]:
     yield from _arrivals(w, store)
     if left.killed:
         for u in bits(w.open):
-            gone = w._replace(open=w.open & ~(1 << u), left=_less(left, "killed"))
+            gone = w._replace(
+                open=w.open & ~(1 << u), killed=w.killed | 1 << u, left=_less(left, "killed")
+            )
             yield Event(WORLD, "a lifecycle rule aborts", u), without_idle_calls(gone), None
     if left.expired and TP in state.checkpoint and state.checkpoint[TP] > w.log_start:
         gone = w._replace(log_start=state.checkpoint[TP], left=_less(left, "expired"))
         yield Event(WORLD, "retention deletes all committed records from the log"), gone, None
+    if left.restored and w.log_start:
+        back = w._replace(log_start=0, left=_less(left, "restored"))
+        yield Event(WORLD, "the log gets back what it had deleted"), back, None
     if left.recreated:
         again = w._replace(incarnation=w.incarnation + 1, left=_less(left, "recreated"))
         yield Event(WORLD, "the topic is deleted and recreated"), again, None
+    if left.truncated and TP in state.checkpoint and state.checkpoint[TP] > w.log_start:
+        cut = state.checkpoint[TP] - 1
+        other = w._replace(cut=cut, left=_less(left, "truncated"))
+        yield Event(WORLD, f"an election cuts the log back to {cut}, others follow"), other, None
     for seq in store.deletable(w) if left.deleted else ():
         torn = w._replace(torn=w.torn | 1 << seq, left=_less(left, "deleted"))
         yield Event(WORLD, f"slot {seq}, which a segment holds, is deleted"), torn, None

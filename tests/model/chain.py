@@ -7,15 +7,20 @@ is an
 ``int`` with a bit for each.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from landfall import ledger
+from landfall.driver.decide import membership
+from landfall.errors import Reason
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
+from landfall.source import Watermarks
+from tests.model.rules import Rules, Scope
+from tests.model.verbs import VERBS, decided
 
 TP = TopicPartition("t", 0)
 TIME = "2026-11-21T12:00:00+00:00"
@@ -23,6 +28,7 @@ GROUP = "model"
 FOUNDER = "D0"
 
 OPEN, ADD, COMMIT, REPAIR, YIELD, DROP = "OPEN", "ADD", "COMMIT", "REPAIR", "YIELD", "DROP"
+LOST, BLOCK, BLOCK_TRUNCATED = "LOST", "BLOCK", "BLOCK for a truncated log"
 
 
 class Made(NamedTuple):
@@ -35,6 +41,7 @@ class Made(NamedTuple):
         generation: names the object.
         incarnation: of the topic, when it was read; a recreated topic has another incarnation.
         instead: of which lost upload; -1 for a round's.
+        cut: where the log had been cut back when it was read; -1 for nowhere.
     """
 
     writer: int
@@ -43,6 +50,16 @@ class Made(NamedTuple):
     generation: int = 1
     incarnation: int = 0
     instead: int = -1
+    cut: int = -1
+
+    def records(self) -> set[tuple[int, int, int]]:
+        """What it holds: incarnation, whether it came after the cut, and offset of each record."""
+        return records(self.incarnation, self.cut, range(self.start, self.end))
+
+
+def records(incarnation: int, cut: int, offsets: range) -> set[tuple[int, int, int]]:
+    """The records at these offsets of a log: incarnation, whether after the cut, and offset."""
+    return {(incarnation, int(0 <= cut <= offset), offset) for offset in offsets}
 
 
 class Entry(NamedTuple):
@@ -50,8 +67,9 @@ class Entry(NamedTuple):
 
     Attributes:
         writer: under whose name.
-        kind: of the record.
-        about: which upload, or which incarnation of the topic.
+        kind: of the record, or the verb of a decision.
+        about: which upload, or which incarnation of the topic; the offset where the log was cut
+            back; for a decision, where the log starts.
         applied_through: up to which COMMIT all is applied.
         generation: of an OPEN.
         revision: of an OPEN.
@@ -86,11 +104,16 @@ class View:
         state: as the product folds it.
         slots: its records' numbers, in order.
         seqs: per place, an epoch and an index in it, the number of the slot.
-        commits: per COMMIT's slot, the uploads that stand for it now, repairs included.
+        commits: per COMMIT's slot, the uploads that stand for it now, repairs included, also of
+            what is given up.
         unapplied: uploads that whoever opens this ledger has to complete.
         decided: uploads whose objects must become visible.
         named: the same, with the lost ones that were repaired.
         applied: uploads of COMMITs that the ledger says are applied.
+        missing: uploads that a BLOCK names as missing.
+        given_up: uploads that a LOST gave up, or that were missing when they left the lane.
+        not_landed: offsets that somebody decided not to land: of HOLEs, after a DROP, and those of
+            a truncated log that was accepted.
     """
 
     state: State
@@ -101,6 +124,9 @@ class View:
     decided: int
     named: int
     applied: int
+    missing: int = 0
+    given_up: int = 0
+    not_landed: int = 0
 
 
 def union(sets: Iterable[int]) -> int:
@@ -126,15 +152,9 @@ _BITS = tuple(_bits(members) for members in range(1 << 12))
 class Chains:
     """Every chain and every upload met so far."""
 
-    def __init__(self, revision: str = "", *, remembers_names: bool = True) -> None:
-        """Begin with a ledger that somebody made, letting the topic partition in at offset 0.
-
-        Args:
-            revision: of that driver.
-            remembers_names: of topic partitions that left, as the product does; without it they are
-                forgotten.
-        """
-        self._remembers_names = remembers_names
+    def __init__(self, rules: Rules, scope: Scope) -> None:
+        """Begin with a ledger that somebody made, letting the topic partition in at offset 0."""
+        self._rules, self._end = rules, scope.records
         self.uploads: list[Made] = []
         self.objects: list[LandedObject] = []
         self.keys: list[int] = []
@@ -143,7 +163,7 @@ class Chains:
         self.slots: list[Slot] = []
         self._numbers: dict[Made, int] = {}
         self._slots: dict[tuple[int, Entry], Slot] = {}
-        opened = self.slot(0, Entry(FOUNDER, OPEN, revision=revision)).after
+        opened = self.slot(0, Entry(FOUNDER, OPEN, revision=scope.revisions[:1])).after
         self.founded = self.slot(opened, Entry(FOUNDER, ADD, 0)).after
 
     def upload(self, made: Made) -> int:
@@ -179,13 +199,16 @@ class Chains:
             view = self.views[before]
             record = self._record(view, entry)
             state = ledger.fold(view.state, ledger.encode(record))
-            if not self._remembers_names:
+            if not self._rules.never_reuses_names:
                 state = replace(state, retired={})
+            if entry.kind == REPAIR and not self._rules.repairs_under_own_slot:
+                unapplied = {s: o for s, o in state.unapplied.items() if s != state.seq}
+                state = replace(state, unapplied=unapplied)
             place = (view.state.epoch, view.state.next_index)
             slot = Slot(len(self.slots), state.seq, place, entry, before, len(self.views))
             self._slots[before, entry] = slot
             self.slots.append(slot)
-            self.views.append(self._view(view, slot, state))
+            self.views.append(self._view(view, slot, record, state))
         return slot
 
     def commit_of(self, view: View, upload: int) -> int:
@@ -197,7 +220,23 @@ class Chains:
             upload = self.uploads[upload].instead
         raise ValueError(f"no COMMIT in {view}")
 
-    def _record(self, view: View, entry: Entry) -> Record:
+    def due_under(self, view: View, upload: int) -> int:
+        """The slot under which an upload is due: of a COMMIT, or of the REPAIR of a missing one."""
+        for seq, due in (*view.state.unapplied.items(), *view.state.missing.items()):
+            if any(o.upload.upload_id == str(upload) for o in due):
+                return seq
+        return self.commit_of(view, upload)
+
+    def is_due(self, view: View, upload: int) -> bool:
+        """Whether an upload may still be made again."""
+        return not view.given_up >> upload & 1
+
+    def decides(self, before: int, verb: str, log_start: int) -> bool:
+        """Whether a person's decision records something here."""
+        marks = Watermarks(log_start, self._end)
+        return bool(decided(self.views[before].state, TP, verb, marks))
+
+    def _record(self, view: View, entry: Entry) -> Record:  # noqa: C901, PLR0911  # an arm each
         header = ledger.next_header(view.state, entry.writer, TIME, entry.applied_through)
         match entry.kind:
             case "OPEN":
@@ -224,24 +263,53 @@ class Chains:
             case "DROP":
                 return ledger.Drop(header=header, topic_partitions=(TP,), reason="topic recreated")
             case "COMMIT":
-                landed = self.objects[entry.about]
-                piece = Slice(TP, OffsetRange(landed.first_offset, landed.last_offset + 1))
-                slices = (LandedSlice(piece, (landed,), landed.rows, 0, 0, 0, landed.rows),)
-                return ledger.Commit(header=header, token=landed.upload.token, slices=slices)
+                return self._commit(header, entry)
             case "REPAIR":
                 lost = self.uploads[entry.about].instead
                 return ledger.Repair(
                     header=header,
-                    commit=self.commit_of(view, lost),
+                    commit=self.due_under(view, lost),
                     objects=(self.objects[entry.about],),
                 )
+            case "LOST":
+                slot, given_up = self.due_under(view, entry.about), self.objects[entry.about]
+                return ledger.Lost(header=header, commit=slot, objects=(given_up,))
+            case "BLOCK" | "BLOCK for a truncated log":
+                return self._block(view, header, entry)
+            case verb if verb in VERBS:
+                marks = Watermarks(entry.about, self._end)
+                return decided(view.state, TP, verb, marks)[0].make(header=header)
             case "YIELD":
                 return ledger.Yield(header=header, reason="handed over")
             case _:
                 raise ValueError(entry.kind)
 
-    def _view(self, before: View, slot: Slot, state: State) -> View:
+    def _commit(self, header: Header, entry: Entry) -> ledger.Commit:
+        landed = self.objects[entry.about]
+        piece = Slice(TP, OffsetRange(landed.first_offset, landed.last_offset + 1))
+        last, cut = landed.last_offset, self.uploads[entry.about].cut
+        epoch = int(0 <= cut <= last)
+        slices = (
+            LandedSlice(piece, (landed,), landed.rows, 0, 0, 0, landed.rows, (), epoch, last),
+        )
+        return ledger.Commit(header=header, token=landed.upload.token, slices=slices)
+
+    def _block(self, view: View, header: Header, entry: Entry) -> ledger.Block:
+        if entry.kind == BLOCK_TRUNCATED:
+            truncated = membership.truncated(TP, entry.about, view.state.checkpoint[TP])
+            return ledger.Block(header=header, entries=(truncated,))
+        lost = self.objects[entry.about]
+        offsets = OffsetRange(lost.first_offset, lost.last_offset + 1)
+        blocked = ledger.Blocked(TP, Reason.OBJECT_LOST, "cannot be made again", offsets)
+        # What an UNBLOCK let a driver try once more is missing already.
+        is_new = not view.missing >> entry.about & 1
+        gone = ledger.Missing(self.due_under(view, entry.about), (lost.upload.key,))
+        return ledger.Block(header=header, entries=(blocked,), missing=(gone,) * is_new)
+
+    def _view(self, before: View, slot: Slot, record: Record, state: State) -> View:
         commits, named, about = dict(before.commits), before.named, slot.entry.about
+        missing = _uploads_of(state.missing)
+        given_up = before.given_up | _given_up(before, record, missing)
         if slot.entry.kind == COMMIT:
             commits[slot.seq] = 1 << about
             named |= 1 << about
@@ -249,9 +317,7 @@ class Chains:
             lost = self.uploads[about].instead
             commits[self.commit_of(before, lost)] ^= 1 << lost | 1 << about
             named |= 1 << about
-        open_again = union(
-            1 << int(o.upload.upload_id) for lost in state.unapplied.values() for o in lost
-        )
+        open_again = _uploads_of(state.unapplied)
         applied = union(uploads for seq, uploads in commits.items() if seq <= state.applied_through)
         return View(
             state,
@@ -259,7 +325,39 @@ class Chains:
             before.seqs | {slot.place: slot.seq},
             commits,
             open_again,
-            union(commits.values()),
-            named,
-            applied,
+            union(commits.values()) & ~given_up,
+            named & ~given_up,
+            # A missing object that a REPAIR makes again is due under the slot of the REPAIR.
+            applied & ~missing & ~open_again & ~given_up,
+            missing,
+            given_up,
+            before.not_landed | self._not_landed(before.state, record),
         )
+
+    def _not_landed(self, before: State, record: Record) -> int:
+        """Offsets that a record says will not be landed."""
+        match record:
+            case ledger.Hole(piece=piece):
+                offsets = piece.offsets
+            case ledger.Drop(decision=decision) if decision:
+                offsets = OffsetRange(before.checkpoint[TP], self._end + 1)
+            case ledger.Unblock() if before.blocked[TP].reason is Reason.DATA_LOSS:
+                offsets = before.blocked[TP].offsets
+            case _:
+                return 0
+        return union(1 << offset for offset in range(offsets.start, offsets.end))
+
+
+def _uploads_of(by_slot: Mapping[int, tuple[LandedObject, ...]]) -> int:
+    return union(1 << int(o.upload.upload_id) for objects in by_slot.values() for o in objects)
+
+
+def _given_up(before: View, record: Record, missing: int) -> int:
+    """Uploads that a record gives up."""
+    match record:
+        case ledger.Lost(objects=objects):
+            return _uploads_of({0: objects})
+        case ledger.Drop():
+            return before.missing & ~missing
+        case _:
+            return 0

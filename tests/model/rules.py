@@ -57,6 +57,14 @@ class Rules:
     verifies_before_applied: bool = True
     checks_the_topic_id: bool = True
     never_reuses_names: bool = True
+    looks_before_it_gives_up: bool = True
+    records_what_it_gives_up: bool = True
+    records_repairs_of_missing: bool = True
+    repairs_under_own_slot: bool = True
+    repairs_only_what_is_due: bool = True
+    drops_batches_of_blocked: bool = True
+    decides_between_batches: bool = True
+    compares_leader_epochs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,11 @@ class Scope:
         recreated: times that the topic is deleted and created again.
         seals: times that a driver seals its own epoch.
         deleted: slots that are deleted because a segment holds them.
+        truncated: times that an election cuts the log back below the checkpoint, and other records
+            follow.
+        restored: times that the log gets back what it had dropped.
+        decisions: of a person, by any verb that moves no checkpoint back.
+        asks: whether a driver leaves it to a person to give up what it cannot make again.
     """
 
     generations: tuple[int, ...] = (1, 1)
@@ -99,5 +112,9 @@ class Scope:
     recreated: int = 0
     seals: int = 0
     deleted: int = 0
+    truncated: int = 0
+    restored: int = 0
+    decisions: int = 0
+    asks: bool = False
     cuts: bool = field(default=True)
     """Whether a round may take less than there is."""

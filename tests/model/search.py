@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tests.model.chain import COMMIT, YIELD, bits
+from tests.model.chain import COMMIT, YIELD, bits, records, union
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.steps import Steps
 from tests.model.world import ABSENT, At, Driver, Event, Left, World
@@ -112,8 +112,8 @@ class HarmFinder:
                 Harm.TWICE: self._twice(w.visible),
                 Harm.UNDECIDED: w.visible & ~view.named,
                 Harm.UNAPPLIED: view.applied & ~w.visible,
-                Harm.REFUSED: view.state.totals.landed + view.state.totals.skipped
-                != self._landed(w.tip),
+                Harm.REFUSED: (view.state.totals.landed, view.state.totals.lost)
+                != (self._landed(w.tip), self._rows(view.given_up)),
             }
             found = self._seen[w.tip, w.visible] = [harm for harm, wrong in checks.items() if wrong]
         return found
@@ -121,15 +121,17 @@ class HarmFinder:
     def _landed(self, tip: int) -> int:
         """Records that the ledger's COMMITs name, counted here."""
         slots = (self._chains.slots[number].entry for number in self._chains.views[tip].slots)
-        return sum(self._chains.objects[e.about].rows for e in slots if e.kind == COMMIT)
+        return self._rows(union(1 << e.about for e in slots if e.kind == COMMIT))
+
+    def _rows(self, uploads: int) -> int:
+        return sum(self._chains.objects[u].rows for u in bits(uploads))
 
     def _twice(self, visible: int) -> bool:
-        seen: set[tuple[int, int]] = set()
-        for made in (self._chains.uploads[u] for u in bits(visible)):
-            records = {(made.incarnation, offset) for offset in range(made.start, made.end)}
-            if records & seen:
+        seen: set[tuple[int, int, int]] = set()
+        for made in (self._chains.uploads[u].records() for u in bits(visible)):
+            if made & seen:
                 return True
-            seen |= records
+            seen |= made
         return False
 
     def _holds(self, w: World, me: Driver) -> bool:
@@ -178,21 +180,32 @@ class HarmFinder:
             w.log_start,
             w.incarnation,
             w.again,
+            w.killed,
+            w.cut,
         )
 
     def missing(self, w: World, d: int) -> Harm | None:
         """Whether a record of the topic as it is now is in no visible object, though this driver
-        may land it.
+        may land it and nobody decided otherwise; or one was given up that nothing had taken.
         """
-        made = [self._chains.uploads[u] for u in bits(w.visible)]
-        landed = {
-            offset
-            for m in made
-            if m.incarnation == w.incarnation
-            for offset in range(m.start, m.end)
-        }
-        if landed >= set(range(self._steps.scope.records)) or self._steps.must_wait(
-            w.drivers[d], w.incarnation
-        ):
+        scope, view = self._steps.scope, self._chains.views[w.tip]
+        if view.given_up & ~w.killed:
+            return Harm.LOST
+        if not self.unlanded(w):
             return None
-        return Harm.LOST
+        must_wait = scope.recreated and self._steps.must_wait(w.drivers[d], w.incarnation)
+        return None if must_wait else Harm.LOST
+
+    def unlanded(self, w: World) -> list[int]:
+        """Offsets of the topic as it is now in no visible object, without what was decided."""
+        view = self._chains.views[w.tip]
+        excused = {o for u in bits(view.given_up & w.killed) for o in self._offsets(u)}
+        excused |= {*bits(view.not_landed)}
+        if w.cut >= 0 and view.state.excluded:
+            excused |= {*range(w.cut, self._steps.scope.records)}
+        landed = {r for u in bits(w.visible) for r in self._chains.uploads[u].records()}
+        log = records(w.incarnation, w.cut, range(self._steps.scope.records))
+        return sorted({offset for _, _, offset in log - landed} - excused)
+
+    def _offsets(self, u: int) -> range:
+        return range(self._chains.uploads[u].start, self._chains.uploads[u].end)

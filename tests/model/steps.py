@@ -5,8 +5,8 @@ all steps are searched. A driver that is killed therefore needs no step of its o
 steps again; a zombie is one that does so later. What a driver decides comes from the product's pure
 functions: what may follow what, checkpoints and counters (``ledger.fold``), names
 (``ledger.object_names``), what is applied (``ledger.applied_through``), what a completion has
-achieved (``objects.check_completed``), and which topic partitions enter and leave
-(``driver.decide.membership``).
+achieved (``objects.check_completed``), which topic partitions enter and leave
+(``driver.decide.membership``), and what a person's decision records (``driver.decide.requests``).
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from landfall.driver.decide import membership
 from landfall.source import Topic
 from tests.model.appending import union_of, with_driver
 from tests.model.bucket import world_events
-from tests.model.chain import ADD, COMMIT, DROP, OPEN, TP, YIELD, Made, bits
-from tests.model.completing import Completing
+from tests.model.chain import ADD, BLOCK_TRUNCATED, COMMIT, DROP, OPEN, TP, YIELD, Made, bits
+from tests.model.deciding import Deciding
 from tests.model.world import ABSENT, STOPPED, At, Driver, Event, Left, Step, World
 
 NEVER = -1
 
 
-class Steps(Completing):
+class Steps(Deciding):
     """All steps of the protocol."""
 
     @property
@@ -41,6 +41,9 @@ class Steps(Completing):
             s.recreated,
             s.seals,
             s.deleted,
+            s.truncated,
+            s.restored,
+            s.decisions,
         )
         return World(self.chains.founded, 0, 0, 0, (), (ABSENT,) * len(s.generations), left)
 
@@ -66,6 +69,8 @@ class Steps(Completing):
             yield from self._send(w, d, me, self.chains.slots[me.doubt], calm)
         else:
             yield from self._next(w, d, me, calm)
+        if not calm and w.left.decisions and me.at > At.OPENING and me.doubt < 0:
+            yield from self._ask_a_person(w, d, me)
         if not calm and w.left.ends:
             yield self._end(w, d, me)
 
@@ -97,8 +102,8 @@ class Steps(Completing):
             yield self._abort_listed(w, d, me)
         elif me.fresh >= 0:
             yield from self._record_repair(w, d, me, calm)
-        elif me.lost:
-            yield self._upload_again(w, d, me)
+        elif self._to_make_again(me):
+            yield from self._make_again(w, d, me, calm)
         elif me.at == At.RECOVERING:
             if not me.waiting:
                 yield self._list(w, d, me)
@@ -112,10 +117,7 @@ class Steps(Completing):
                 with_driver(w, d, me._replace(seen=w.incarnation)),
                 None,
             )
-        if me.batch >= 0:
-            yield from self._commit(w, d, me, calm)
-        elif me.seen != NEVER:
-            yield from self._plan(w, d, me, calm)
+        yield from self._advance(w, d, me, calm)
         if calm:
             return
         if w.left.yields and me.batch < 0:
@@ -126,6 +128,18 @@ class Steps(Completing):
             yield from self._append(sealed, d, me, OPEN, -1, calm)
         if w.left.sweeps:
             yield self._list(w._replace(left=w.left._replace(sweeps=w.left.sweeps - 1)), d, me)
+
+    def _advance(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
+        if self._must_drop_batch(me):
+            yield self._drop_batch(w, d, me)
+        elif calm and self._is_blocked(me):
+            yield from self._resolve(w, d, me)
+        elif me.batch >= 0:
+            yield from self._commit(w, d, me, calm)
+        elif self._is_truncated(w, me):
+            yield from self._append(w, d, me, BLOCK_TRUNCATED, w.cut, calm)
+        elif me.seen != NEVER and not self._is_held(me):
+            yield from self._plan(w, d, me, calm)
 
     def _plan(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
         state = self.chains.views[me.view].state
@@ -142,12 +156,14 @@ class Steps(Completing):
                 yield from self._append(w, d, me, ADD, me.seen, calm)
                 return
         start = state.checkpoint[TP]
-        unapplied = {self.chains.commit_of(self.chains.views[me.view], u) for u in bits(me.waiting)}
+        unapplied = {self.chains.due_under(self.chains.views[me.view], u) for u in bits(me.waiting)}
         if len(unapplied) >= self.scope.batches:
             return
         least = start if self.scope.cuts and not calm else self.scope.records - 1
         for end in range(self.scope.records, max(least, start), -1):
-            batch = self.chains.upload(Made(d, start, end, self._generation(d), w.incarnation))
+            batch = self.chains.upload(
+                Made(d, start, end, self._generation(d), w.incarnation, cut=w.cut)
+            )
             uploaded = with_driver(w, d, me._replace(batch=batch))
             yield Event(d, "uploads", batch), uploaded._replace(open=w.open | 1 << batch), None
 

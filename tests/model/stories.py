@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from tests.model.chain import COMMIT, REPAIR, bits
+from tests.model.chain import BLOCK, COMMIT, LOST, REPAIR, bits
 from tests.model.rules import Harm
 from tests.model.search import Counterexample, HarmFinder, Result
 from tests.model.steps import Steps
+from tests.model.verbs import VERBS
 from tests.model.world import Event, World
 
 
@@ -41,7 +42,9 @@ def _about(model: Steps, event: Event) -> str:
 def _record(model: Steps, number: int) -> str:
     slot = model.chains.slots[number]
     what = f"{slot.entry.kind}, slot {slot.seq}"
-    if slot.entry.kind in {COMMIT, REPAIR}:
+    if slot.entry.kind in VERBS:
+        what = f"what a person decides with {slot.entry.kind!r}, slot {slot.seq}"
+    if slot.entry.kind in {COMMIT, REPAIR, LOST, BLOCK}:
         what += f", of {_upload(model, slot.entry.about)}"
     through = slot.entry.applied_through
     return f"{what}, applied through {through}" if through >= 0 else what
@@ -60,11 +63,11 @@ def _name(model: Steps, number: int) -> str:
 
 
 def _missing(model: Steps, end: World) -> str:
-    made = [model.chains.uploads[u] for u in bits(end.visible)]
-    landed = {
-        offset for m in made if m.incarnation == end.incarnation for offset in range(m.start, m.end)
-    }
-    lost = sorted(set(range(model.scope.records)) - landed)
+    given_up = model.chains.views[end.tip].given_up & ~end.killed
+    if given_up:
+        uploads = ", ".join(_upload(model, u) for u in bits(given_up))
+        return f"{uploads} is given up, which nothing outside had taken"
+    lost = HarmFinder(model).unlanded(end)
     return (
         f"offset {', '.join(map(str, lost))} in no visible object, and no driver will complete one"
     )
@@ -76,4 +79,5 @@ def _evidence(model: Steps, found: Counterexample) -> str:
         (was,) = bits(gone)
         (now,) = bits(found.after.visible & model.chains.keys[was])
         return f"{_upload(model, was)} was visible, and was replaced by {_upload(model, now)}"
-    return "visible are " + " and ".join(_upload(model, u) for u in bits(found.after.visible))
+    visible = " and ".join(_upload(model, u) for u in bits(found.after.visible))
+    return f"visible are {visible}" if visible else "nothing is visible yet"

@@ -1,6 +1,8 @@
 """The protocol holds in every state of its worlds, and does not without any one of its rules."""
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.model.stories import story
 from tests.model.variants import VARIANTS, WORLDS
 
 RIGHT = Rules()
+PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -19,6 +22,15 @@ def test_the_protocol_holds_in_every_order_of_its_steps(name: str) -> None:
     print(f"{name}: {result.states:,} states, {result.chains} ledgers")
     assert not [*story(result)]
     assert result.states > 10_000, "too small a world shows nothing"
+    assert f"| {name} | {result.states:,} |" in PAGE.splitlines()
+
+
+def test_the_page_adds_up_the_states_of_all_worlds() -> None:
+    rows = re.findall(r"^\| ([\w -]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+    states = {world: int(number.replace(",", "")) for world, number in rows}
+
+    assert states.pop("all") == sum(states.values())
+    assert {*states} == {*WORLDS}
 
 
 @pytest.mark.parametrize("name", VARIANTS)

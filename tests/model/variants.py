@@ -15,6 +15,10 @@ WORLDS: Mapping[str, Scope] = {
     "a recreated topic": Scope((1, 2), unanswered=1, recreated=1),
     "deleted slots": Scope(records=3, batches=3, seals=1, deleted=2),
     "deleted slots and late answers": Scope(records=3, late=1, seals=1, deleted=1),
+    "objects given up": Scope(killed=1, expired=1, late=1),
+    "blocks and decisions": Scope(killed=1, expired=1, decisions=1, asks=True),
+    "missing objects": Scope(killed=1, expired=1, restored=1, decisions=2, asks=True, cuts=False),
+    "a truncated log": Scope(truncated=1, decisions=1, unanswered=1),
 }
 """Small enough for every run of the tests."""
 
@@ -28,6 +32,10 @@ LARGE_WORLDS: Mapping[str, Scope] = {
     "a recreated topic": Scope((1, 2, 1), recreated=1),
     "deleted slots": Scope((1, 1, 1), records=3, seals=1, deleted=2),
     "deleted slots and late answers": Scope(records=3, late=1, seals=2, deleted=3),
+    "objects given up": Scope(unanswered=1, killed=2, expired=1, late=1),
+    "blocks and decisions": Scope(killed=1, expired=1, decisions=2, asks=True, late=1),
+    "missing objects": Scope(killed=2, expired=1, restored=1, decisions=2, asks=True),
+    "a truncated log": Scope((1, 1, 1), truncated=1, decisions=1),
 }
 """The same with more of everything: minutes."""
 
@@ -191,6 +199,62 @@ VARIANTS: Mapping[str, Variant] = {
         Rules(checks_the_topic_id=False),
         Scope((1, 2), recreated=1),
         Harm.TWICE,
+    ),
+    "gives-up-unseen": Variant(
+        "an object is given up only after a completion found neither its upload nor itself",
+        "gives it up as soon as the log no longer has its records",
+        Rules(looks_before_it_gives_up=False),
+        Scope(expired=1),
+        Harm.UNDECIDED,
+    ),
+    "gives-up-unrecorded": Variant(
+        "COMMITs count as applied despite a missing object only once a BLOCK or LOST names it",
+        "waits no longer for what it cannot make again",
+        Rules(records_what_it_gives_up=False),
+        Scope(killed=1, expired=1),
+        Harm.UNAPPLIED,
+    ),
+    "repairs-under-the-commit": Variant(
+        "a missing object that is made again is due under the slot of its REPAIR",
+        "leaves it due under its COMMIT, which may count as applied",
+        Rules(repairs_under_own_slot=False),
+        Scope(killed=1, expired=1, restored=1, decisions=1, asks=True),
+        Harm.LOST,
+    ),
+    "repairs-missing-unrecorded": Variant(
+        "a missing object, too, is made again only under a REPAIR in the ledger",
+        "completes a new upload of a missing object without recording it",
+        Rules(records_repairs_of_missing=False),
+        Scope(killed=1, expired=1, restored=1, decisions=1, asks=True),
+        Harm.UNDECIDED,
+    ),
+    "repairs-what-was-given-up": Variant(
+        "what a decision gave up while it was made again is not repaired",
+        "records the REPAIR",
+        Rules(repairs_only_what_is_due=False),
+        Scope(killed=1, expired=1, restored=1, decisions=2, asks=True, cuts=False),
+        Harm.REFUSED,
+    ),
+    "commits-what-is-blocked": Variant(
+        "a batch is not committed if its topic partition was blocked meanwhile",
+        "commits it",
+        Rules(drops_batches_of_blocked=False),
+        Scope(killed=1, expired=1, asks=True),
+        Harm.REFUSED,
+    ),
+    "decides-beside-a-batch": Variant(
+        "a decision that moves or drops a checkpoint waits for the batch in flight",
+        "records it at once",
+        Rules(decides_between_batches=False),
+        Scope(decisions=1),
+        Harm.REFUSED,
+    ),
+    "lands-a-truncated-log": Variant(
+        "a log whose leader epochs show that it was truncated is blocked until a decision",
+        "lands on after it",
+        Rules(compares_leader_epochs=False),
+        Scope(truncated=1),
+        Harm.LOST,
     ),
     "reuses-names": Variant(
         "a recreated topic lands only under a generation above those that named its old objects",

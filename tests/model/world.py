@@ -79,6 +79,9 @@ class Left(NamedTuple):
     recreated: int
     seals: int
     deleted: int
+    truncated: int
+    restored: int
+    decisions: int
 
 
 class World(NamedTuple):
@@ -95,6 +98,8 @@ class World(NamedTuple):
         left: how often each fault may still happen.
         log_start: offsets below are gone from the log.
         incarnation: of the topic.
+        killed: uploads that a lifecycle rule took.
+        cut: where an election cut the log back; other records are from there on. -1 for nowhere.
     """
 
     tip: int
@@ -107,6 +112,8 @@ class World(NamedTuple):
     log_start: int = 0
     incarnation: int = 0
     again: tuple[int, ...] = ()
+    killed: int = 0
+    cut: int = -1
 
 
 class Event(NamedTuple):
