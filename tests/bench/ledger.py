@@ -1,12 +1,13 @@
 """``python -m tests.bench.ledger``: what a ledger of a million slots costs to open and to check.
 
 Writes the ledger to a folder, in segments as a driver does, with a tail of live slots, and counts
-the calls of the store: each is a request on S3. Nothing but the ledger is written: its COMMITs say
-that offsets were invisible, so that there are no objects.
+the calls of the store: each is a request on S3. Nothing but the ledger is written. Each COMMIT has
+three ranges and names one object of the first; the store lists those objects without having them.
 """
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -14,24 +15,44 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from landfall import ledger
-from landfall.checks.chain import Chain
 from landfall.checks.locate import find_offset
+from landfall.cli.fsck import examine
+from landfall.cli.group_store import GroupStore
 from landfall.lane import Lane, records_in_segments, store_segment
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.objects import ObjectStat, Part, Upload, multipart_etag
 from landfall.store.memory import MemoryStore
+from tests.support.fakes import group
 
-GROUP, LANE, WRITER, TIME = "bench", "0", "w", "2026-11-21T12:00:00+00:00"
+GROUP, LANE, WRITER, TIME = group().metadata.name, "0", "w", "2026-11-21T12:00:00+00:00"
 TPS = [TopicPartition(f"topic-{n // 10}", n % 10) for n in range(200)]
 SLICES, OFFSETS, EVERY, TAIL = 3, 1000, 5000, 400
+PARTS = (Part("0" * 32, 200_000),)
+ETAG = multipart_etag(PARTS)
+
+
+def object_key(tp: TopicPartition, start: int) -> str:
+    """The key of a topic partition's object."""
+    return object_names.ObjectName(tp.topic, "all", 1, tp.partition, start, ".txt").key
+
+
+def object_keys(commits: int) -> Iterator[str]:
+    """The keys of all objects that so many COMMITs name, in order.
+
+    Range ``p`` of all is of topic partition ``p % len(TPS)``; each third one has an object.
+    """
+    for n in sorted(range(len(TPS)), key=lambda n: object_key(TPS[n], 0)):
+        ranges = range(n, commits * SLICES, len(TPS))
+        yield from (object_key(TPS[n], p // len(TPS) * OFFSETS) for p in ranges if not p % SLICES)
 
 
 class FolderStore(MemoryStore):
@@ -40,6 +61,8 @@ class FolderStore(MemoryStore):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self.root, self.calls = root, Counter[str]()
+        self.commits = 0
+        """How many COMMITs' objects a listing of everything shows."""
 
     def create(self, key: str, body: bytes) -> Any:
         path = self.root / key
@@ -61,6 +84,9 @@ class FolderStore(MemoryStore):
             return stream.read(length)
 
     def list_after(self, prefix: str, after: str = "") -> Any:
+        if not prefix:
+            self.calls["list"] += self.commits // 1000 + 1
+            return (ObjectStat(key, PARTS[0].size, ETAG) for key in object_keys(self.commits))
         found = sorted(
             path.relative_to(self.root).as_posix()
             for path in (self.root / prefix).rglob("*")
@@ -68,14 +94,7 @@ class FolderStore(MemoryStore):
         )
         keys = [key for key in found if key > after]
         self.calls["list"] += len(keys) // 1000 + 1
-        yield from (object_names_stat(key) for key in keys)
-
-
-@dataclass(frozen=True)
-class object_names_stat:  # noqa: N801  # stands for ObjectStat
-    """A key in a listing."""
-
-    key: str
+        return iter([ObjectStat(key, 0, "") for key in keys])
 
 
 @dataclass
@@ -116,14 +135,18 @@ class Writer:
         self.append(make)
 
     def commit(self) -> None:
-        slices = []
+        slices, token = list[LandedSlice](), f"token-{self.turn:032d}"
         for n in range(SLICES):
             tp = TPS[(self.turn + n) % len(TPS)]
             start = self.state.checkpoint[tp]
-            piece = Slice(tp, OffsetRange(start, start + OFFSETS))
-            slices.append(LandedSlice(piece, (), 0, 0, 0, OFFSETS, 0))
+            piece, last = Slice(tp, OffsetRange(start, start + OFFSETS)), start + OFFSETS - 1
+            if n:
+                slices.append(LandedSlice(piece, (), 0, 0, 0, OFFSETS, 0))
+                continue
+            upload = Upload(object_key(tp, start), f"upload-{self.turn:025d}", PARTS, token)
+            landed = LandedObject(upload, ObjectKind.DATA, OFFSETS, start, last, self.turn)
+            slices.append(LandedSlice(piece, (landed,), OFFSETS, 0, 0, 0, PARTS[0].size))
         self.turn += SLICES
-        token = f"token-{self.turn:032d}"
         self.append(lambda h: ledger.Commit(header=h, token=token, slices=tuple(slices)))
 
     def snapshot(self) -> None:
@@ -172,9 +195,13 @@ def measure(root: Path) -> dict[str, Any]:
     """Open the lane and locate offsets; seconds and calls."""
     store = FolderStore(root)
     lane = Lane(store, GROUP, LANE)
-    began = time.perf_counter()
+    began, cpu_before = time.perf_counter(), time.process_time()
     state = lane.read()
-    found: dict[str, Any] = {"slots": state.seq + 1, "open seconds": time.perf_counter() - began}
+    found: dict[str, Any] = {
+        "slots": state.seq + 1,
+        "open seconds": time.perf_counter() - began,
+        "open CPU seconds": time.process_time() - cpu_before,
+    }
     found["open calls"] = dict(store.calls)
     rolled = state.segments[-1].last * SLICES // len(TPS) * OFFSETS
     for name, offset in (
@@ -195,19 +222,27 @@ def measure(root: Path) -> dict[str, Any]:
 
 
 def check(root: Path) -> dict[str, Any]:
-    """Follow the whole chain, as ``fsck`` does; seconds, and the peak memory of this process."""
-    store, chain = FolderStore(root), Chain(GROUP)
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _, body in Lane(store, GROUP, LANE).bodies():
-        record = chain.append(body)
-        assert not isinstance(record, str), record
+    """The whole of ``fsck``: seconds, CPU seconds, and the peak memory of this process."""
+    store = FolderStore(root)
+    store.commits = Lane(store, GROUP, LANE).read().totals.commits
+    store.calls.clear()
+    opened = GroupStore(group(), store)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, cpu_before = time.perf_counter(), time.process_time()
+    report = examine(opened, deep=False)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_before
+    assert not report.findings, report.findings[:3]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
-        "checked": chain.slots,
-        "chain seconds": time.perf_counter() - began,
+        "slots": report.chain.slots,
+        "objects": report.named,
+        "visible": report.visible,
+        "fsck seconds": seconds,
+        "fsck CPU seconds": cpu,
         "MiB before": before / 1024,
         "MiB at the peak": peak / 1024,
         "calls": dict(store.calls),
+        "load": os.getloadavg()[0],
     }
 
 
