@@ -8,7 +8,9 @@ the slots' members are. Slots that follow are under ``_landfall/<group>/0/<epoch
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
@@ -18,6 +20,10 @@ _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-[0-9a-f]{16}\.seg")
 _GZIP = 31
 """The ``wbits`` of a gzip member."""
 _TRAILER_BYTES = 16
+_READERS = 16
+"""How many slots are read concurrently."""
+_AHEAD = 64
+"""How many slots are read before they are used."""
 
 
 def slots(bucket: Bucket, group: str) -> Iterator[tuple[str, bytes]]:
@@ -31,15 +37,38 @@ def slots(bucket: Bucket, group: str) -> Iterator[tuple[str, bytes]]:
     lane = f"_landfall/{group}/0"
     at, next_epoch = 0, 0
     for last, epoch, key in _segments(bucket, f"{lane}-segments/"):
-        with bucket.open(key) as stream:
-            lines = _lines(stream.read())
+        lines = _lines(_read(bucket, key))
         yield from ((key.rpartition("/")[2], body) for body in lines[at - last - 1 :])
         at, next_epoch = last + 1, epoch + 1
-    for key, _ in bucket.visible(f"{lane}/"):
-        name = key.removeprefix(f"{lane}/")
-        if name >= f"{next_epoch:010d}/":
-            with bucket.open(key) as stream:
-                yield name, stream.read()
+    first = f"{lane}/{next_epoch:010d}/"
+    keys = (key for key, _ in bucket.visible(f"{lane}/") if key >= first)
+    for key, body in _read_ahead(bucket, keys):
+        yield key.removeprefix(f"{lane}/"), body
+
+
+def _read_ahead(bucket: Bucket, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Keys and bytes in the order of the keys; the next ``_AHEAD`` are being read meanwhile."""
+    waiting: deque[tuple[str, Future[bytes]]] = deque()
+    pool = ThreadPoolExecutor(_READERS, "slot")
+    try:
+        for key in keys:
+            waiting.append((key, pool.submit(_read, bucket, key)))
+            if len(waiting) > _AHEAD:
+                yield _oldest(waiting)
+        while waiting:
+            yield _oldest(waiting)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _oldest(waiting: deque[tuple[str, Future[bytes]]]) -> tuple[str, bytes]:
+    key, body = waiting.popleft()
+    return key, body.result()
+
+
+def _read(bucket: Bucket, key: str) -> bytes:
+    with bucket.open(key) as stream:
+        return stream.read()
 
 
 def _segments(bucket: Bucket, prefix: str) -> Iterator[tuple[int, int, str]]:
