@@ -319,7 +319,9 @@ def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation:
         generation,
         tp.partition,
     )
-    return is_ours and origin.start in {slice_.offsets.start, landed.first_offset}
+    # What a task that ended early has not read belongs to the next slice, and so do its names.
+    is_inside = origin.start in slice_.offsets
+    return is_ours and is_inside and origin.start in {slice_.offsets.start, landed.first_offset}
 
 
 def _check_sums(record: Record) -> Finding | None:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -6,8 +7,10 @@ import pytest
 from landfall import ledger
 from landfall.checks import Finding, Invariant
 from landfall.checks.chain import Chain
+from landfall.ledger import object_names
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
+from landfall.ledger.task_results import LandedSlice
 from tests.support.sample_ledger import GROUP, LANE, WRITER, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
@@ -148,6 +151,58 @@ def test_a_key_that_names_another_range_breaks_i4(sample: SampleLedger) -> None:
         finding_of(sample, commit_body(sample, replace(landed, objects=(old,)))).invariant
         is Invariant.I4
     )
+
+
+def rotated(sample: SampleLedger, start: int, *ends: int, first: int | None = None) -> LandedSlice:
+    """A slice of several objects by rotation: the first is named by the start of the slice.
+
+    Later ones are named by their first offset; the last one says that it is ``first``, if given.
+    """
+    objects = []
+    for at, end in pairwise((start, *ends)):
+        key = object_names.ObjectName("clicks", "dt=2026-11-21", 1, 0, at, ".json").key
+        objects.append(sample.upload(key, range(at, end)))
+    if first is not None:
+        objects[-1] = replace(objects[-1], first_offset=first)
+    return sample.land(TP, start, ends[-1], objects=tuple(objects))
+
+
+def test_a_rotated_slice_and_one_that_ended_early_break_nothing(sample: SampleLedger) -> None:
+    sample.commit(rotated(sample, 10, 14, 18, 20))
+    sample.commit(rotated(sample, 20, 24, 27))  # its task was to read on to offset 30
+    sample.commit(rotated(sample, 27, 30, 40))
+
+    chain, finding = check(bodies(sample.store))
+
+    assert (finding, chain.state.checkpoint[TP]) == (None, 40)
+
+
+@pytest.mark.parametrize("first", [13, 15, 20])
+def test_a_rotated_object_that_is_not_named_by_its_first_offset_breaks_i4(
+    sample: SampleLedger, first: int
+) -> None:
+    finding = finding_of(sample, commit_body(sample, rotated(sample, 10, 14, 20, first=first)))
+
+    assert (finding.invariant, finding.key) == (
+        Invariant.I4,
+        "clicks/dt=2026-11-21/1_0_00000000000000000014.json",
+    )
+
+
+def test_an_object_of_what_a_task_that_ended_early_did_not_read_breaks_i4(
+    sample: SampleLedger,
+) -> None:
+    landed = rotated(sample, 10, 14, 20)
+    early = Slice(TP, OffsetRange(10, 14))
+    committed = replace(landed, piece=early, landed=4, objects=landed.objects[:1])
+    beyond = replace(landed.objects[1], rows=0)
+
+    finding = finding_of(
+        sample,
+        commit_body(sample, replace(committed, objects=(*committed.objects, beyond))),
+    )
+
+    assert (finding.invariant, finding.key) == (Invariant.I4, beyond.upload.key)
 
 
 def test_a_recreated_topic_under_its_old_generation_breaks_i4(sample: SampleLedger) -> None:
