@@ -190,6 +190,7 @@ def test_a_lost_object_whose_records_expired_is_given_up(on_call: OnCall) -> Non
     gone = sum(o.rows for o in lost.objects) + skipped
     assert len(landed(scene, topic)) == 1100 - gone
     assert max(landed(scene, topic).values()) == 1
+    assert main(["verify", str(on_call.file), "--kafka"]) is ExitCode.OK
     assert main(["fsck", str(on_call.file), "--deep"]) is ExitCode.OK
     assert main(["audit", str(on_call.file)]) is ExitCode.OK
 
@@ -236,6 +237,12 @@ def test_dead_letters_are_landed_by_a_mended_decoder(on_call: OnCall) -> None:
     assert on_call.land().code is ExitCode.OK
     assert main(["fsck", str(on_call.file), "--deep"]) is ExitCode.OK
     assert main(["audit", str(on_call.file)]) is ExitCode.OK
+    assert main(["audit", str(on_call.file), "--generation", "1"]) is ExitCode.OK
+    assert main(["verify", str(on_call.file)]) is ExitCode.OK
+    assert main(["verify", str(on_call.file), "--kafka"]) is ExitCode.OK
+    replayed = next(key for key in scene.bucket.keys(f"{topic}/") if "/2_0_" in key)
+    scene.bucket.server.client.delete_object(Bucket=scene.bucket.name, Key=replayed)
+    assert main(["verify", str(on_call.file)]) is ExitCode.FAULT
 
 
 def test_committed_offsets_of_another_consumer_are_where_landing_begins(
