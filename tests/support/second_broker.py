@@ -36,17 +36,23 @@ def _kind(controller_port: int) -> Kind:
                     host=host, port=ports[0], controller_port=controller_port, node=_SECOND
                 )
             )
-        # Copied from the first node's, whose ids must not be used twice in a cluster.
-        meta = home / "data" / "meta.properties"
-        kept = [
-            line
-            for line in meta.read_text().splitlines()
-            if not line.startswith(("node.id", "directory.id"))
-        ]
-        meta.write_text("\n".join([*kept, f"node.id={_SECOND}", ""]))
+        _make_second(home / "data" / "meta.properties")
         return argv, properties
 
     return replace(KAFKA, existing="LANDFALL_SECOND_KAFKA", command=command)
+
+
+def _make_second(meta: Path) -> None:
+    """Make the second node's of a data folder that is copied from the first node's, once.
+
+    Ids must not be used twice in a cluster, so the node draws a folder id of its own at its first
+    start. It must keep that: replicas are assigned to a folder, and those of a folder that does not
+    come back stay offline, so their Kafka partitions never get a leader again.
+    """
+    lines = meta.read_text().splitlines()
+    if f"node.id={_SECOND}" not in lines:
+        kept = [line for line in lines if not line.startswith(("node.id", "directory.id"))]
+        meta.write_text("\n".join([*kept, f"node.id={_SECOND}", ""]))
 
 
 @dataclass(frozen=True)

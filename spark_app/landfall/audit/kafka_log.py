@@ -34,6 +34,8 @@ _TRANSIENT = {
     "NOT_LEADER_FOR_PARTITION",
 }
 """Errors after which the client recovers by itself; ``readTimeout`` limits how long it may take."""
+_LEADERLESS = {"_UNKNOWN_PARTITION", "LEADER_NOT_AVAILABLE"}
+"""What asking for the offsets of a partition that exists fails with while it has no leader."""
 
 
 @contextmanager
@@ -42,7 +44,11 @@ def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        raise Retry(f"{what}: {error.args[0].str()}") from error
+        cause = error.args[0]
+        if cause.name() in _LEADERLESS:
+            message = "the Kafka partition has no leader; audit again when its broker is back"
+            raise Retry(f"{what}: {message}") from error
+        raise Retry(f"{what}: {cause.str()}") from error
 
 
 class Log(Protocol):
