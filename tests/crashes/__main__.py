@@ -8,8 +8,8 @@ import random
 import sys
 import time
 
-from tests.crashes.machine import Schedule, Wrong
-from tests.crashes.process import no_waiting
+from tests.crashes.machine import Schedule
+from tests.crashes.process import Wrong, no_waiting
 
 
 def main() -> int:

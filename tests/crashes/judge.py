@@ -1,4 +1,7 @@
-"""What must hold after a schedule: every record is landed once, and the ledger says so."""
+"""What must hold after a schedule: every record is landed once, and the ledger says so.
+
+Before that, what a driver has not landed once nothing fails any more must stand for a reason.
+"""
 
 import io
 from collections import Counter
@@ -10,8 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.verbs import next_step
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.errors import Reason, Stalled
 from landfall.ledger import (
     Drop,
     Hole,
@@ -25,11 +30,13 @@ from landfall.ledger import (
     object_names,
 )
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from tests.support.fakes import FakeLog
 
 if TYPE_CHECKING:
     from tests.crashes.machine import Schedule
+    from tests.crashes.process import Process
 
 Offsets = Counter[tuple[str, int, int]]
 """How often a record exists, by topic id, Kafka partition and offset."""
@@ -42,6 +49,35 @@ def records_of(log: FakeLog, topic: str) -> Offsets:
         for partition, marks in enumerate(log.partitions[topic])
         for offset in range(marks.end)
     )
+
+
+def stuck(schedule: "Schedule", process: "Process") -> Iterator[str]:
+    """What a driver has not landed, though nothing keeps it from that and nobody is told.
+
+    A topic partition may stand if the driver names a reason, and if there is a command that lets it
+    land again, or the leader of its Kafka partition is away.
+    """
+    progress = process.progress
+    if progress is None:
+        yield f"{process.name} has not said anything"
+        return
+    if not progress.is_at_rest:
+        yield f"{process.name} is still busy"
+    for topic, partitions in schedule.log.partitions.items():
+        for partition, marks in enumerate(partitions):
+            tp = TopicPartition(topic, partition)
+            at = progress.state.checkpoint.next_offsets.get(tp)
+            stalled = progress.stalled.get(tp)
+            if stalled is None and at != marks.end:
+                yield f"{tp}: {process.name} has landed up to {at} of {marks.end}, and says nothing"
+            elif stalled and not _has_way_out(schedule, tp, stalled, progress.state):
+                yield f"{tp} stands, and nobody can help: {stalled.reason}: {stalled}"
+
+
+def _has_way_out(schedule: "Schedule", tp: TopicPartition, stalled: Stalled, state: State) -> bool:
+    if stalled.reason is Reason.SOURCE_UNAVAILABLE:
+        return tp in schedule.log.unavailable
+    return bool(next_step(stalled.reason, str(tp), truncated=tp in state.blocked))
 
 
 def findings(schedule: "Schedule") -> Iterator[str]:

@@ -1,10 +1,13 @@
 """What happens to log and bucket of a schedule, whatever its drivers do.
 
-Records arrive and expire, topics are recreated, and a lifecycle rule aborts uploads.
+Records arrive and expire, topics are recreated, Kafka partitions are without a leader for a while,
+and a lifecycle rule aborts uploads.
 """
 
 from typing import TYPE_CHECKING
 
+from landfall.errors import SourceAway
+from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
 from tests.crashes.judge import records_of
 
@@ -48,6 +51,27 @@ def recreate(schedule: "Schedule") -> None:
     schedule.say(
         f"topic {log.ids[topic]} is created in place of the one before: {log.partitions[topic]}"
     )
+
+
+def lose_leader(schedule: "Schedule") -> None:
+    """Leave a Kafka partition without a leader: its offsets and records cannot be read."""
+    log = schedule.log
+    topic = schedule.dice.choice(("a", "b"))
+    tp = TopicPartition(topic, schedule.dice.randrange(len(log.partitions[topic])))
+    log.unavailable[tp] = SourceAway(f"{tp}: the Kafka partition has no leader")
+    schedule.say(f"{tp} has no leader")
+
+
+def elect_leader(schedule: "Schedule") -> None:
+    """Let a Kafka partition that is without a leader have one again."""
+    if leaderless := sorted(schedule.log.unavailable):
+        tp = schedule.dice.choice(leaderless)
+        del schedule.log.unavailable[tp]
+        schedule.say(f"{tp} has a leader again")
+
+
+LEADERS = (lose_leader, lose_leader, elect_leader)
+"""What happens to leaders, by its weight."""
 
 
 def expire_upload(schedule: "Schedule") -> None:

@@ -53,6 +53,7 @@ class Luck:
         letters: whether some records are bad in a generation and fewer in the next ones, and a
             person has dead letters landed again.
         refuses: whether the store may refuse a driver's credentials.
+        leaderless: whether Kafka partitions may be without a leader for a while.
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
             never.
         repeats: whether a second completion succeeds, as on AWS.
@@ -66,6 +67,7 @@ class Luck:
     loss: Loss
     letters: bool
     refuses: bool
+    leaderless: bool
     checks: float
     repeats: bool
     snapshot_every: int
@@ -82,6 +84,7 @@ class Luck:
             loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
             letters=letters,
             refuses=dice.random() < 0.5,
+            leaderless=dice.random() < 0.5,
             checks=dice.choice((0.0, 0.02, 0.1, 0.3)),
             repeats=dice.random() < 0.5,
             snapshot_every=dice.choice((2, 5, 1000)),

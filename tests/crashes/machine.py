@@ -5,17 +5,19 @@ log. At every call of the store or the log the seed may let another thread conti
 a fault: the driver is killed before or after the call, the answer is lost with or without the
 effect, the effect comes later, perhaps after the driver's death, a lifecycle rule expires the
 upload, or the store refuses. Between calls the seed may start a driver, freeze or wake one, send
-one a command to hand over, to take over or to stop, let records arrive, or let the log drop what is
-committed. Drivers may be asked to land dead letters again.
+one a command to hand over, to take over or to stop, let records arrive, let the log drop what is
+committed, or leave a Kafka partition without a leader. Drivers may be asked to land dead letters
+again.
 
-After that all delayed effects come, and one driver is left alone and lands the rest. Then drivers
-that are still frozen wake up. In the end the store must hold what a run without any trouble leaves,
-apart from where ranges were cut; see ``tests.crashes.judge``.
+After that nothing fails any more, and a driver that lives on must land all it can (see
+``tests.crashes.aftermath``). All delayed effects come, and one driver is left alone and lands the
+rest. Then drivers that are still frozen wake up. In the end the store must hold what a run without
+any trouble leaves, apart from where ranges were cut; see ``tests.crashes.judge``.
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -28,14 +30,15 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
-from landfall.errors import LandfallError, Retry, StoreDenied
+from landfall.errors import LandfallError, Retry, Stalled, StoreDenied
 from landfall.lane import Lane
 from landfall.store.fault_injection import Call, Fault, Operation
 from tests.crashes import log_events
+from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
 from tests.crashes.judge import Offsets, findings
 from tests.crashes.luck import Loss, Luck
 from tests.crashes.person import asked, decide
-from tests.crashes.process import Process
+from tests.crashes.process import Process, Wrong
 from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Scheduler, Task
 from tests.crashes.world import GatedLog, ReadingRunner, Rows, WatchedStore, group_with
 from tests.support.fakes import ticking
@@ -56,10 +59,6 @@ BURST = 0.4
 MAX_ALIVE = 3
 MAX_STEPS = 20_000
 """A schedule that takes more steps than this never ends."""
-
-
-class Wrong(AssertionError):  # noqa: N818  # the name is the finding
-    """The store or a driver is in a state that it must never be in."""
 
 
 class Schedule:
@@ -87,6 +86,7 @@ class Schedule:
         self.store = WatchedStore(self, self.clock, repeat_completes=self.luck.repeats)
         self.processes: list[Process] = []
         self.steps, self.calls = 0, 0
+        self.aftermath: Aftermath | None = None
         self.calm, self.is_judging = False, False
         self._dying: Task | None = None
         self._faulted: Task | None = None
@@ -116,21 +116,21 @@ class Schedule:
         if self._tell:
             self.say(f"{self.luck}")
         if self.luck.letters:
-            self._begin_with_letters()
+            land_letters(self)
         self.start()
         self.scheduler.play()
+        assert self.aftermath
+        self._refuse(self.aftermath.late)
         self._deliver_all()
         self.say("all delayed effects come, and one driver lands the rest")
         self.generations += 1
-        last = self._land_the_rest()
+        if self.log.unavailable:
+            self._refuse(land_without_leaders(self))
+        last = self.land_the_rest()
         if last.code is ExitCode.STALLED and self.luck.loss.is_decided:
             self._decide(finally_=True)
-            last = self._land_the_rest()
-        if last.code is not ExitCode.OK:
-            raise Wrong(
-                f"the last driver ended with {last.code} {last.error}: "
-                f"{last.contender.deps.counters.message}"
-            )
+            last = self.land_the_rest()
+        last.must_end_with(ExitCode.OK)
         self.judge()
         if any(process.frozen for process in self.processes):
             self.say("frozen drivers wake up")
@@ -140,15 +140,8 @@ class Schedule:
             self._deliver_all()
             self.judge()
 
-    def _begin_with_letters(self) -> None:
-        """Land dead letters without trouble: otherwise few schedules came as far as a replay."""
-        self.calm = True
-        self._land_the_rest()
-        self.calm, self.steps = False, 0
-        self.generations += 1
-        self.say("the next generation decodes more")
-
-    def _land_the_rest(self) -> Process:
+    def land_the_rest(self) -> Process:
+        """Let a driver land until it has caught up."""
         last = self.start("", until_caught_up=True)
         self.scheduler.play()
         return last
@@ -167,7 +160,9 @@ class Schedule:
             raise Wrong(
                 f"no end after {MAX_STEPS} steps: {[(t.owner.name, t.what) for t in tasks]}"
             )
-        if not self.calm:
+        if self.aftermath:
+            self.aftermath.happen()
+        elif not self.calm:
             self._happen()
         awake = [task for task in tasks if task.owner.dead or not task.owner.frozen]
         busy = [task for task in awake if task.owner.dead or task.ready()]
@@ -181,7 +176,7 @@ class Schedule:
 
     def _happen(self) -> None:
         if self.steps >= self.luck.steps:
-            self._calm_down()
+            self.calm, self.aftermath = True, Aftermath(self)
         elif self.dice.random() < self.luck.event:
             self.dice.choice(self._events())()
 
@@ -200,30 +195,18 @@ class Schedule:
         if self.luck.loss.of_uploads:
             events += [partial(log_events.expire_upload, self)] * 4
         events += [self._decide] * (3 * self.luck.loss.is_decided)
+        events += [partial(e, self) for e in log_events.LEADERS if self.luck.leaderless]
         if alive:
             one = self.dice.choice(alive)
             events += [
                 lambda: self._freeze(one),
                 lambda: self._wake(one),
-                lambda: self._kill(one),
-                lambda: self._send(one, one.contender.take_over, "take over"),
-                lambda: self._send(one, lambda: one.contender.hand_over("b"), "hand over"),
-                lambda: self._send(one, lambda: one.contender.stop("SIGTERM"), "stop"),
+                lambda: self.kill(one),
+                lambda: self.send(one, one.contender.take_over, "take over"),
+                lambda: self.send(one, lambda: one.contender.hand_over("b"), "hand over"),
+                lambda: self.send(one, lambda: one.contender.stop("SIGTERM"), "stop"),
             ]
         return events
-
-    def _calm_down(self) -> None:
-        self.calm = True
-        for process in self.processes:
-            if process.dead or process.ended:
-                continue
-            fate = self.dice.choice(("killed", "frozen", "stopped"))
-            if fate == "killed":
-                self._kill(process)
-                continue
-            process.frozen = fate == "frozen"
-            stop = partial(process.contender.stop, "SIGTERM")
-            self._send(process, stop, f"stop, and is {fate}")
 
     # --------------------------------------------------------------------------------- what happens
 
@@ -251,7 +234,9 @@ class Schedule:
         contender = LaneContender(
             group,
             deps,
-            lambda *of: asked(self, self.kind(group, of[0], deps, of[1], until_caught_up)),
+            lambda writer, report: asked(
+                self, self.kind(group, writer, deps, process.keeping(report), until_caught_up)
+            ),
             StatusReporter(lambda _: None),
             ContenderOptions(own),
         )
@@ -296,11 +281,13 @@ class Schedule:
     def _wake(self, process: Process) -> None:
         process.frozen = False
 
-    def _kill(self, process: Owner) -> None:
+    def kill(self, process: Owner) -> None:
+        """Kill a process."""
         process.dead = True
         self.say(f"{process.name} is killed")
 
-    def _send(self, process: Process, command: Callable[[], object], what: str) -> None:
+    def send(self, process: Process, command: Callable[[], object], what: str) -> None:
+        """Send a process a command."""
         self.say(f"{process.name} gets the command to {what}")
         command()
 
@@ -335,7 +322,7 @@ class Schedule:
     def _inject(self, call: Call, me: Task, *, again: bool) -> Fault | None:
         dice = self.dice.random()
         if dice < 0.1:
-            self._kill(me.owner)
+            self.kill(me.owner)
             raise Killed
         if dice < 0.2:
             self._dying = me
@@ -358,7 +345,7 @@ class Schedule:
         """The store has answered, and may have killed the caller."""
         if self._dying is self.scheduler.current and not self.is_judging:
             self._dying = None
-            self._kill(self.scheduler.current.owner)
+            self.kill(self.scheduler.current.owner)
             raise Killed
 
     def _ask_log(self, what: str) -> None:
@@ -367,7 +354,7 @@ class Schedule:
         self.say(f"{me.owner.name} {me.what}: log, {what}")
         if not self.calm and self.dice.random() < self.luck.fault:
             if self.dice.random() < 0.3:
-                self._kill(me.owner)
+                self.kill(me.owner)
                 raise Killed
             raise Retry("the broker is away")
 
@@ -375,10 +362,16 @@ class Schedule:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """Inside, calls of the store are the test's own and meet no fault."""
+        """Inside, calls of the store are the test's own and meet no fault.
+
+        Raises:
+            Wrong: the ledger cannot be read.
+        """
         self.is_judging = True
         try:
             yield
+        except Stalled as stalled:
+            raise Wrong(f"{stalled.reason}: {stalled}") from stalled
         finally:
             self.is_judging = False
 
@@ -394,6 +387,9 @@ class Schedule:
                 driver ended as it must not.
         """
         with self.judging():
-            wrong = [*findings(self)]
-        if wrong:
-            raise Wrong("; ".join(wrong))
+            self._refuse([*findings(self)])
+
+    @staticmethod
+    def _refuse(wrong: Iterable[str]) -> None:
+        if found := "; ".join(wrong):
+            raise Wrong(found)

@@ -1,15 +1,20 @@
 """A driver's process in a schedule, and what schedules need around them."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import stamina
 
 from landfall.api.contract import ExitCode
 from landfall.driver.handover import LaneContender
+from landfall.driver.status import DriverProgress
 from landfall.errors import LandfallError, Reason, Stalled
 from tests.crashes.scheduler import Owner, Task
+
+
+class Wrong(AssertionError):  # noqa: N818  # the name is the finding
+    """The store or a driver is in a state that it must never be in."""
 
 
 class Process(Owner):
@@ -20,6 +25,7 @@ class Process(Owner):
         code: its exit code, if it has ended by itself.
         error: what it has raised otherwise.
         ended: whether it has ended.
+        progress: how far its driver was when it last told.
         was_owner: whether it said that it was fenced while it owned the lane.
     """
 
@@ -30,7 +36,17 @@ class Process(Owner):
         self.code: ExitCode | None = None
         self.error: LandfallError | None = None
         self.ended = False
+        self.progress: DriverProgress | None = None
         self.was_owner = False
+
+    def keeping(self, report: Callable[[DriverProgress], None]) -> Callable[[DriverProgress], None]:
+        """The report of its driver, whose progress is kept."""
+
+        def keep(progress: DriverProgress) -> None:
+            self.progress = progress
+            report(progress)
+
+        return keep
 
     def run(self) -> None:
         try:
@@ -39,6 +55,16 @@ class Process(Owner):
             self.error = error
         finally:
             self.ended = True
+
+    def must_end_with(self, code: ExitCode) -> None:
+        """Refuse another end of the last driver.
+
+        Raises:
+            Wrong: it has ended otherwise.
+        """
+        if self.code is not code:
+            message = self.contender.deps.counters.message
+            raise Wrong(f"the last driver ended with {self.code} {self.error}: {message}")
 
     @property
     def went_wrong(self) -> str:
@@ -53,7 +79,7 @@ class Process(Owner):
 
 def _is_named(message: str) -> bool:
     """Whether each topic partition that stands has a reason that somebody can act on."""
-    named = (Reason.OBJECT_LOST, Reason.DATA_LOSS)
+    named = (Reason.OBJECT_LOST, Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE)
     return all(line.startswith(named) for line in message.splitlines())
 
 

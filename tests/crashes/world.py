@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import ConsumerGroup
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -28,6 +28,8 @@ LOST_ATTEMPTS = 0.1
 """How often a task's first attempt uploads and its result is lost, as under speculation or when an
 executor is lost.
 """
+ODD_RANGES = 0.02
+"""How often a task returns another range than it was given, which must never be committed."""
 SHORT_SLICES = 0.1
 """How often a task ends a slice early, as when its records are larger than the plan assumed."""
 
@@ -114,9 +116,9 @@ def is_bad(offset: int, generation: int) -> bool:
 
 
 class ReadingRunner(FakeRunner):
-    """A runner that fails when the log has dropped what it should read.
+    """A runner that fails when the log has dropped what it should read, or has no leader for it.
 
-    It loses some attempts with everything they did.
+    It loses some attempts with everything they did, and some tasks end early or begin late.
     """
 
     log: FakeLog
@@ -153,6 +155,8 @@ class ReadingRunner(FakeRunner):
     def _read_log(self, batch: Batch, piece: Slice) -> tuple[str, Slice]:
         """The id of the topic that was read, and the slice, which may end early."""
         topic, partition = piece.topic_partition.topic, piece.topic_partition.partition
+        if away := self.log.unavailable.get(piece.topic_partition):
+            raise SourceAway(str(away))
         marks, topic_id = self.log.partitions[topic][partition], self.log.ids[topic]
         if piece.offsets.start < marks.log_start:
             raise Stalled(Reason.DATA_LOSS, f"{piece}: the log starts at {marks.log_start}")
@@ -161,6 +165,9 @@ class ReadingRunner(FakeRunner):
         if batch.limits and len(piece.offsets) > 1 and self.dice.random() < SHORT_SLICES:
             end = self.dice.randrange(piece.offsets.start + 1, piece.offsets.end)
             piece = Slice(piece.topic_partition, OffsetRange(piece.offsets.start, end))
+        if batch.limits and len(piece.offsets) > 1 and self.dice.random() < ODD_RANGES:
+            start = self.dice.randrange(piece.offsets.start + 1, piece.offsets.end)
+            piece = Slice(piece.topic_partition, OffsetRange(start, piece.offsets.end))
         return topic_id, piece
 
     def _write(

@@ -8,20 +8,25 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from landfall.driver.loop import Driver
-from tests.crashes.machine import Schedule, Wrong
-from tests.crashes.process import no_waiting
+from tests.crashes.machine import Schedule
+from tests.crashes.process import Wrong, no_waiting
 from tests.support.driver_mutants import (
     CompletesFirst,
     CompletesReplaysFirst,
+    DeletesOneTooMany,
     ForgetsWhatIsLost,
     GivesUpInDoubt,
     GivesUpUnasked,
     LandsANamesake,
     ListsWhileItLands,
+    NeverComesBack,
     PlansBeforeRecovery,
     RepairsUnrecorded,
     SweepsThoughFenced,
+    TakesAnyRange,
     TakesItsOwnForAnothers,
+    TakesShortForWhole,
+    WaitsForEveryLeader,
 )
 
 SCHEDULES, CHUNKS = 2000, 8
@@ -37,6 +42,11 @@ MUTANTS = [
     GivesUpUnasked,
     RepairsUnrecorded,
     CompletesReplaysFirst,
+    WaitsForEveryLeader,
+    NeverComesBack,
+    TakesShortForWhole,
+    TakesAnyRange,
+    DeletesOneTooMany,
 ]
 
 

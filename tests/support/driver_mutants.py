@@ -4,6 +4,7 @@ What goes wrong with them shows that the rule, and its test, are needed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,9 +18,12 @@ from landfall.driver.loop import Driver
 from landfall.driver.lost_uploads import LostUploads
 from landfall.driver.recovery import LostSlice, Remade
 from landfall.driver.replay import Landed, Replayer
+from landfall.driver.segment_rolling import SegmentRolling
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Read
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger import Rolled
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.task.dead_letter_reader import DeadLetters
 
 
@@ -103,6 +107,84 @@ class TakesItsOwnForAnothers(Driver):
     def check_owner(self, read: Read) -> None:
         if read(self.writer.lane.next_key(self.writer.state)):
             self._newer_owner = "there is a record"
+
+
+class WaitsForEveryLeader(Driver):
+    """One Kafka partition without a leader makes all others wait."""
+
+    def _start_batches(self, now: datetime) -> None:
+        if not self.deps.observer.view.unavailable:
+            super()._start_batches(now)
+
+
+class NeverComesBack(Driver):
+    """A Kafka partition that was once without a leader stays blocked."""
+
+    def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
+        self._once = {**vars(self).get("_once", {}), **super().stalled_partitions()}
+        return self._once
+
+
+class TakesShortForWhole(Driver):
+    """A result that ends before its slice does is committed as if it were the whole slice."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._committer.__class__ = _TakesShortForWhole
+
+
+class _TakesShortForWhole(BatchCommitter):
+    def _commit(
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+    ) -> None:
+        planned = {(s.topic_partition, s.offsets.start): s for s in batch.planned.slices}
+        results = Future[list[SliceResult]]()
+        results.set_result([_stretched(r, planned) for r in batch.results.result()])
+        super()._commit(replace(batch, results=results), recreated, now)
+
+
+def _stretched(
+    result: SliceResult, planned: Mapping[tuple[TopicPartition, int], Slice]
+) -> SliceResult:
+    whole = planned.get((result.piece.topic_partition, result.piece.offsets.start))
+    if whole is None or not isinstance(result, LandedSlice):
+        return result
+    more = len(whole.offsets) - len(result.piece.offsets)
+    return replace(result, piece=whole, invisible=result.invisible + more)
+
+
+class TakesAnyRange(Driver):
+    """Whatever range a task returns is committed, also if it does not begin where it must."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._committer.__class__ = _TakesAnyRange
+
+
+class _TakesAnyRange(BatchCommitter):
+    def _commit(
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+    ) -> None:
+        returned = replace(
+            batch.planned, bins=(tuple(result.piece for result in batch.results.result()),)
+        )
+        super()._commit(replace(batch, planned=returned), recreated, now)
+
+
+class DeletesOneTooMany(Driver):
+    """With the slots that a segment holds, the one after them is deleted."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._rolling.__class__ = _DeletesOneTooMany
+
+
+class _DeletesOneTooMany(SegmentRolling):
+    def _finish(self, rolled: Rolled | None, now: datetime, applied_through: int) -> None:
+        super()._finish(rolled, now, applied_through)
+        if rolled and not self._may_delete:
+            lane = self.writer.lane
+            lane.slots.delete_slots([lane.slot_key(rolled.epoch + 1, 0)])
 
 
 class LandsANamesake(Driver):

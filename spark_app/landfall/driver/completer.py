@@ -141,6 +141,13 @@ class Completer:
         )
 
     @property
+    def topic_partitions(self) -> frozenset[TopicPartition]:
+        """Topic partitions of objects that are not known to be visible, as of the last ``lost``."""
+        return frozenset(
+            topic_partition(key) for pending in self._pending.values() for key in pending
+        )
+
+    @property
     def applied_through(self) -> int:
         """The highest slot up to which every COMMIT is applied, as of the last ``lost``."""
         return ledger.applied_through(self._pending, self._highest)

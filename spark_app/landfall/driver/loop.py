@@ -50,7 +50,6 @@ LISTING_PATIENCE = timedelta(minutes=1)
 """How long landing waits for the list of uploads that former drivers left behind."""
 STARTUP_PATIENCE = timedelta(minutes=2)
 """A driver ends if the source has not answered once in this time: its address may be wrong."""
-
 LOST_FACTOR = 10
 """Landing waits if so many times ``maxUnapplied`` COMMITs wait for lost uploads."""
 
@@ -281,14 +280,12 @@ class Driver:
 
     def _what_is_going_on(self) -> str:
         """What the log lacks, and what goes on beside landing; empty if there is nothing to say."""
-        said = [_list_errors(self._membership.absent)] if self._membership.absent else []
-        if self.counters.warning:
-            said.append(self.counters.warning)
+        said = [_list_errors(self._membership.absent), self.counters.warning]
         if orphans := self._housekeeping.orphans:
             said.append(f"aborting {orphans} uploads that former drivers left behind")
         if lost := self._lost.count:
             said.append(f"making {lost} committed objects again whose uploads the store has lost")
-        return "\n".join(said)
+        return "\n".join(filter(None, said))
 
     def _report(self) -> None:
         self.report(self.progress())
@@ -346,8 +343,11 @@ class Driver:
 
     @property
     def _is_at_rest(self) -> bool:
-        waits = self.unapplied or self._lost.count
-        return not (self._batches or waits or self._membership.leaving)
+        if self._batches or self._completer.completing or self._membership.leaving:
+            return False
+        lost = self._completer.topic_partitions.union(self._lost.topic_partitions)
+        # None of it can be made again while its Kafka partition does not answer.
+        return lost <= self.deps.observer.view.unavailable.keys()
 
     def _has_landed_all(self) -> bool:
         """Whether everything that the last look saw is landed and visible."""
@@ -378,10 +378,10 @@ class Driver:
         return bool(self._stop_reason)
 
     def _is_drained(self, now: datetime) -> bool:
-        if not self._is_stopping(now):
+        if not self._is_stopping(now) or self._drain_until is None:
             return False
-        assert self._drain_until is not None
-        return now >= self._drain_until or not (self._batches or self.unapplied)
+        # What is lost is left to the next driver: Kafka may be away for long.
+        return now >= self._drain_until or not (self._batches or self._completer.completing)
 
     def _yield_lane(self) -> ExitCode:
         self._committer.append(partial(ledger.Yield, reason=self._stop_reason))

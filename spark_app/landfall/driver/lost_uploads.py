@@ -17,7 +17,7 @@ every snapshot would hold and every successor would verify again.
 """
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -110,7 +110,7 @@ class LostUploads:
     _job: _Job | None = None
     _failures: int = 0
     _wait_until: datetime | None = None
-    _waiting: int = field(default=0)
+    _waiting: Counter[TopicPartition] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._pool = self.deps.background.pool(1, "repair")
@@ -118,7 +118,12 @@ class LostUploads:
     @property
     def count(self) -> int:
         """How many lost objects are to be made again, or are being made, as of the last pass."""
-        return self._waiting
+        return self._waiting.total()
+
+    @property
+    def topic_partitions(self) -> Collection[TopicPartition]:
+        """Topic partitions of those objects."""
+        return self._waiting.keys()
 
     @property
     def missing(self) -> frozenset[TopicPartition]:
@@ -137,7 +142,8 @@ class LostUploads:
             job, self._job = self._job, None
             self._finish(job, now)
         lost = self._lost()
-        self._waiting = sum(map(len, lost.values()))
+        objects = chain.from_iterable(lost.values())
+        self._waiting = Counter(topic_partition(o.upload.key) for o in objects)
         if lost and not self._job and (self._wait_until is None or now >= self._wait_until):
             self._start(lost, now)
 

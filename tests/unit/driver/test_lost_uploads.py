@@ -11,7 +11,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.driver.loop import Driver
 from landfall.driver.runner import Bin
 from landfall.driver.stored_specs import store_spec, stored_spec
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, Permission, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -228,6 +228,36 @@ def test_commits_that_wait_for_lost_uploads_do_not_count_as_unapplied() -> None:
     one.report = report
 
     assert one.run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_what_is_lost_of_a_kafka_partition_without_a_leader_holds_up_no_end() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    away = SourceAway("a/0: the Kafka partition has no leader")
+    log.unavailable[A0] = away
+    runner = FakeRunner(store, failures={A0: [away] * 20})
+
+    assert next_driver(store, log, runner).run() is ExitCode.STALLED
+
+    assert runner.failures[A0]
+    assert landed_offsets(store) == {("b", 0, offset): 1 for offset in range(5)}
+    del log.unavailable[A0]
+    assert next_driver(store, log, FakeRunner(store)).run() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_driver_that_is_stopped_leaves_what_is_lost_to_the_next() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    runner = FakeRunner(store)
+    one = next_driver(store, log, runner)
+    one.stop("SIGTERM")
+
+    assert one.run() is ExitCode.OK
+
+    assert (runner.rounds, tags(store)[-1]) == ([], "Yield")
+    assert next_driver(store, log, runner).run() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)
 
 
