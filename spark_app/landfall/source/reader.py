@@ -102,6 +102,8 @@ class KafkaReader:
         consumer = self._begin(*slices)
         try:
             self._ahead.keep(fetch_together(consumer, self._assign(consumer, *slices)))
+            # An error that lasts is met again by the slice that is read alone.
+            self._errors.clear()
             self._end(consumer, *slices)
         except (KafkaException, LandfallError):
             self.close()
