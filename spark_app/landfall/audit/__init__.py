@@ -37,6 +37,7 @@ class Unchecked(StrEnum):
     """Why something could not be compared; the value is a key of the JSON output."""
 
     GONE = "records are not in Kafka any more"
+    TRUNCATED = "Kafka truncated the log below them and wrote other records there"
     PAYLOAD = "payloads are not landed as they are"
     PLACE = "output partitions could not be worked out"
     COUNTED = "records were only counted, not compared"

@@ -212,7 +212,12 @@ class _Inspection:
         held = self._held(lifetime)
         compacted = held is not None and self._log.is_compacted(topic)
         audited = _AuditedPartition(
-            (topic, partition), check, Cursor(self._log, topic, partition), held, compacted
+            (topic, partition),
+            check,
+            Cursor(self._log, topic, partition),
+            held,
+            compacted,
+            self._inventory.truncated(lifetime),
         )
         next_offset = lifetime.start
         # A replay is of another generation than the dead letters that it read.
@@ -253,10 +258,9 @@ class _Inspection:
         found = (self._existing_key(key, check) for key in range_.objects or ())
         keys = [key for key in found if key]
         reader = self._readers.rows
-        if reader is None or not audited.holds(range_.start, range_.end):
-            check.result.add_unchecked(
-                range_.counted, Unchecked.UNREADABLE if reader is None else Unchecked.GONE
-            )
+        why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
+        if reader is None or why_not is not None:
+            check.result.add_unchecked(range_.counted, why_not or Unchecked.UNREADABLE)
             return
         keys = [key for key in keys if key not in range_.replayed]
         data = [key for key in keys if not key.startswith("_landfall/")]
@@ -352,13 +356,25 @@ class _Inspection:
 
 @dataclass(frozen=True)
 class _AuditedPartition:
-    """A topic partition under audit; ``held`` are the offsets that Kafka holds of it."""
+    """A topic partition under audit.
+
+    Attributes:
+        held: the offsets that Kafka holds of it; None if it holds it no more.
+        truncated: landed offsets of which Kafka has other records, or none.
+    """
 
     source: Source
     check: PartitionCheck
     cursor: Cursor
     held: tuple[int, int] | None
     compacted: bool
+    truncated: Sequence[tuple[int, int]] = ()
+
+    def why_unchecked(self, range_: Range) -> Unchecked | None:
+        """Why a range cannot be compared with Kafka, not even in part; None if it can."""
+        if any(start < range_.end and range_.start < end for start, end in self.truncated):
+            return Unchecked.TRUNCATED
+        return None if self.holds(range_.start, range_.end) else Unchecked.GONE
 
     def holds(self, start: int, end: int) -> bool:
         """Whether Kafka still holds a whole range."""

@@ -32,6 +32,8 @@ CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_i
                         start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
                      slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT);
+CREATE TABLE truncated (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER,
+                        until INTEGER);
 """
 
 
@@ -113,6 +115,11 @@ class Inventory:
                 corrected = self._corrections.apply(range_, replayed_through)
             yield corrected
 
+    def truncated(self, lifetime: PartitionLifetime) -> list[tuple[int, int]]:
+        """Landed offsets at which Kafka has other records now, or none, as BLOCKs say."""
+        query = "SELECT start, until FROM truncated WHERE (topic, partition, lifetime) = (?, ?, ?)"
+        return list(self._select(query, (lifetime.topic, lifetime.partition, lifetime.lifetime)))
+
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
         topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
@@ -179,15 +186,22 @@ class Inventory:
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
+        self._add_content(record)
+
+    def _add_content(self, record: Any) -> None:
+        slot = record["header"]["seq"]
         match record["type"]:
             case "ADD":
                 for entry in record["entries"]:
                     self._add_lifetime(entry)
             case "COMMIT":
                 for landed in record["slices"]:
-                    self._add_landed(header["seq"], landed)
+                    self._add_landed(slot, landed)
             case "HOLE":
-                self._add_range(header["seq"], record["piece"], (0, 0, None))
+                self._add_range(slot, record["piece"], (0, 0, None))
+            case "BLOCK":
+                for entry in record["entries"]:
+                    self._add_block(entry)
             case _:
                 pass
 
@@ -207,11 +221,21 @@ class Inventory:
         self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects))
 
     def _add_range(self, slot: int, slice_: Any, columns: Sequence[object]) -> None:
+        row = (*self._present(slice_), slot, *columns)
+        self._rows.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def _add_block(self, blocked: Any) -> None:
+        # The ledger keeps a DataLoss only of a truncated log: what expired is a HOLE.
+        if blocked["reason"] == "DataLoss":
+            row = self._present(blocked)
+            self._rows.execute("INSERT INTO truncated VALUES (?, ?, ?, ?, ?)", row)
+
+    def _present(self, slice_: Any) -> tuple[str, int, int, int, int]:
+        """Topic, Kafka partition, its present lifetime, and the offsets of a slice."""
         tp, offsets = slice_["topic_partition"], slice_["offsets"]
         identity = (tp["topic"], tp["partition"])
         query = "SELECT max(lifetime) FROM lifetimes WHERE (topic, partition) = (?, ?)"
         lifetime = self._rows.execute(query, identity).fetchone()[0]
         if lifetime is None:
             raise ValueError(f"lands {identity[0]}/{identity[1]}, which no ADD has added")
-        row = (*identity, lifetime, offsets["start"], offsets["end"], slot, *columns)
-        self._rows.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return (*identity, lifetime, offsets["start"], offsets["end"])

@@ -31,6 +31,7 @@ _COUNTS = (
 )
 _UNCHECKED_TEXTS = {
     Unchecked.GONE: "no longer in Kafka",
+    Unchecked.TRUNCATED: "of a log that was truncated in Kafka since they were landed",
     Unchecked.PAYLOAD: "landed with other bytes than Kafka holds, so payloads were not compared",
     Unchecked.PLACE: "the auditor cannot compute the output partition",
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
