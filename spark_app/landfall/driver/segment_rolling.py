@@ -1,8 +1,9 @@
 """Rolls old slots of the ledger up into segments, so that the ledger does not grow without end.
 
 The driver's thread seals epochs and appends records; a background thread stores segments and
-deletes slots. Nothing waits for it: if the store refuses, slots stay as they are, and the next
-attempt comes a minute later. See docs/adr/0009-slots-go-once-a-segment-holds-them.md.
+deletes slots. Nothing waits for it: if the store refuses, slots stay as they are, that is logged
+once, and the next attempt comes a minute later. See
+docs/adr/0009-slots-go-once-a-segment-holds-them.md.
 """
 
 import logging
@@ -40,8 +41,9 @@ class SegmentRolling:
 
     def __post_init__(self) -> None:
         self._pool = self.background.pool(1, "segments")
-        self._running: Future[Rolled | None] | None = None
+        self._running: Future[Rolled] | None = None
         self._not_before: datetime | None = None
+        self._failure: type[Exception] | None = None
         # A driver before this one may have died between its SEGMENT record and the deletion.
         self._may_delete = True
 
@@ -54,7 +56,8 @@ class SegmentRolling:
         """
         if self._running:
             if self._running.done():
-                self._finish(self._running.result(), now, applied_through)
+                running, self._running = self._running, None
+                self._finish(running, now, applied_through)
             return
         if self.writer.state.next_index >= self.every:
             self.writer.seal()
@@ -80,11 +83,15 @@ class SegmentRolling:
                 self._running = self._pool.submit(_store, lane, state, last)
         self._not_before = now + RETRY_INTERVAL if self._running else None
 
-    def _finish(self, rolled: Rolled | None, now: datetime, applied_through: int) -> None:
-        self._running = None
-        if rolled is None:
+    def _finish(self, running: "Future[Rolled]", now: datetime, applied_through: int) -> None:
+        try:
+            rolled = running.result()
+        except (LandfallError, ValueError) as error:
+            if type(error) is not self._failure:  # a store that denies does so every minute
+                log.warning("the ledger grows: old slots stay", extra={"why": str(error)})
+            self._failure = type(error)
             return
-        self._not_before = now
+        self._not_before, self._failure = now, None
         state = self.writer.state
         if state.segments and rolled == state.segments[-1]:
             self._may_delete = False
@@ -97,22 +104,26 @@ class SegmentRolling:
         self._may_delete = True
 
 
-def _delete(lane: Lane, state: State) -> Rolled | None:
-    """Delete the slots of the last segment, and old snapshots; None if that failed."""
+def _delete(lane: Lane, state: State) -> Rolled:
+    """Delete the slots of the last segment, and old snapshots.
+
+    Raises:
+        LandfallError: the store does not delete slots.
+    """
+    rolled = state.segments[-1]
+    delete_rolled_slots(lane.slots, lane.group, lane.name, rolled)
     try:
-        delete_rolled_slots(lane.slots, lane.group, lane.name, state.segments[-1])
         delete_old_snapshots(lane.slots, lane.group, lane.name, state)
-    except LandfallError as error:
-        log.warning("old slots stay for now", extra={"why": str(error)})
-        return None
-    return state.segments[-1]
+    except LandfallError as error:  # tried again with the next segment, which must not wait
+        log.warning("old snapshots stay for now", extra={"why": str(error)})
+    return rolled
 
 
-def _store(lane: Lane, state: State, last: int) -> Rolled | None:
-    """Store a segment through slot ``last``; None if that failed."""
-    try:
-        bodies = lane.slots_to_roll(state, last)
-        return store_segment(lane.slots, lane.group, lane.name, state, bodies)
-    except (LandfallError, ValueError) as error:
-        log.warning("rolling up the ledger failed", extra={"why": str(error)})
-        return None
+def _store(lane: Lane, state: State, last: int) -> Rolled:
+    """Store a segment through slot ``last``.
+
+    Raises:
+        LandfallError, ValueError: it is not stored, or not known to be.
+    """
+    bodies = lane.slots_to_roll(state, last)
+    return store_segment(lane.slots, lane.group, lane.name, state, bodies)

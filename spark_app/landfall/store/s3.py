@@ -29,14 +29,14 @@ import stamina
 from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
-from landfall.errors import Retry, StoreAway
+from landfall.errors import Retry, StoreAway, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
 from landfall.store.s3answers import Address, confirms_truly
 from landfall.store.s3body import ResponseBody
 from landfall.store.s3client import s3_client
-from landfall.store.s3errors import code_of, status_of, translate_errors
+from landfall.store.s3errors import blames_credentials, code_of, status_of, translate_errors
 from landfall.store.s3uploads import OpenUploadListing
 
 if TYPE_CHECKING:
@@ -187,10 +187,12 @@ class S3Store:
                     Delete={"Objects": some, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
                 )
             for failed in answer.get("Errors", ()):
-                raise StoreAway(
-                    f"delete {self._url(failed['Key'].removeprefix(self._root))}: "
-                    f"{failed.get('Code')}: {failed.get('Message')}"
+                code, url = (
+                    failed.get("Code", ""),
+                    self._url(failed["Key"].removeprefix(self._root)),
                 )
+                kind = StoreDenied if blames_credentials(0, code) else StoreAway
+                raise kind(f"delete {url}: {code}: {failed.get('Message')}")
 
     # -------------------------------------------------------------------------------------- uploads
 

@@ -1,0 +1,166 @@
+"""What a group may do in its bucket: the documented policy is enough, and no right is for nothing.
+
+The server is versitygw, whose policies deny single keys of a DeleteObjects as AWS does.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dev.servers.server import Kind, Server
+from landfall.api.contract import ExitCode
+from landfall.cli import main
+from landfall.errors import Stalled, StoreDenied
+from landfall.objects import Upload, UploadLost
+from landfall.store.probe import probe
+from landfall.store.urls import open_store
+from tests.support.independent_audit import events
+from tests.support.kafka import Broker
+from tests.support.landing import Landing, Scene, wait_for
+from tests.support.limited_users import (
+    S3_WITH_USERS,
+    LimitedUser,
+    documented_statements,
+    server_of,
+    without,
+)
+
+pytestmark = pytest.mark.xdist_group("store_rights")
+
+DRIVER = LimitedUser("driver", "drivers-secret")
+DELETE = "s3:DeleteObject"
+SLOTS = "_landfall/scene/0/"
+
+
+@pytest.fixture
+def scene(
+    kafka: Broker,
+    own_server: Callable[[Kind], Server],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Scene:
+    """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's."""
+    endpoint = own_server(S3_WITH_USERS).up().address
+    assert endpoint
+    DRIVER.create(endpoint)
+    DRIVER.write_secret(tmp_path / "s3")
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+    server = server_of(endpoint)
+    for name, value in server.env.items():
+        monkeypatch.setenv(name, value)
+    return Scene(kafka, server.create_bucket())
+
+
+def spec(scene: Scene) -> dict[str, Any]:
+    s3 = {
+        "endpoint": str(scene.bucket.server),
+        "pathStyle": True,
+        "credentialsSecretRef": {"name": "s3"},
+        "maxAttempts": 1,
+    }
+    return {"output": {"s3": s3}, "tuning": {"segmentEvery": 3}}
+
+
+def land_one_after_the_other(scene: Scene, running: Landing, topic: str, ids: range) -> None:
+    for n in ids:
+        scene.kafka.produce(topic, events(range(n * 10, n * 10 + 10)))
+        running.wait_until_landed()
+
+
+def test_the_documented_rights_are_enough(scene: Scene, tmp_path: Path) -> None:
+    DRIVER.grant(scene.bucket, documented_statements())
+    topic = scene.topic()
+    running = Landing(scene.group(**spec(scene)), None, until_caught_up=False).start()
+
+    land_one_after_the_other(scene, running, topic, range(12))
+    wait_for(lambda: len(scene.bucket.keys(SLOTS)) <= scene.state().seq, "slots are deleted")
+
+    assert running.stop() is ExitCode.OK
+    file = str(scene.file(tmp_path, **spec(scene)))
+    drop = ["drop", file, f"{topic}/0", "--why", "moved"]
+    checks = [["fsck", file, "--deep"], ["audit", file], ["verify", file], ["status", file]]
+    assert [main(words) for words in (*checks, drop, ["fsck", file])] == [ExitCode.OK] * 6
+
+
+def test_without_the_right_to_delete_it_lands_on_and_says_so_once(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("landfall.driver.segment_rolling.RETRY_INTERVAL", timedelta(0))
+    DRIVER.grant(scene.bucket, without(documented_statements(), DELETE))
+    topic = scene.topic()
+    running = Landing(scene.group(**spec(scene)), None, until_caught_up=False).start()
+
+    with caplog.at_level(logging.WARNING, "landfall.driver.segment_rolling"):
+        land_one_after_the_other(scene, running, topic, range(12))
+        wait_for(lambda: caplog.records, "it is said")
+        land_one_after_the_other(scene, running, topic, range(12, 20))
+    (said,) = caplog.records
+    assert said.message == "the ledger grows: old slots stay"
+    assert "AccessDenied" in said.__dict__["why"]
+    slots = scene.bucket.keys(SLOTS)
+    assert len(slots) == scene.state().seq + 1
+
+    DRIVER.grant(scene.bucket, documented_statements())
+    wait_for(lambda: len(scene.bucket.keys(SLOTS)) < len(slots), "the right is back")
+    land_one_after_the_other(scene, running, topic, range(20, 22))
+    assert running.stop() is ExitCode.OK
+    assert scene.faults() == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        name
+        for statement in documented_statements()
+        for name in statement["Action"]
+        if isinstance(statement["Action"], list) and name != "s3:GetLifecycleConfiguration"
+    ],
+)
+def test_each_other_right_is_needed(scene: Scene, action: str) -> None:
+    DRIVER.grant(scene.bucket, without(documented_statements(), action))
+
+    with pytest.raises((StoreDenied, Stalled)) as denied:
+        use(scene)
+
+    assert "AccessDenied" in str(denied.value)
+
+
+def use(scene: Scene) -> None:
+    """Everything that a driver asks of a store, as far as landing needs it."""
+    store = open_store(scene.group(**spec(scene)).spec.output)
+    probe(store)
+    upload = store.begin("a/b", "token")
+    part = store.put_part("a/b", upload, 1, b"x")
+    store.complete(Upload("a/b", upload, (part,), "token"))
+    lost = store.begin("a/c", "token")
+    part = store.put_part("a/c", lost, 1, b"x")
+    store.abort("a/c", lost)
+    with suppress(UploadLost):  # which it can tell only from the parts of the upload
+        store.complete(Upload("a/c", lost, (part,), "token"))
+
+
+def test_commands_that_only_read_need_no_more_than_is_said(scene: Scene, tmp_path: Path) -> None:
+    DRIVER.grant(scene.bucket, documented_statements())
+    scene.kafka.produce(topic := scene.topic(), events(range(100)))
+    landing = Landing(scene.group(**spec(scene)), None).start()
+    assert landing.end() is ExitCode.OK
+    statements = documented_statements()
+    for action in (
+        "s3:PutObject",
+        "s3:AbortMultipartUpload",
+        "s3:ListMultipartUploadParts",
+        DELETE,
+    ):
+        statements = without(statements, action)
+    DRIVER.grant(scene.bucket, statements)
+
+    file = str(scene.file(tmp_path, **spec(scene)))
+    found = [main([name, file]) for name in ("status", "fsck", "verify", "audit")]
+    found.append(main(["locate", file, topic, "0", "7"]))
+
+    assert found == [ExitCode.OK] * 5

@@ -1,0 +1,82 @@
+"""An S3 server with users whose rights a bucket policy limits."""
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dev.servers import s3 as dev_s3
+from dev.servers.s3 import S3
+from dev.servers.server import Kind
+from tests.support.s3 import Bucket, S3Server
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "stores.md"
+_EXAMPLE = "arn:aws:s3:::logs"
+
+
+def _command(
+    programs: Path, home: Path, host: str, ports: tuple[int, ...]
+) -> tuple[list[str], str]:
+    argv, data = S3.command(programs, home, host, ports)
+    users = home / "users"
+    users.mkdir(exist_ok=True)
+    at = argv.index("posix")
+    return [*argv[:at], "--iam-dir", str(users), "--iam-cache-disable", *argv[at:]], data
+
+
+S3_WITH_USERS: Kind = replace(S3, existing="LANDFALL_S3_WITH_USERS", command=_command)
+"""The kind of this server."""
+
+
+@dataclass(frozen=True)
+class LimitedUser:
+    """A user of a server, who has only the rights that the policy of a bucket grants."""
+
+    name: str
+    secret: str
+
+    def create(self, endpoint: str) -> None:
+        """Create the user on a server."""
+        versitygw = str(dev_s3._build() / "versitygw")
+        admin = ["--access", dev_s3.ACCESS_KEY, "--secret", dev_s3.SECRET_KEY]
+        user = ["--access", self.name, "--secret", self.secret, "--role", "user"]
+        where = ["--region", dev_s3.REGION, "--endpoint-url", endpoint]
+        subprocess.run([versitygw, "admin", *admin, *where, "create-user", *user], check=True)
+
+    def write_secret(self, folder: Path) -> None:
+        """Make the user's keys a Secret in a folder of Secrets."""
+        folder.mkdir()
+        (folder / "AWS_ACCESS_KEY_ID").write_text(self.name)
+        (folder / "AWS_SECRET_ACCESS_KEY").write_text(self.secret)
+
+    def grant(self, bucket: Bucket, statements: list[dict[str, Any]]) -> None:
+        """Replace the bucket's policy; statements are those of an IAM policy."""
+        own = [{**each, "Principal": {"AWS": [self.name]}} for each in statements]
+        text = json.dumps({"Version": "2012-10-17", "Statement": own})
+        bucket.server.client.put_bucket_policy(
+            Bucket=bucket.name, Policy=text.replace(_EXAMPLE, f"arn:aws:s3:::{bucket.name}")
+        )
+
+
+def documented_statements() -> list[dict[str, Any]]:
+    """The policy that docs/guides/stores.md says a group needs."""
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    statements: list[dict[str, Any]] = json.loads(text)["Statement"]
+    return statements
+
+
+def without(statements: list[dict[str, Any]], action: str) -> list[dict[str, Any]]:
+    """The statements without a right."""
+    found = []
+    for each in statements:
+        actions = [each["Action"]] if isinstance(each["Action"], str) else each["Action"]
+        if left := [name for name in actions if name != action]:
+            found.append({**each, "Action": left})
+    return found
+
+
+def server_of(endpoint: str) -> S3Server:
+    """The server, for its administrator."""
+    return S3Server(endpoint, dev_s3._env(endpoint))
