@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
@@ -21,13 +22,13 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import Outcome, RetryRequest, UnblockRequest
 from landfall.cli import main
 from landfall.driver.decide import deleted
-from landfall.ledger import Add, Drop, Hole, Lost, Record, Unblock, decode
+from landfall.ledger import Add, Drop, Hole, Lost, Unblock
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.s3 import S3Store
 from tests.integration.test_lost_uploads import die_at_commit
 from tests.support.independent_audit import events
 from tests.support.kafka import Broker, Message
-from tests.support.landing import Landing, Scene
+from tests.support.landing import Landing, Scene, wait_for
 from tests.support.on_call import OnCall, blocked, landed
 from tests.support.processes import Processes
 from tests.support.rotated_keys import RotatedKeys
@@ -153,13 +154,8 @@ def test_a_recreated_topic_lands_from_its_start_in_a_new_generation(on_call: OnC
     on_call.follow(stopped.next_step)
 
     on_call.lands_all(topic, [*range(1000), *range(2000, 2500)])
-    (add,) = (r for r in records_of(scene, Add) if r.decision)
+    (add,) = (r for r in on_call.records(Add) if r.decision)
     assert (add.entries[0].start, scene.state().generation) == (0, 2)
-
-
-def records_of(scene: Scene, kind: type[Record]) -> list[Any]:
-    records = (decode(seq, body) for seq, body in scene.lane().bodies())
-    return [record for record in records if isinstance(record, kind)]
 
 
 def test_a_lost_object_whose_records_expired_is_given_up(on_call: OnCall) -> None:
@@ -300,6 +296,29 @@ def test_a_pod_is_asked_over_its_control_port(
     pod.popen.terminate()
     assert pod.end() == ExitCode.OK, pod.said
     on_call.lands_all(topic, [*range(1000), *range(1200, 1500)])
+
+
+def test_a_local_run_is_asked_over_the_control_port_that_it_was_given(
+    on_call: OnCall, processes: Processes, tmp_path: Path
+) -> None:
+    topic, token = on_call.scene.topic(), tmp_path / "token"
+    on_call.scene.kafka.produce(topic, events(range(100)))
+    with socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = str(unused.getsockname()[1])
+    control = ("--control-port", port, "--token-file", str(token))
+    running = processes.run(on_call.scene.document(), "--http-port", "0", *control)
+
+    asked = ["drop", str(on_call.file), f"{topic}/0", *BY]
+    asked += ["--driver", f"http://localhost:{port}", "--token-file", str(token)]
+    wait_for(lambda: token.exists() and on_call.scene.state().totals.landed == 100, "all is landed")
+    wait_for(lambda: main(asked) is ExitCode.OK, "it has the lane, and answers")
+
+    assert token.stat().st_mode & 0o777 == 0o600
+    (drop,) = on_call.decided(Drop)
+    assert [str(tp) for tp in drop.topic_partitions] == [f"{topic}/0"]
+    running.popen.terminate()
+    assert running.end() == ExitCode.OK, running.said
 
 
 # ------------------------------------------------------------------------------ denied and granted

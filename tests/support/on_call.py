@@ -63,13 +63,17 @@ class OnCall:
         assert main(["fsck", str(self.file), "--deep"]) is ExitCode.OK
         assert main(["audit", str(self.file)]) is ExitCode.OK
 
+    def records(self, kind: type[Record]) -> list[Any]:
+        """The records of a type."""
+        records = [decode(seq, body) for seq, body in self.scene.lane().bodies()]
+        return [record for record in records if isinstance(record, kind)]
+
     def decided(self, kind: type[Record]) -> list[Any]:
         """The records of a type, each with the decision that made it."""
-        records = [decode(seq, body) for seq, body in self.scene.lane().bodies()]
-        found = [record for record in records if isinstance(record, kind)]
+        found = self.records(kind)
         for record in found:
-            assert record.decision is not None  # type: ignore[union-attr]
-            assert record.decision.who == "kim"  # type: ignore[union-attr]
+            assert record.decision is not None
+            assert record.decision.who == "kim"
         return found
 
 

@@ -8,7 +8,8 @@ from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind
 
 USER, PASSWORD = "lander", "open-sesame-7"
-_ADMIN = "admin-of-the-broker"
+ADMIN = "admin-of-the-broker"
+"""The password of the user ``admin``, whom no ACL concerns."""
 
 _PROPERTIES = """\
 listeners=SASL_SSL://{host}:{port},CONTROLLER://{host}:{controller_port}
@@ -20,6 +21,9 @@ sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_ssl.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required \
 username="admin" password="{admin}" user_admin="{admin}" user_{user}="{password}";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:admin;User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
 ssl.keystore.type=PKCS12
 ssl.keystore.location={home}/server.p12
 ssl.keystore.password={admin}
@@ -31,7 +35,7 @@ ssl.truststore.location={home}/ca.pem
 def _certify(home: Path, host: str) -> None:
     """Create a CA in ``ca.pem``, and a certificate for this host in ``server.p12``."""
     tool = cache.tool("keytool", "a secured Kafka", "openjdk-17-jre-headless")
-    keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", _ADMIN]
+    keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", ADMIN]
     make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
     cache.run([*make, "-alias", "ca", "-dname", "CN=Landfall's tests", "-ext", "bc:c=ca:true"])
     cache.run(
@@ -64,7 +68,7 @@ def _command(
                 port=port,
                 controller_port=controller_port,
                 home=home,
-                admin=_ADMIN,
+                admin=ADMIN,
                 user=USER,
                 password=PASSWORD,
             )

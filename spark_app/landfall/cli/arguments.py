@@ -141,6 +141,8 @@ examples:
   landfall run group.yaml --until-caught-up    # land what the topics hold now, then stop
   landfall run group.yaml --master 'local[4]' --http-port 8080 &
   curl localhost:8080/status
+  landfall run group.yaml --control-port 8081 --token-file token &
+  landfall skip clicks/3 --driver http://localhost:8081 --token-file token --why 'INC-12'
 """,
     )
     _add_group(command)
@@ -161,6 +163,18 @@ examples:
         metavar="N",
         help="the port of /status and /metrics; 0 takes any free port "
         "(default: spec.tuning.httpPort, or any free port if that one is taken)",
+    )
+    command.add_argument(
+        "--control-port",
+        type=port,
+        metavar="N",
+        help="take requests such as `landfall skip --driver http://localhost:N` on this port",
+    )
+    command.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the token that such requests need; made, for you alone, if there is no such file",
     )
     command.add_argument(
         "--verbose", action="store_true", help="log every event, not only warnings and errors"

@@ -3,6 +3,9 @@
 import argparse
 import logging
 import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from landfall.api.contract import ExitCode
 from landfall.cli import console, group_file
@@ -10,12 +13,15 @@ from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress
 from landfall.errors import Reason, Stalled
 
+if TYPE_CHECKING:
+    from landfall.driver.http.control import Control
+
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Land a group until it is stopped or caught up.
 
     Raises:
-        Stalled: SPEC_INVALID, ``--http-port`` is taken.
+        Stalled: SPEC_INVALID, a port is taken, or the token file cannot be made or read.
     """
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
@@ -26,6 +32,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         until_caught_up=arguments.until_caught_up,
         master=arguments.master,
         http_port=arguments.http_port,
+        control=_control(arguments.control_port, arguments.token_file),
     )
     with progress(console.err()) as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
@@ -34,9 +41,30 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         try:
             return run_group(group, options, show_status)
         except PortUnavailable as error:
+            of_control = f":{arguments.control_port}:" in str(error)
+            option = "--control-port" if of_control else "--http-port"
             raise Stalled(
-                Reason.SPEC_INVALID, f"--http-port: {error}; 0 takes any free port"
+                Reason.SPEC_INVALID, f"{option}: {error}; 0 takes any free port"
             ) from None
+
+
+def _control(port: int | None, token_file: Path | None) -> "Control | None":
+    """Where requests of this machine are accepted; a token file that is absent is made."""
+    from landfall.driver.http.control import Control  # noqa: PLC0415  # as above
+
+    if port is None and token_file is None:
+        return None
+    if port is None or token_file is None:
+        raise Stalled(Reason.SPEC_INVALID, "--control-port and --token-file need each other")
+    try:
+        if not token_file.exists():
+            token_file.touch(0o600)
+            token_file.write_text(secrets.token_urlsafe(32))
+        if not token_file.read_text().strip():
+            raise Stalled(Reason.SPEC_INVALID, f"{token_file}: holds no token")
+    except OSError as error:
+        raise Stalled(Reason.SPEC_INVALID, f"{token_file}: {error.strerror}") from error
+    return Control(token_file, "127.0.0.1", port)
 
 
 def _log_to_stderr(level: int) -> None:

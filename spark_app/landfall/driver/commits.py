@@ -45,6 +45,10 @@ class BackgroundWork:
     housekeeping: Housekeeping
 
 
+DENIED_PAUSE = timedelta(minutes=1)
+"""How long a topic partition rests that the source denied, before it is tried again."""
+
+
 @dataclass
 class BatchCommitter:
     """Commits finished batches; used by the driver's thread alone.
@@ -67,6 +71,7 @@ class BatchCommitter:
 
     def __post_init__(self) -> None:
         self._bad_records = BadRecordHistory(self.group.spec.bad_records)
+        self._denied: dict[TopicPartition, datetime] = {}
 
     def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
         """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
@@ -81,6 +86,7 @@ class BatchCommitter:
         """
         if refused := self.background.completer.take_refusal():
             record_failure(self.deps, cause(refused, "Complete"), refused)
+        self._try_denied_again(now)
         finished = self.batches.finished()
         try:
             recreated = self.recreated_topics(
@@ -184,6 +190,8 @@ class BatchCommitter:
         for tp, error in failed.items():
             if isinstance(error, Stalled) and not self._may_pass(error):
                 self.blocked[tp] = error
+                if error.reason is Reason.SOURCE_DENIED:
+                    self._denied[tp] = now
             else:
                 retried[tp] = error
         landed = {landed.piece.topic_partition for landed in decision.commit}
@@ -193,6 +201,14 @@ class BatchCommitter:
         self.deps.counters.batch_failed(messages, now)
         for reason, why in messages.items():
             log.warning("landing failed", extra={"reason": reason, "why": why})
+
+    def _try_denied_again(self, now: datetime) -> None:
+        """Free what the source denied a while ago: nobody says when access is granted."""
+        for tp in [tp for tp, since in self._denied.items() if now - since >= DENIED_PAUSE]:
+            del self._denied[tp]
+            error = self.blocked.get(tp)
+            if error is not None and error.reason is Reason.SOURCE_DENIED:
+                del self.blocked[tp]
 
     def _may_pass(self, error: Stalled) -> bool:
         """Whether trying again may help.

@@ -233,9 +233,12 @@ class KafkaLog:
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         # Only a denial stops anything: the mirror is for other tools, and landing does not need it.
+        # That of one topic stops no other: whoever reads the topic is denied, too, and says so.
         translated = translate_error(error, "offset mirror")
+        cause = error.args[0] if isinstance(error, KafkaException) else error
+        of_topic = cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
-        return translated if is_denied else SourceAway(str(translated))
+        return translated if is_denied and not of_topic else SourceAway(str(translated))
 
 
 def _topic_id(found: Any) -> str:

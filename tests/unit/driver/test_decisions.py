@@ -189,6 +189,21 @@ def test_retry_lets_a_driver_try_again_what_was_denied(store: MemoryStore, log: 
     assert landed_offsets(store) == written_offsets(log)
 
 
+def test_what_the_source_denied_is_tried_again_after_a_pause(
+    store: MemoryStore, log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("landfall.driver.commits.DENIED_PAUSE", timedelta(milliseconds=50))
+    denied = Stalled(Reason.SOURCE_DENIED, "no ACL")
+    thread = DriverThread(
+        store, log, "r", runner=FakeRunner(store, failures={A0: [denied, denied]})
+    ).start()
+
+    thread.until_landed()
+
+    assert thread.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
 def test_what_was_dropped_stays_out_until_a_reset_in_a_new_generation(
     store: MemoryStore, log: FakeLog
 ) -> None:
