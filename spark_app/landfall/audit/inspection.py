@@ -211,14 +211,8 @@ class _Inspection:
         topic, partition = lifetime.topic, lifetime.partition
         held = self._held(lifetime)
         compacted = held is not None and self._log.is_compacted(topic)
-        audited = _AuditedPartition(
-            (topic, partition),
-            check,
-            Cursor(self._log, topic, partition),
-            held,
-            compacted,
-            self._inventory.truncated(lifetime),
-        )
+        cursor, truncated = Cursor(self._log, topic, partition), self._inventory.truncated(lifetime)
+        audited = _AuditedPartition((topic, partition), check, cursor, held, compacted, truncated)
         next_offset = lifetime.start
         # A replay is of another generation than the dead letters that it read.
         is_whole = scope.generation is None
@@ -356,11 +350,9 @@ class _Inspection:
 
 @dataclass(frozen=True)
 class _AuditedPartition:
-    """A topic partition under audit.
+    """A topic partition under audit; ``held`` are the offsets that Kafka holds of it.
 
-    Attributes:
-        held: the offsets that Kafka holds of it; None if it holds it no more.
-        truncated: landed offsets of which Kafka has other records, or none.
+    ``truncated`` are landed offsets at which Kafka has other records now, or none.
     """
 
     source: Source

@@ -126,6 +126,21 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_control(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--control-port",
+        type=port,
+        metavar="N",
+        help="take requests such as `landfall skip --driver http://localhost:N` on this port",
+    )
+    command.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the token that such requests need; made, for you alone, if there is no such file",
+    )
+
+
 def _run(commands: Any) -> None:
     command = _command(
         commands,
@@ -164,18 +179,7 @@ examples:
         help="the port of /status and /metrics; 0 takes any free port "
         "(default: spec.tuning.httpPort, or any free port if that one is taken)",
     )
-    command.add_argument(
-        "--control-port",
-        type=port,
-        metavar="N",
-        help="take requests such as `landfall skip --driver http://localhost:N` on this port",
-    )
-    command.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="the token that such requests need; made, for you alone, if there is no such file",
-    )
+    _add_control(command)
     command.add_argument(
         "--verbose", action="store_true", help="log every event, not only warnings and errors"
     )
