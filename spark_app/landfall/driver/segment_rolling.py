@@ -56,8 +56,7 @@ class SegmentRolling:
         """
         if self._running:
             if self._running.done():
-                running, self._running = self._running, None
-                self._finish(running, now, applied_through)
+                self._finish(self._result(self._running), now, applied_through)
             return
         if self.writer.state.next_index >= self.every:
             self.writer.seal()
@@ -83,15 +82,23 @@ class SegmentRolling:
                 self._running = self._pool.submit(_store, lane, state, last)
         self._not_before = now + RETRY_INTERVAL if self._running else None
 
-    def _finish(self, running: "Future[Rolled]", now: datetime, applied_through: int) -> None:
+    def _result(self, done: "Future[Rolled]") -> Rolled | None:
+        """What was stored or deleted; None if that failed, which is logged once."""
         try:
-            rolled = running.result()
+            rolled = done.result()
         except (LandfallError, ValueError) as error:
             if type(error) is not self._failure:  # a store that denies does so every minute
                 log.warning("the ledger grows: old slots stay", extra={"why": str(error)})
             self._failure = type(error)
+            return None
+        self._failure = None
+        return rolled
+
+    def _finish(self, rolled: Rolled | None, now: datetime, applied_through: int) -> None:
+        self._running = None
+        if rolled is None:
             return
-        self._not_before, self._failure = now, None
+        self._not_before = now
         state = self.writer.state
         if state.segments and rolled == state.segments[-1]:
             self._may_delete = False
