@@ -45,7 +45,6 @@ from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
-
 LISTING_PATIENCE = timedelta(minutes=1)
 """How long landing waits for the list of uploads that former drivers left behind."""
 STARTUP_PATIENCE = timedelta(minutes=2)
@@ -242,7 +241,7 @@ class Driver:
             record_failure(self.deps, cause(error, "SnapshotFailed"), error)
 
     def _look_at_log(self, now: datetime) -> None:
-        at_rest = not (self._batches or self.unapplied)
+        at_rest = not (self._batches or self._awaits(self._completer.topic_partitions))
         in_flight, waiting = self._batches.in_flight(), self._completer.waiting
         self._membership.look(self.writer.state, now, in_flight, waiting, at_rest=at_rest)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
@@ -343,11 +342,13 @@ class Driver:
 
     @property
     def _is_at_rest(self) -> bool:
-        if self._batches or self._completer.completing or self._membership.leaving:
-            return False
         lost = self._completer.topic_partitions.union(self._lost.topic_partitions)
-        # None of it can be made again while its Kafka partition does not answer.
-        return lost <= self.deps.observer.view.unavailable.keys()
+        return not (self._batches or self._membership.leaving or self._awaits(lost))
+
+    def _awaits(self, lost: frozenset[TopicPartition]) -> bool:
+        """Whether more objects will be visible before a Kafka partition answers that does not."""
+        away = self.deps.observer.view.unavailable.keys()
+        return self._completer.completing > 0 or not lost <= away
 
     def _has_landed_all(self) -> bool:
         """Whether everything that the last look saw is landed and visible."""

@@ -95,7 +95,7 @@ class MembershipSync:
         entering = tuple(tp for tp in changes.enter if tp not in self.leaving)
         state = self._enter(state, entering, now)
         state = self._settle_deleted(state, now, {*in_flight, *waiting})
-        unsettled = [tp for tp in observer.unsettled if tp in state.checkpoint]
+        unsettled = self._unsettled(state)
         checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
         others = {*in_flight, *changes.recreated, *self.leaving}
@@ -109,6 +109,14 @@ class MembershipSync:
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
+
+    def _unsettled(self, state: State) -> list[TopicPartition]:
+        """Members whose end offset is not their checkpoint, of those that answer.
+
+        The others are known as they were, perhaps before another process landed more of them.
+        """
+        answering = state.checkpoint.next_offsets.keys() - self._observer.view.unavailable.keys()
+        return [tp for tp in self._observer.unsettled if tp in answering]
 
     def _record_losses(
         self,

@@ -18,7 +18,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
 _MILLISECONDS = itemgetter(1)  # of Message.timestamp(), a pair of type and milliseconds
-_EMPTY_HEADERS = pa.array([], HEADERS).values
+_EMPTY_HEADERS = pa.nulls(0, HEADERS).values  # `pa.array` of a list imports pandas, if it is there
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from landfall.api.contract import LANE, ExitCode, Phase
-from landfall.errors import Reason, Retry, Stalled, StoreAway
+from landfall.driver.loop import Driver
+from landfall.errors import Reason, Retry, SourceAway, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode
+from landfall.ledger.offsets import TopicPartition
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
@@ -341,3 +344,19 @@ def test_objects_of_a_driver_that_opened_the_empty_lane_first_do_not_stop_the_se
     assert second.stop() is ExitCode.OK
     assert opened_by(store) == ["", "second"]
     assert first == [ExitCode.OK]
+
+
+def test_offsets_known_from_before_a_handover_are_no_sign_of_a_truncated_log() -> None:
+    store, log, a0 = MemoryStore(), FakeLog().write("a", 4).write("b", 4), TopicPartition("a", 0)
+    first = driver(group(), store, log, FakeRunner(store), writer="w1")
+    assert first.run() is ExitCode.OK
+    assert driver(group(), store, log.write("a", 5), FakeRunner(store), writer="w2").run() == 0
+    log.unavailable[a0] = SourceAway("a/0: the Kafka partition has no leader")
+    third = driver(group(), store, log, FakeRunner(store), writer="w3")
+    deps = replace(third.deps, observer=first.deps.observer)  # the first process lands again
+
+    again = Driver(third.group, third.writer, deps, third.report, until_caught_up=True)
+
+    assert again.run() is ExitCode.STALLED
+    assert again.writer.state.blocked == {}
+    assert again.stalled_partitions()[a0].reason is Reason.SOURCE_UNAVAILABLE

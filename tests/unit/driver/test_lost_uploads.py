@@ -231,20 +231,21 @@ def test_commits_that_wait_for_lost_uploads_do_not_count_as_unapplied() -> None:
     assert landed_offsets(store) == written_offsets(log)
 
 
-def test_what_is_lost_of_a_kafka_partition_without_a_leader_holds_up_no_end() -> None:
+def test_what_is_lost_of_a_kafka_partition_without_a_leader_holds_up_nothing() -> None:
     log = FakeLog()
     store = commit_and_lose(log, ("a", 10), ("b", 5))
-    away = SourceAway("a/0: the Kafka partition has no leader")
-    log.unavailable[A0] = away
-    runner = FakeRunner(store, failures={A0: [away] * 20})
+    away = log.unavailable[A0] = SourceAway("a/0: the Kafka partition has no leader")
+    runner = FakeRunner(store, failures={A0: [away] * 40})
 
     assert next_driver(store, log, runner).run() is ExitCode.STALLED
-
-    assert runner.failures[A0]
     assert landed_offsets(store) == {("b", 0, offset): 1 for offset in range(5)}
+    log.write("b", 3).ids["b"] = "recreated"
+    assert next_driver(store, log, runner, generation=2).run() is ExitCode.STALLED
+    assert state_of(store).checkpoint[B0] == 3
+    assert runner.failures[A0]
     del log.unavailable[A0]
-    assert next_driver(store, log, FakeRunner(store)).run() is ExitCode.OK
-    assert landed_offsets(store) == written_offsets(log)
+    assert next_driver(store, log, FakeRunner(store), generation=2).run() is ExitCode.OK
+    assert landed_offsets(store)["a", 0, 9] == 1
 
 
 def test_a_driver_that_is_stopped_leaves_what_is_lost_to_the_next() -> None:
