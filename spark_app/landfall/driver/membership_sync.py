@@ -98,7 +98,9 @@ class MembershipSync:
         unsettled = self._unsettled(state)
         checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
-        others = {*in_flight, *changes.recreated, *self.leaving}
+        # What does not answer is known as it was, perhaps before another driver landed more of it.
+        unknown = observer.view.unavailable.keys()
+        others = {*in_flight, *changes.recreated, *self.leaving, *unknown}
         state = self._record_losses(state, checks, in_flight, others)
         self.blocked_by_source = {
             **membership.unavailable(observer.view.unavailable),
