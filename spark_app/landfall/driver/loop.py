@@ -7,7 +7,8 @@ happens in the order of this file and of ``landfall.driver.commits``:
     open      OPEN fences the driver that owned the lane before (``landfall.driver.handover``)
     recover   COMMITs that may not be applied are rolled forward, before anything is planned
     pass      look at the log, commit finished batches, start batches that are due, report
-    drain     on SIGTERM or when caught up: start nothing, commit what finishes in time, then YIELD
+    drain     on SIGTERM or when caught up: start nothing, commit what finishes in time, then YIELD;
+              only when caught up, roll up first the old slots that are due
 
 ``landfall.errors`` has the three kinds of errors. After ``Retry`` the loop leaves things as they
 are and tries again. ``Fenced`` ends the driver at once. ``Stalled`` stops one topic partition or,
@@ -80,9 +81,8 @@ class Driver:
         self._notifier = deps.background.notifier()
         self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
         self._housekeeping = Housekeeping(deps, self.writer.is_fenced, self._notifier.notify)
-        self._rolling = SegmentRolling(
-            self.writer, deps.background, self.group.spec.tuning.segment_every
-        )
+        every, wake = self.group.spec.tuning.segment_every, self._notifier.notify
+        self._rolling = SegmentRolling(self.writer, deps.background, every, wake)
         self._completer = Completer(deps.store, self._notifier.notify, deps.background)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
@@ -97,11 +97,7 @@ class Driver:
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
         parts = DriverParts(
-            self.group,
-            deps.observer,
-            self._committer,
-            self._membership,
-            self._completer,
+            self.group, deps.observer, self._committer, self._membership, self._completer
         )
         self._decisions = Decisions(
             parts,
@@ -111,7 +107,7 @@ class Driver:
         )
         self._newer_owner = ""
         self._drain_until: datetime | None = None
-        self._stop_reason = ""
+        self._stop_reason, self._must_end = "", False
 
     @property
     def counters(self) -> DriverCounters:
@@ -122,7 +118,7 @@ class Driver:
 
     def stop(self, reason: str) -> None:
         """Drain and yield, from any thread or a signal handler; only the first reason is kept."""
-        self._stop_reason = self._stop_reason or reason
+        self._stop_reason, self._must_end = self._stop_reason or reason, True
         self._notifier.notify()
 
     def decide(self, request: Request) -> Answer:
@@ -224,6 +220,7 @@ class Driver:
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)
+        if not self._must_end:
             self._committer.snapshot_if_due()
             self._roll_segments(now)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
@@ -381,8 +378,11 @@ class Driver:
     def _is_drained(self, now: datetime) -> bool:
         if not self._is_stopping(now) or self._drain_until is None:
             return False
+        rolls = not self._must_end and self._rolling.is_due(now)
         # What is lost is left to the next driver: Kafka may be away for long.
-        return now >= self._drain_until or not (self._batches or self._completer.completing)
+        return now >= self._drain_until or not (
+            self._batches or self._completer.completing or rolls
+        )
 
     def _yield_lane(self) -> ExitCode:
         self._committer.append(partial(ledger.Yield, reason=self._stop_reason))

@@ -7,6 +7,7 @@ docs/adr/0009-slots-go-once-a-segment-holds-them.md.
 """
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,26 +34,35 @@ MOST_SEGMENTS_AT_ONCE = 4
 
 @dataclass
 class SegmentRolling:
-    """Used by the driver's thread alone; ``every`` is the number of slots of a segment."""
+    """Used by the driver's thread alone.
+
+    Attributes:
+        writer: the right to append to the lane.
+        background: makes the thread that stores and deletes.
+        every: the number of slots of a segment.
+        notify: called from that thread when ``advance`` has something to do.
+    """
 
     writer: LaneWriter
     background: Background
     every: int
+    notify: Callable[[], None]
 
     def __post_init__(self) -> None:
         self._pool = self.background.pool(1, "segments")
         self._running: Future[Rolled] | None = None
         self._not_before: datetime | None = None
         self._failure: type[Exception] | None = None
-        # A driver before this one may have died between its SEGMENT record and the deletion.
-        self._may_delete = True
+        # A driver before this one may have died between its SEGMENT record and the deletion. Its
+        # slots are deleted again when the next segment is due, not at every start.
+        self._may_delete, self._has_recorded = True, False
 
     def advance(self, now: datetime, applied_through: int) -> None:
         """Seal, record or start what is due.
 
         Raises:
             Fenced: another driver has opened the lane.
-            Retry: the snapshot after a seal was not stored.
+            Retry: the snapshot after a seal or before a deletion was not stored.
         """
         if self._running:
             if self._running.done():
@@ -63,24 +73,56 @@ class SegmentRolling:
             # In the first slot of its epoch, which is never deleted: the head then names no slot
             # that is gone.
             self.writer.snapshot(applied_through)
-        if self._not_before is None or now >= self._not_before:
-            self._start(now)
+        if self._may_start(now):
+            self._start(now, applied_through)
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether something goes on or can start, so that a driver should not end yet."""
+        if self._running:
+            return True
+        return self._may_start(now) and (self._is_deletion_due or self._is_segment_due)
 
     def stop(self) -> None:
         """Return when what was started has ended; a segment that no record names does no harm."""
         self._pool.shutdown(wait=True)
 
-    def _start(self, now: datetime) -> None:
-        state, lane = self.writer.state, self.writer.lane
-        if state.segments and self._may_delete:
+    def _may_start(self, now: datetime) -> bool:
+        return self._not_before is None or now >= self._not_before
+
+    @property
+    def _last(self) -> int:
+        """The last slot of the segment that is stored next."""
+        return sealed_through(self.writer.state, MOST_SEGMENTS_AT_ONCE * self.every)
+
+    @property
+    def _is_segment_due(self) -> bool:
+        state, last = self.writer.state, self._last
+        return last + 1 - state.epochs[0] >= self.every and state.seq > last
+
+    @property
+    def _is_deletion_due(self) -> bool:
+        owes = self.writer.state.segments and self._may_delete
+        return bool(owes) and (self._has_recorded or self._is_segment_due)
+
+    @property
+    def _has_later_snapshot(self) -> bool:
+        return self.writer.state.snapshot_seq > self.writer.state.segments[-1].last
+
+    def _start(self, now: datetime, applied_through: int) -> None:
+        lane = self.writer.lane
+        if self._is_deletion_due:
+            self._not_before = now + RETRY_INTERVAL
             # Only once a snapshot came after the segment, so that nobody needs the slots to open.
-            if state.snapshot_seq > state.segments[-1].last:
-                self._running = self._pool.submit(_delete, lane, state)
-        else:
-            last = sealed_through(state, MOST_SEGMENTS_AT_ONCE * self.every)
-            if last + 1 - state.epochs[0] >= self.every and state.seq > last:
-                self._running = self._pool.submit(_store, lane, state, last)
-        self._not_before = now + RETRY_INTERVAL if self._running else None
+            if not self._has_later_snapshot:
+                self.writer.snapshot(applied_through)
+            if not self._has_later_snapshot:
+                return  # the key was taken: in a minute, it is another one
+            self._running = self._pool.submit(_delete, lane, self.writer.state)
+        elif self._is_segment_due:
+            self._not_before = now + RETRY_INTERVAL
+            self._running = self._pool.submit(_store, lane, self.writer.state, self._last)
+        if self._running:
+            self._running.add_done_callback(lambda _: self.notify())
 
     def _result(self, done: "Future[Rolled]") -> Rolled | None:
         """What was stored or deleted; None if that failed, which is logged once."""
@@ -108,7 +150,7 @@ class SegmentRolling:
         )
         slots = rolled.last + 1 - rolled.first
         log.info("segment recorded", extra={"slot": state.seq, "slots": slots})
-        self._may_delete = True
+        self._may_delete, self._has_recorded = True, True
 
 
 def _delete(lane: Lane, state: State) -> Rolled:

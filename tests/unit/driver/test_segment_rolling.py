@@ -11,7 +11,7 @@ import pytest
 from landfall import ledger
 from landfall.driver.background import Notifier, QueueNotifier
 from landfall.driver.segment_rolling import MOST_SEGMENTS_AT_ONCE, RETRY_INTERVAL, SegmentRolling
-from landfall.errors import Fenced, Retry
+from landfall.errors import Fenced, LandfallError, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Entry, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -32,7 +32,14 @@ class RunsLater(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done = Future[Any]()
-        self.work.append(lambda: done.set_result(fn(*args, **kwargs)))
+
+        def run() -> None:
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except LandfallError as error:
+                done.set_exception(error)
+
+        self.work.append(run)
         return done
 
     def go(self) -> int:
@@ -44,19 +51,22 @@ class RunsLater(Executor):
 
 
 class FailingStore(MemoryStore):
-    """A store in which creating segments or deleting slots fails."""
+    """A store in which creating segments or snapshots, or deleting slots or snapshots, fails."""
 
     fails: str = ""
 
     def create(self, key: str, body: bytes) -> Any:
-        if self.fails == "create" and key.endswith(".seg"):
+        parts = {"create": ".seg", "snapshot": object_names.snapshots_prefix(GROUP, LANE)}
+        if self.fails in parts and parts[self.fails] in key:
             raise Retry(f"{key}: the store is away")
         return super().create(key, body)
 
     def delete_slots(self, keys: Any) -> None:
-        if self.fails == "delete":
+        old = list(keys)
+        is_snapshots = any(object_names.snapshots_prefix(GROUP, LANE) in key for key in old)
+        if self.fails == ("delete snapshots" if is_snapshots else "delete"):
             raise Retry("the store is away")
-        super().delete_slots(keys)
+        super().delete_slots(old)
 
 
 @dataclass
@@ -75,7 +85,7 @@ class Rolling:
         self.executor = RunsLater()
         lane = Lane(self.store, GROUP, LANE)
         self.writer = LaneWriter.open(lane, OpenRequest(name, 1, "test"), lambda: self.now)
-        self.rolling = SegmentRolling(self.writer, self, EVERY)
+        self.rolling = SegmentRolling(self.writer, self, EVERY, self.notifier().notify)
 
     def pool(self, threads: int, name: str) -> Executor:  # noqa: ARG002  # as ``Background``
         return self.executor
@@ -166,23 +176,56 @@ def test_slots_are_deleted_only_after_a_later_snapshot() -> None:
     assert left == [(0, 0), (1, 0), (1, EVERY + 1)]
 
 
-def test_without_a_snapshot_after_the_segment_its_slots_stay() -> None:
+def recorded_without_a_snapshot() -> Rolling:
+    """A SEGMENT is recorded, and no snapshot came after the segment's slots."""
     one = Rolling().commit(EVERY)
     one.writer.seal()  # as by a driver before, whose snapshot failed
     one.commit(1)
     one.advance()
     one.executor.go()
     one.advance()
+    assert (len(one.writer.state.segments), one.writer.state.snapshot_seq) == (1, -1)
+    return one
+
+
+def test_a_snapshot_comes_before_the_slots_are_deleted() -> None:
+    one = recorded_without_a_snapshot()
     before = one.places
 
     one.advance()
 
-    assert one.writer.state.snapshot_seq == -1
-    assert one.executor.work == []
-    one.writer.snapshot(one.writer.state.seq)
-    one.advance()
+    assert one.tags[-1] == "Snapshot"
+    assert len(one.places) == len(before) + 1
     assert one.executor.go() == 1
     assert len(one.places) < len(before)
+    assert one.writer.lane.read() == one.writer.state
+
+
+def test_without_a_snapshot_after_the_segment_its_slots_stay() -> None:
+    one = recorded_without_a_snapshot()
+    before = one.places
+    one.store.fails = "snapshot"
+
+    with pytest.raises(Retry):
+        one.advance()
+    one.advance()
+
+    assert (one.executor.work, one.places, one.rolling.is_due(one.now)) == ([], before, False)
+    one.store.fails = ""
+    one.advance(RETRY_INTERVAL)
+    assert one.executor.go() == 1
+    assert len(one.places) < len(before)
+
+
+def test_where_the_snapshots_key_is_taken_the_slots_stay() -> None:
+    one = recorded_without_a_snapshot()
+    key = object_names.snapshot_key(GROUP, LANE, one.writer.state.seq + 1)
+    one.store.create(key, b"a driver that died here stored another state")
+    before = one.places
+
+    one.advance()
+
+    assert (one.executor.work, one.places) == ([], before)
 
 
 @pytest.mark.parametrize("fails", ["create", "delete"])
@@ -233,19 +276,58 @@ def test_nothing_is_sealed_or_started_while_something_runs() -> None:
     assert (one.writer.state.epoch, len(one.executor.work)) == (2, 1)
 
 
-def test_a_successor_deletes_what_its_predecessor_recorded() -> None:
+def test_a_successor_deletes_what_its_predecessor_recorded_before_it_stores_more() -> None:
     one = Rolling().commit(EVERY)
     one.advance()
     one.executor.go()
     one.advance()  # the SEGMENT is recorded, and the driver dies
 
     one.start("w2")
-    one.writer.snapshot(one.writer.state.seq)
+    one.commit(EVERY)
     one.advance()
 
     assert one.executor.go() == 1
     assert [place for place in one.places if place[0] < 2] == [(0, 0), (1, 0), (1, EVERY + 1)]
+    one.advance()
+    one.until_rolled()
+    assert len(one.writer.state.segments) > 1
     assert one.writer.lane.read() == one.writer.state
+
+
+def test_a_start_alone_deletes_nothing_again() -> None:
+    one = Rolling().commit(EVERY).until_rolled()
+
+    one.start("w2")
+    one.advance()
+
+    assert (one.executor.work, one.rolling.is_due(one.now)) == ([], False)
+
+
+def test_what_goes_on_or_can_start_is_due_and_what_failed_is_not() -> None:
+    one = Rolling().commit(EVERY)
+    one.advance()
+
+    assert one.rolling.is_due(one.now)
+    one.store.fails = "create"
+    one.executor.go()
+    one.advance()
+    assert not one.rolling.is_due(one.now)
+    assert one.rolling.is_due(one.now + RETRY_INTERVAL)
+
+
+def test_snapshots_that_are_not_deleted_hold_up_no_segment() -> None:
+    one = Rolling()
+    one.store.fails = "delete snapshots"
+
+    for _ in range(4):
+        one.commit(EVERY).until_rolled()
+
+    assert len(one.writer.state.segments) >= 4
+    rolled = one.writer.state.segments[-1].epoch
+    epochs = [epoch for epoch, _ in one.places if epoch <= rolled]
+    assert max(map(epochs.count, epochs)) <= 2
+    prefix = object_names.snapshots_prefix(GROUP, LANE)
+    assert len(list(one.store.list_after(prefix))) >= 4
 
 
 def test_a_fenced_driver_records_no_segment() -> None:
