@@ -35,7 +35,8 @@ class MembershipSync:
         absent: what the spec asks for and the log does not have.
         blocked_by_source: topic partitions that the state of the log keeps from being landed, and
             why.
-        leaving: topic partitions of recreated topics that leave as soon as no batch is in flight.
+        leaving: topic partitions of recreated topics that leave as soon as no batch is in flight
+            and nothing that they have committed waits to be visible.
         targets: the end offsets at the first look; None before it, and again after a topic was
             recreated until the next look.
     """
@@ -85,8 +86,8 @@ class MembershipSync:
         self._remember_first_look(state, now)
         changes = self._compare(state)
         # A batch in flight belongs to the old topic. It must end before the new topic takes the old
-        # one's place in the ledger.
-        self.leaving = () if at_rest else changes.leave
+        # one's place in the ledger. What was lost of the old one would be made of the new one then.
+        self.leaving = () if at_rest and not {*changes.leave} & {*waiting} else changes.leave
         if changes.leave and not self.leaving:
             state = self._append(
                 partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated")
@@ -98,9 +99,7 @@ class MembershipSync:
         unsettled = self._unsettled(state)
         checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
-        # What does not answer is known as it was, perhaps before another driver landed more of it.
-        unknown = observer.view.unavailable.keys()
-        others = {*in_flight, *changes.recreated, *self.leaving, *unknown}
+        others = {*in_flight, *changes.recreated, *self.leaving}
         state = self._record_losses(state, checks, in_flight, others)
         self.blocked_by_source = {
             **membership.unavailable(observer.view.unavailable),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -10,11 +11,12 @@ from landfall import ledger
 from landfall.api.contract import LANE, ExitCode
 from landfall.driver.loop import Driver
 from landfall.driver.runner import Bin
+from landfall.driver.status import DriverProgress
 from landfall.driver.stored_specs import store_spec, stored_spec
 from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, Permission, State, object_names
-from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -26,6 +28,7 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
+from tests.support.lost_uploads import commit_and_lose
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 GONE = Stalled(Reason.DATA_LOSS, "the range expired")
@@ -42,31 +45,6 @@ def records_of(store: MemoryStore) -> list[ledger.Record]:
 
 def tags(store: MemoryStore) -> list[str]:
     return [type(record).__name__ for record in records_of(store)]
-
-
-def commit_and_lose(log: FakeLog, *ends: tuple[str, int], **spec: object) -> MemoryStore:
-    """Commit each range in a COMMIT of its own; afterwards all their uploads are lost."""
-    store, committed = MemoryStore(), []
-    of = group(**spec)
-    one = driver(of, store, log, FakeRunner(store), spec=store_spec(store, of, LANE))
-    for topic, end in ends:
-        log.write(topic, end)
-    one._membership.look(one.writer.state, one.deps.clock(), (), (), at_rest=True)
-    for topic, _ in ends:
-        tp = TopicPartition(topic, 0)
-        piece = Slice(tp, OffsetRange(0, log.partitions[topic][0].end))
-        batch = Batch(one.group, f"t-{topic}")
-        (landed,) = one.deps.runner.run(batch, [(piece,)])
-        one._committer.append(
-            lambda header, landed=landed, batch=batch: ledger.Commit(
-                header=header, token=batch.token, slices=(landed,)
-            )
-        )
-        committed.append(landed)
-    for landed in committed:
-        for o in landed.objects:
-            store.abort(o.upload.key, o.upload.upload_id)
-    return store
 
 
 def next_driver(store: MemoryStore, log: FakeLog, runner: FakeRunner, **spec: object) -> Driver:
@@ -392,3 +370,28 @@ def test_a_stored_spec_holds_no_address_and_no_reference_to_a_secret() -> None:
 def test_a_name_of_a_spec_that_is_no_digest_is_refused(digest: str) -> None:
     with pytest.raises(ValueError, match="not a SHA-256"):
         object_names.spec_key("g", "0", digest)
+
+
+def test_what_a_former_topic_lost_is_never_made_of_the_new_one() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))
+    away = log.unavailable[A0] = SourceAway("a/0: the Kafka partition has no leader")
+    runner = FakeRunner(store, failures={A0: [away] * 6})
+    one = driver(group(generation=2), store, log, runner, writer="w2", until_caught_up=False)
+    began = one.deps.clock()
+
+    def recreate_then_elect_then_stop(progress: DriverProgress) -> None:
+        if one._lost._failures == 6:
+            log.ids["a"] = "recreated"
+        if A0 not in progress.state.members or A0 in progress.state.blocked:
+            log.unavailable.clear()
+        if progress.time - began > timedelta(minutes=10):
+            one.stop("done")
+
+    one.report = recreate_then_elect_then_stop
+
+    assert one.run() is ExitCode.OK
+    assert "Repair" not in tags(store)
+    assert tags(store)[4:6] == ["Block", "Drop"]
+    assert state_of(store).totals.lost == 10
+    assert landed_offsets(store) == written_offsets(log)
