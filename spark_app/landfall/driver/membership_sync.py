@@ -93,7 +93,7 @@ class MembershipSync:
                 partial(ledger.Drop, topic_partitions=changes.leave, reason="topic recreated")
             )
             self.targets = None  # the new topic has other end offsets
-        entering = tuple(tp for tp in changes.enter if tp not in self.leaving)
+        entering = tuple(sorted({*changes.enter} - {*self.leaving, *waiting}))
         state = self._enter(state, entering, now)
         state = self._settle_deleted(state, now, {*in_flight, *waiting})
         unsettled = self._unsettled(state)

@@ -46,3 +46,15 @@ def test_a_deleted_topic_leaves_though_no_record_follows_its_last_commit() -> No
     assert one.run() is ExitCode.OK
     assert B0 not in ledger_state(store).members
     assert landed_offsets(store)["b", 0, 9] == 1
+
+
+def test_a_topic_enters_when_nothing_of_the_former_one_waits_to_be_visible() -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
+    one = driver(group(), store, log, FakeRunner(store))
+    sync, now = one._membership, one.deps.clock()
+
+    sync.look(one.writer.state, now, (), {A0}, at_rest=True)
+    assert ledger_state(store).members.keys() == {B0}
+
+    sync.look(one.writer.state, now, (), (), at_rest=True)
+    assert ledger_state(store).members.keys() == {A0, B0}
