@@ -24,11 +24,6 @@ def count_text(number: int) -> str:
     return str(number)
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: ``1 topic partition``, ``3 topic partitions``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def time_text(seconds: int) -> str:
     """A duration such as ``41s``, ``5m`` or ``1h30m``: its two largest units, without zeros."""
     parts: list[str] = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PATIENCE = 2.5
 """Seconds to wait for a connection, and again for an answer."""
-MOST = 8
+MAX_ADDRESSES = 8
 """The number of addresses that are looked at."""
 _TLS_ALERT = b"\x15\x03"
 
@@ -35,11 +35,11 @@ def trouble(addresses: Iterable[Address], hello: bytes) -> str:
     """Why none of these servers answers; empty as soon as one does.
 
     Args:
-        addresses: of which ``MOST`` are looked at.
+        addresses: of which ``MAX_ADDRESSES`` are looked at.
         hello: a request that any server of this kind answers.
     """
-    looked_at = list(addresses)[:MOST]
-    pool = ThreadPoolExecutor(MOST, "network")
+    looked_at = list(addresses)[:MAX_ADDRESSES]
+    pool = ThreadPoolExecutor(MAX_ADDRESSES, "network")
     looks = {pool.submit(_trouble, address, hello): address for address in looked_at}
     pool.shutdown(wait=False)
     if not looks or not all(look.result() for look in as_completed(looks)):
@@ -66,7 +66,8 @@ def _handshake(plain: socket.socket, address: Address) -> str:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with context.wrap_socket(plain, server_hostname=address.host):
-            # It may want a certificate of ours before it answers, so that it speaks TLS must do.
+            # The server may require a client certificate before it answers: a completed handshake
+            # is all that is checked.
             return ""
     except TimeoutError:
         return "accepts connections, but does not answer a TLS handshake"

@@ -183,13 +183,13 @@ class Capacity:
         max_bytes: estimated object bytes a batch may hold; a single slice may exceed it.
         max_offsets: offsets a batch may hold; None for any number.
         busy: topic partitions not to plan: in another batch, stopped, or waiting for a retry.
-        least_tasks: among how many tasks to divide the slices, however little work there is.
+        min_tasks: among how many tasks to divide the slices, however little work there is.
     """
 
     slots: int
     max_bytes: int
     busy: Collection[TopicPartition] = frozenset()
-    least_tasks: int = 1
+    min_tasks: int = 1
     max_offsets: int | None = None
 
 
@@ -350,7 +350,7 @@ def _pack(slices: list[_WeighedSlice], capacity: Capacity) -> tuple[tuple[Slice,
     """
     worth = int(sum(weighed.seconds for weighed in slices) / MIN_TASK_SECONDS)
     most = capacity.slots * BINS_PER_SLOT
-    count = min(max(capacity.least_tasks, min(worth, most)), len(slices))
+    count = min(max(capacity.min_tasks, min(worth, most)), len(slices))
     bins: list[list[Slice]] = [[] for _ in range(count)]
     loads = [(0.0, i) for i in range(count)]
     for weighed in sorted(slices, key=lambda w: (-w.seconds, w.planned)):

@@ -36,7 +36,7 @@ from tests.support.s3 import Bucket
 PER_TOPIC = 10
 PATIENCE = 900.0
 IDLE_SECONDS = 60
-MOST_AUDITED = 1_000
+MAX_AUDITED = 1_000
 BIN = Path(sys.executable).parent
 REQUESTS = STATE / "bench-idle" / "requests.log"
 DAY = 86_400
@@ -104,7 +104,7 @@ def run(ours: Servers, number: int) -> IdleRun:
             say(f"{number}: idle, java {java:.2f} s, python {python:.2f} s in {IDLE_SECONDS} s")
             landed = land_one_each(ours, bucket, prefix, number, pid)
             status_seconds = timed(file, bucket, "status")
-            audit_seconds = timed(file, bucket, "audit") if number <= MOST_AUDITED else None
+            audit_seconds = timed(file, bucket, "audit") if number <= MAX_AUDITED else None
     return IdleRun(
         topic_partitions=number,
         start_seconds=start_seconds,

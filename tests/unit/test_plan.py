@@ -269,7 +269,7 @@ def test_the_slices_of_what_must_be_tried_are_divided_among_tasks_however_small(
     tps = partitions_of("t", 8)
     backlogs = [backlog(tp, 0, 1) for tp in tps]
 
-    batch = plan(backlogs, POLICY, known(*tps), Capacity(4, 10**15, least_tasks=4), flush=True)
+    batch = plan(backlogs, POLICY, known(*tps), Capacity(4, 10**15, min_tasks=4), flush=True)
 
     assert batch is not None
     assert [len(task) for task in batch.bins] == [2] * 4

@@ -102,7 +102,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             f"!self.matches(r'{JAVA_DATES}')",
             (
-                "looks like a date pattern of Java; dates are written as in dt={date}/hr={hour} "
+                "must not be a date pattern of Java; dates are written as in dt={date}/hr={hour} "
                 "or dt=%Y-%m-%d"
             ),
         ),

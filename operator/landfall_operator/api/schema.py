@@ -50,6 +50,12 @@ def _rule_of_form(value: str, pattern: str, described: str) -> Schema:
 
 _TEXT = "string(self)"
 _INT_OR_STRING = {"x-kubernetes-int-or-string": True, "maxLength": 40}
+_RATIO: Schema = {
+    "x-kubernetes-preserve-unknown-fields": True,
+    "pattern": RATIO,
+    "minimum": 0,
+    "maximum": 1,
+}
 _BY_FORMAT: Mapping[str, Schema] = {
     "bytes": {
         **_INT_OR_STRING,
@@ -59,12 +65,6 @@ _BY_FORMAT: Mapping[str, Schema] = {
                 "must be a quantity above zero, such as 256Mi, 1G or 1000000",
             )
         ],
-    },
-    "ratio": {
-        "x-kubernetes-preserve-unknown-fields": True,
-        "pattern": RATIO,
-        "minimum": 0,
-        "maximum": 1,
     },
     "duration": {
         "type": "string",
@@ -199,7 +199,7 @@ def _description(schema: Mapping[str, Any]) -> Schema:
 def _shape(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
     value_format: str = schema.get("format", "")
     if value_format == "ratio":
-        return dict(_BY_FORMAT[value_format])
+        return dict(_RATIO)
     if value_format in _BY_FORMAT:
         return _bounded(value_format, schema)
     if value_format == "quantity":
@@ -240,7 +240,7 @@ def _form_rule(schema: Mapping[str, Any], value: str) -> Schema:
 
 
 def _bounded(value_format: str, schema: Mapping[str, Any]) -> Schema:
-    """The schema of a number of bytes, a ratio or a duration.
+    """The schema of a number of bytes or a duration.
 
     The API server evaluates all rules of a field, so the rule of a bound must accept text that has
     no valid form: the rule of the form rejects it.

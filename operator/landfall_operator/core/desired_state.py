@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec import ConsumerGroup
+from landfall.api.values import plural
 from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
@@ -20,7 +21,6 @@ from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, St
 from landfall_operator.core.autoscaler import Scaling, ScalingReason, bounded, scale
 from landfall_operator.core.rollout import Event, next_event, transition
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
-from landfall_operator.humanize import plural
 
 CRASH_LOOP_RESTARTS = 3
 """Container restarts that count as a crash loop, if the driver is neither landing nor ready."""

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
+from landfall.api.values import plural
 from landfall.api.verbs import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
-from landfall_operator.humanize import plural
 from landfall_operator.objects.names import revision_name
 
 FAILURE_THRESHOLD = 2
@@ -136,7 +136,7 @@ def _commits_healthy(view: View) -> Finding:
 
 
 def _denial(status: Status) -> str:
-    """What the store refuses a driver that runs, which tries it again; empty if nothing."""
+    """The store's refusal that a running driver keeps retrying; empty if there is none."""
     last = status.commits.last_failure
     if last is None or status.commits.consecutive_failures < FAILURE_THRESHOLD:
         return ""

@@ -238,3 +238,8 @@ Ratio = Annotated[float, BeforeValidator(_ratio), Field(json_schema_extra={"form
 Scalar = str | int | float | bool | None
 Setting = Annotated[Scalar, BeforeValidator(_scalar)]
 Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: ``1 topic partition``, ``3 topic partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -69,10 +69,10 @@ def _output(fields: Mapping[str, str]) -> Output:
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
     with store.open(key) as stream:
-        # Dead letters are Parquet, whatever format the group's data objects have.
         if key.startswith(f"{object_names.SYSTEM}/") and key.endswith(".json"):
             yield stream.read()  # a record of the ledger, or a snapshot
         elif key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
+            # Parquet, whatever format the group's data objects have.
             for letter in read_back.dead_letters(stream):
                 fields = {name: _printable(value) for name, value in letter.items()}
                 yield msgspec.json.encode(fields)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from landfall.api.verbs import VERBS, Answer, Outcome, Request
+from landfall.api.verbs import Answer, Outcome, Request, verb_of
 from landfall.errors import Reason, Retry, Stalled
 
 TIMEOUT_SECONDS = 60
@@ -59,7 +59,7 @@ class DriverControl:
                 return answer
 
     def _ask_once(self, request: Request) -> Answer:
-        verb = next(verb for verb, kind in VERBS.items() if isinstance(request, kind))
+        verb = verb_of(request)
         asked = urllib.request.Request(  # noqa: S310  # the scheme is checked above
             f"{self.url}/control/{verb}",
             msgspec.json.encode(request),

@@ -107,6 +107,7 @@ def _with_block(progress: PartitionProgress, state: State, file: str) -> Partiti
     entry = state.blocked.get(tp)
     if entry is None:
         return progress
+    # The ledger keeps a DATA_LOSS only of a truncated log.
     step = next_step(entry.reason, str(tp), file, truncated=True)
     return replace(progress, blocked=entry.reason, message=entry.message, next_step=step)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from landfall.api.spec import ConsumerGroup
-from landfall.api.verbs import VERBS, Answer, Outcome, ReplayRequest, Request, RetryRequest
+from landfall.api.values import plural
+from landfall.api.verbs import Answer, Outcome, ReplayRequest, Request, RetryRequest, verb_of
 from landfall.driver.commits import BatchCommitter
 from landfall.driver.completer import Completer
 from landfall.driver.decide.requests import (
@@ -25,23 +25,17 @@ from landfall.driver.decide.requests import (
     Refusal,
     decide_request,
 )
+from landfall.driver.deps import Append
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.observer import Observer
 from landfall.driver.pending_requests import PendingRequest, PendingRequests
 from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay
 from landfall.errors import Fenced, LandfallError
-from landfall.ledger import Decision, Record, State
+from landfall.ledger import Decision, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, Log, Watermarks
 
 log = logging.getLogger(__name__)
-
-Append = Callable[[Callable[..., Record]], State]
-
-
-def verb_of(request: Request) -> str:
-    """The request's name on the command line."""
-    return next(verb for verb, kind in VERBS.items() if isinstance(request, kind))
 
 
 def decision_of(request: Request, now: datetime) -> Decision:
@@ -54,14 +48,12 @@ class DriverParts:
     """What requests see of a driver, and what they make it forget.
 
     Attributes:
-        group: the resource.
         observer: the last known state of the log.
         committer: knows what is stopped without a record, and appends.
         membership: knows what the log stops.
         completer: makes objects visible.
     """
 
-    group: ConsumerGroup
     observer: Observer
     committer: BatchCommitter
     membership: MembershipSync
@@ -88,10 +80,10 @@ class DriverParts:
         self.observer.force_discovery()
 
     def retry_all(self) -> int:
-        """Forget that for all; returns how many topic partitions it was."""
+        """Forget it for every topic partition; returns how many were stopped or waiting."""
         waiting = {*self.committer.blocked, *self.committer.batches.backoff.apart()}
-        for tp in waiting:
-            self.forget(tp)
+        self.committer.blocked.clear()
+        self.committer.batches.backoff.forget()
         self.observer.force_discovery()
         return len(waiting)
 
@@ -110,9 +102,7 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
             raise found.unavailable[tp]
     marks = None
     if tp in starts.offsets and tp in ends.offsets:
-        end = ends.offsets[tp]
-        # Between the two requests, expiry may move the log start past an end; hence the minimum.
-        marks = Watermarks(min(starts.offsets[tp], end), end)
+        marks = Watermarks.of(starts.offsets[tp], ends.offsets[tp])
     return Observed(marks=marks, topic_id=ids.get(tp.topic))
 
 
@@ -183,7 +173,9 @@ class Decisions:
         match request:
             case RetryRequest():
                 found = 0 if request.dry_run else self.parts.retry_all()
-                message = f"{found} topic partitions that were stopped or waited are tried again"
+                message = (
+                    f"tried again: {plural(found, 'topic partition')} that were stopped or waiting"
+                )
                 return Answer(Outcome.DONE, message=message)
             case ReplayRequest():
                 self._begin_replay(pending, request, decision_of(request, now), state)

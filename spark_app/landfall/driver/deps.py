@@ -10,9 +10,13 @@ from landfall.driver.counters import DriverCounters
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
+from landfall.ledger import Record, State
 from landfall.store import Store
 
 log = logging.getLogger(__name__)
+
+Append = Callable[[Callable[..., Record]], State]
+"""Appends the record that the given callable makes when it is called with ``header=…``."""
 
 REPEATED_AFTER = timedelta(minutes=1)
 """A failure that goes on is logged again after this time."""

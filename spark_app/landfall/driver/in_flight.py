@@ -120,7 +120,7 @@ class InFlightBatches:
                 self._tuning.max_round_bytes,
                 busy,
                 # One that waits for a time-out ends its task, so more tasks try more of them.
-                least_tasks=slots if group.is_new else max(1, self._runner.slots // 5),
+                min_tasks=slots if group.is_new else max(1, self._runner.slots // 5),
                 max_offsets=self._limit.offsets,
             )
             planned = plan(due, self._policy, self._sizes, capacity, flush=flush)

@@ -12,18 +12,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+import msgspec
 import stamina
 
 from landfall import __version__, ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.api.verbs import Answer, Outcome, ReplayRequest, Request, RetryRequest
-from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
-from landfall.driver.decisions import (
-    append_all,
-    decision_of,
-    observe,
+from landfall.api.verbs import (
+    Answer,
+    Outcome,
+    ReplayRequest,
+    Request,
+    RetryRequest,
     verb_of,
 )
+from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
+from landfall.driver.decisions import append_all, decision_of, observe
 from landfall.driver.replay import ReplayEffects, Replayer, replay, run
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
@@ -134,11 +137,13 @@ class LaneSession:
     def _replay(self, state: State, request: ReplayRequest) -> Answer:
         decision = decision_of(request, self.clock())
         replayer = Replayer(self.group, self.store, self.runner, self.new_name)
-        found = replayer.find(self._as_opened(state), request)
         with ThreadPoolExecutor(1) as pool:
-            if request.dry_run or not found.objects:
-                dry = ReplayEffects(_append_nothing, lambda *_: None, pool)
-                return run(replay(replayer, request, decision, self._as_opened(state), dry))
+            # Tried before the lane is opened: nobody is fenced for a request that is refused.
+            nothing = ReplayEffects(_append_nothing, lambda *_: None, pool)
+            dry = msgspec.structs.replace(request, dry_run=True)
+            planned = run(replay(replayer, dry, decision, self._as_opened(state), nothing))
+            if request.dry_run or planned.outcome is Outcome.REFUSED:
+                return planned
             writer = self._open(state)
             visible = _Visible(self.store, clean=not writer.state.unapplied)
             effects = ReplayEffects(partial(_append, writer), visible.apply, pool)

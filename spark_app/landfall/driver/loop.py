@@ -24,6 +24,7 @@ from functools import partial
 from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
+from landfall.api.values import plural
 from landfall.api.verbs import Answer, Request
 from landfall.driver.commits import BackgroundWork, BatchCommitter, blocked_partitions
 from landfall.driver.completer import Completer
@@ -97,7 +98,7 @@ class Driver:
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
         parts = DriverParts(
-            self.group, deps.observer, self._committer, self._membership, self._completer
+            deps.observer, self._committer, self._membership, self._completer
         )
         self._decisions = Decisions(
             parts,
@@ -228,7 +229,7 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
-        self.counters.message = self._what_is_going_on()
+        self.counters.message = self._status_message()
         self._report()
 
     def _roll_segments(self, now: datetime) -> None:
@@ -274,14 +275,15 @@ class Driver:
             repairing=self._lost.count,
         )
 
-    def _what_is_going_on(self) -> str:
+    def _status_message(self) -> str:
         """What the log lacks, and what goes on beside landing; empty if there is nothing to say."""
-        said = [_list_errors(self._membership.absent), self.counters.warning]
+        messages = [_list_errors(self._membership.absent), self.counters.warning]
         if orphans := self._housekeeping.orphans:
-            said.append(f"aborting {orphans} uploads that former drivers left behind")
+            messages.append(f"aborting {plural(orphans, 'upload')} that former drivers left behind")
         if lost := self._lost.count:
-            said.append(f"making {lost} committed objects again whose uploads the store has lost")
-        return "\n".join(filter(None, said))
+            objects = plural(lost, "committed object")
+            messages.append(f"making {objects} again whose uploads the store has lost")
+        return "\n".join(filter(None, messages))
 
     def _report(self) -> None:
         self.report(self.progress())

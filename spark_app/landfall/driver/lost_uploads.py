@@ -28,7 +28,7 @@ from itertools import chain
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.completer import Completer
-from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.deps import Append, DriverDeps, record_failure
 from landfall.driver.recovery import (
     LostSlice,
     Origin,
@@ -40,7 +40,7 @@ from landfall.driver.recovery import (
     land_again,
     lost_slices,
 )
-from landfall.driver.retry_backoff import FIRST_WAIT, MAX_WAIT
+from landfall.driver.retry_backoff import wait_after
 from landfall.driver.stored_specs import stored_spec
 from landfall.errors import LandfallError, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter
@@ -56,7 +56,6 @@ log = logging.getLogger(__name__)
 KEYS_SHOWN = 3
 """How many keys of missing objects a message names."""
 
-Append = Callable[[Callable[..., ledger.Record]], ledger.State]
 Abort = Callable[[Collection[Upload]], None]
 
 
@@ -215,8 +214,7 @@ class LostUploads:
 
     def _try_again(self, error: LandfallError, now: datetime) -> None:
         self._failures += 1
-        wait = min(FIRST_WAIT * 2 ** min(self._failures - 1, 10), MAX_WAIT)
-        self._wait_until = now + wait
+        self._wait_until = now + wait_after(self._failures)
         record_failure(self.deps, cause(error, "Repair"), error)
 
     # ------------------------------------------------------------------------- what is recorded

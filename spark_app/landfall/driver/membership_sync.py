@@ -6,7 +6,7 @@ topic of that name enters, and neither happens while a batch of the old topic is
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import compress
@@ -140,7 +140,7 @@ class MembershipSync:
     def _compare(self, state: State) -> membership.Changes:
         """Compare the log's topics with the ledger, unless neither has changed since last time."""
         topics = self._observer.topics
-        present = (topics, state.generation, state.retired, state.excluded, state.blocked)
+        present = (topics, state.generation, state.retired, state.excluded)
         is_unchanged = bool(self._compared) and all(map(is_, self._compared, present))
         if not (is_unchanged and _are_same(self._members, state.members)):
             self.absent = membership.absent(self._kafka, topics, state)
@@ -160,18 +160,20 @@ class MembershipSync:
         elif answering := self._unseen & watermarks.keys():
             self.targets = {**self.targets, **{tp: watermarks[tp].end for tp in answering}}
             self._unseen -= answering
-        left = [
+        left = {
             tp
             for tp in self.targets.keys() - state.members.keys()
             if tp in state.excluded or (tp in state.retired and tp not in self.blocked_by_source)
-        ]
+        }
         if left:  # nobody lands them any more, so nobody must wait for them
             self.targets = {tp: end for tp, end in self.targets.items() if tp not in left}
 
     def _remember_first_look(self, state: State, now: datetime) -> None:
         """Keep what ``Latest`` depends on; see ``membership.first_offsets``."""
         if self._at_first_look is None:
-            self._at_first_look = frozenset(self._named())
+            self._at_first_look = frozenset(
+                tp for t in self._observer.topics for tp in t.topic_partitions
+            )
             self._latest_since = membership.latest_since(self._kafka, state)
             self._first_looked_at = now
         elif self._latest_since is None:
@@ -200,9 +202,14 @@ class MembershipSync:
         gone = [tp for tp, at in self._deleted_since.items() if now - at >= deleted.PATIENCE]
         if not gone:
             return state
+        gone = [tp for tp in gone if tp not in kept]
+        if deleted.settle(state, self._kafka, gone, observer.last_ends) == deleted.Deleted(
+            (), (), ()
+        ):
+            return state  # nothing follows, and Kafka need not be asked
         # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
         present = observer.log.topic_ids({tp.topic for tp in gone})
-        certain = [tp for tp in gone if tp.topic not in present and tp not in kept]
+        certain = [tp for tp in gone if tp.topic not in present]
         found = deleted.settle(state, self._kafka, certain, observer.last_ends)
         for hole, reason in found.holes:
             state = self._append(partial(ledger.Hole, piece=hole, reason=reason))
@@ -214,13 +221,6 @@ class MembershipSync:
         if found.blocks:
             state = self._append(partial(ledger.Block, entries=found.blocks))
         return state
-
-    def _named(self) -> Iterator[TopicPartition]:
-        return (
-            TopicPartition(topic.name, partition)
-            for topic in self._observer.topics
-            for partition in range(topic.partitions)
-        )
 
     def _enter(self, state: State, entering: tuple[TopicPartition, ...], now: datetime) -> State:
         occupied = self._refused = self._existing.occupied(state, entering, now)

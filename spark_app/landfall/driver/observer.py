@@ -133,9 +133,8 @@ class Observer:
         """
         starts = self.log.offsets(tps, Bound.LOG_START).offsets if tps else {}
         known = self.view.watermarks
-        # Between the requests, expiry may move the log start past an end; hence the minimum.
         moved = {
-            tp: Watermarks(min(start, known[tp].end), known[tp].end)
+            tp: Watermarks.of(start, known[tp].end)
             for tp, start in starts.items()
             if tp in known and known[tp].log_start != start
         }
@@ -195,9 +194,7 @@ class Observer:
         topics = self.log.topics()
         if topics != self.topics:
             self.topics = topics
-            self._named = tuple(
-                TopicPartition(t.name, p) for t in topics for p in range(t.partitions)
-            )
+            self._named = tuple(tp for topic in topics for tp in topic.topic_partitions)
         self._discovered = now
 
     def _look_high(self, now: datetime) -> Mapping[TopicPartition, int] | None:
@@ -225,7 +222,7 @@ class Observer:
             known = {tp: m for tp, m in known.items() if tp in ends or tp in unavailable}
         if changed or known is not self.view.watermarks:
             moved = {
-                tp: Watermarks(min(known[tp].log_start, end), end)
+                tp: Watermarks.of(known[tp].log_start, end)
                 for tp, end in changed.items()
                 if tp in known
             }
@@ -241,7 +238,7 @@ class Observer:
         if not ends:
             return
         starts = self.log.offsets(ends, Bound.LOG_START)
-        marks = {tp: Watermarks(min(at, ends[tp]), ends[tp]) for tp, at in starts.offsets.items()}
+        marks = {tp: Watermarks.of(at, ends[tp]) for tp, at in starts.offsets.items()}
         self.view = replace(
             self.view,
             watermarks={**self.view.watermarks, **marks},

@@ -16,10 +16,12 @@ from typing import Any
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
+from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, ReplayRequest
+from landfall.driver.deps import Append
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
-from landfall.ledger import Decision, Record, State, object_names
+from landfall.ledger import Decision, State, object_names
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ReplayedSlice
@@ -53,7 +55,9 @@ class Replayable:
     @property
     def message(self) -> str:
         """What is left out, and what would help."""
-        parts = [f"{self.replayed} dead-letter objects were replayed before"] * bool(self.replayed)
+        parts = [f"replayed before: {plural(self.replayed, 'dead-letter object')}"] * bool(
+            self.replayed
+        )
         if self.needs_generation:
             parts.append(
                 "the others were written by this generation or a later one: "
@@ -132,7 +136,7 @@ class ReplayEffects:
         pool: runs the rest beside that thread.
     """
 
-    append: Callable[[Callable[..., Record]], State]
+    append: Append
     apply: Callable[[int, Iterable[LandedObject]], object]
     pool: Executor
 
@@ -191,14 +195,15 @@ def run(steps: Steps) -> Answer:
 
 def _count(objects: Sequence[DeadLetters]) -> str:
     records = sum(o.rows for o in objects)
-    return f"{records} dead letters in {len(objects)} objects"
+    return f"{plural(records, 'dead letter')} in {plural(len(objects), 'object')}"
 
 
 def _describe(slices: Sequence[ReplayedSlice]) -> str:
     landed, bad = sum(s.landed for s in slices), sum(s.dead_lettered for s in slices)
     return (
-        f"REPLAY: {sum(s.rows for s in slices)} dead letters of {len(slices)} objects: "
-        f"{landed} landed, {sum(s.filtered for s in slices)} filtered, {bad} are bad again"
+        f"REPLAY: {plural(sum(s.rows for s in slices), 'dead letter')} of "
+        f"{plural(len(slices), 'object')}: {landed} landed, "
+        f"{sum(s.filtered for s in slices)} filtered, {bad} bad again"
     )
 
 

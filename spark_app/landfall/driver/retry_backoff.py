@@ -145,7 +145,7 @@ class RetryBackoff:
                 failures = self._failures(tp) + 1
                 # Many halves that fail in a row are an outage: the wait counts them all.
                 times = failures if len(tps) == 1 else self._empty_batches
-                self._suspects[tp] = Suspect(failures, now + _wait(times), self._parts)
+                self._suspects[tp] = Suspect(failures, now + wait_after(times), self._parts)
 
     def _after(
         self, tp: TopicPartition, error: LandfallError, now: datetime, *, is_outage: bool
@@ -154,15 +154,16 @@ class RetryBackoff:
         # What fails again although something has landed since is the cause of its own failures.
         is_outage = is_outage and (before is None or before.is_outage)
         if isinstance(error, NotTried):
-            wait = _wait(self._empty_batches) if is_outage else timedelta(0)
+            wait = wait_after(self._empty_batches) if is_outage else timedelta(0)
             return Suspect(self._failures(tp), now + wait, is_outage=is_outage)
         failures = self._failures(tp) + 1
-        return Suspect(failures, now + _wait(failures), is_outage=is_outage)
+        return Suspect(failures, now + wait_after(failures), is_outage=is_outage)
 
     def _failures(self, tp: TopicPartition) -> int:
         return self._suspects[tp].failures if tp in self._suspects else 0
 
 
-def _wait(times: int) -> timedelta:
+def wait_after(times: int) -> timedelta:
+    """The wait after this many failures in a row."""
     doublings = min(max(times, 1) - 1, 10)
     return min(FIRST_WAIT * (1 << doublings), MAX_WAIT)

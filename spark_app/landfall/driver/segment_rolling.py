@@ -28,7 +28,7 @@ from landfall.ledger import Rolled, State
 log = logging.getLogger(__name__)
 
 RETRY_INTERVAL = timedelta(minutes=1)
-MOST_SEGMENTS_AT_ONCE = 4
+MAX_SEGMENTS_AT_ONCE = 4
 """A segment holds at most this many times ``segmentEvery`` slots, if epochs are not longer."""
 
 
@@ -92,7 +92,7 @@ class SegmentRolling:
     @property
     def _last(self) -> int:
         """The last slot of the segment that is stored next."""
-        return sealed_through(self.writer.state, MOST_SEGMENTS_AT_ONCE * self.every)
+        return sealed_through(self.writer.state, MAX_SEGMENTS_AT_ONCE * self.every)
 
     @property
     def _is_segment_due(self) -> bool:

@@ -20,7 +20,7 @@ from landfall.network import Address, trouble
 log = logging.getLogger(__name__)
 
 DELAY = 3.0
-"""Seconds until a client counts as waiting. With ``network.trouble`` it is said within ten."""
+"""Seconds until a client counts as waiting. ``network.trouble`` names the cause within ten."""
 _API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 """The request that every broker answers before all others, also without a login."""
 _HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"

@@ -24,14 +24,14 @@ def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Rec
         return None
     if offset >= state.checkpoint[tp] or state.changed_seq > state.segments[-1].last:
         return None
-    found: list[tuple[int, Record]] = []
+    found: list[Record] = []
     for segment, is_last_life in _candidates(lane, state, tp, offset):
         about = segment.index(tp)
         if is_last_life:  # what the segment says about the topic before it was created again
             about = about[_last_begin(about) :]
         seqs = sorted({e.at for e in about if e.start <= offset < e.end})
-        found += [(seq, ledger.decode(seq, segment.body(seq))) for seq in seqs]
-    return [record for _, record in sorted(found, key=lambda pair: pair[0])] or None
+        found += [ledger.decode(seq, segment.body(seq)) for seq in seqs]
+    return sorted(found, key=lambda record: record.header.seq) or None
 
 
 def _candidates(

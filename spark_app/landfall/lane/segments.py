@@ -84,18 +84,16 @@ class StoredSegment:
 
     def catalog_bucket(self, number: int) -> tuple[Entry, ...]:
         """What the catalog has in a bucket."""
-        span = self.directory.catalog[number]
+        return self._bucket(self.directory.catalog[number])
+
+    def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[Entry]:
+        found = self._bucket(spans[segments.bucket_of(tp.topic, tp.partition)])
+        return [entry for entry in found if entry.concerns(tp)]
+
+    def _bucket(self, span: segments.Span) -> tuple[Entry, ...]:
         packed = self._read(span.start, span.length) if span.length else b""
         try:
             return segments.read_entries(packed)
-        except ValueError as error:
-            raise self._error(str(error)) from error
-
-    def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[Entry]:
-        span = spans[segments.bucket_of(tp.topic, tp.partition)]
-        packed = self._read(span.start, span.length) if span.length else b""
-        try:
-            return [entry for entry in segments.read_entries(packed) if entry.concerns(tp)]
         except ValueError as error:
             raise self._error(str(error)) from error
 

@@ -14,6 +14,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Block,
     Blocked,
+    Commit,
     Decision,
     Lost,
     Repair,
@@ -58,9 +59,8 @@ def forgotten(state: State, tps: Collection[TopicPartition]) -> State:
     """The state after these topic partitions left the lane; what was missing of them is lost."""
     left, lost = dict[int, tuple[LandedObject, ...]](), list[LandedObject]()
     for slot, objects in state.missing.items():
-        gone = [o for o in objects if topic_partition(o.upload.key) in tps]
-        left[slot] = tuple(o for o in objects if o not in gone)
-        lost += gone
+        left[slot] = tuple(o for o in objects if topic_partition(o.upload.key) not in tps)
+        lost += [o for o in objects if topic_partition(o.upload.key) in tps]
     return replace(
         state,
         missing=_not_empty(left),
@@ -226,13 +226,23 @@ def _not_for_lost(
     return without(state.blocked, free)
 
 
+def decided_objects(record: Commit | Replay) -> tuple[LandedObject, ...]:
+    """The objects that a record decides.
+
+    Raises:
+        ValueError: a key is named twice, or an object carries another token than the record.
+    """
+    objects = tuple(o for s in record.slices for o in s.objects)
+    if len({o.upload.key for o in objects}) != len(objects):
+        raise ValueError("an object key is named twice")
+    if any(o.upload.token != record.token for o in objects):
+        raise ValueError(f"an object does not carry the batch token {record.token}")
+    return objects
+
+
 def replay(state: State, record: Replay) -> State:
     """The state with the new objects decided and the dead-letter objects used up."""
-    keys = [o.upload.key for s in record.slices for o in s.objects]
-    if len(set(keys)) != len(keys):
-        raise ValueError("an object key is named twice")
-    if any(o.upload.token != record.token for s in record.slices for o in s.objects):
-        raise ValueError(f"an object does not carry the batch token {record.token}")
+    objects = decided_objects(record)
     used = set(state.replayed)
     for slice_ in record.slices:
         _check_replayed(state, slice_, used)
@@ -242,7 +252,6 @@ def replay(state: State, record: Replay) -> State:
         for tp in {s.piece.topic_partition for s in record.slices}
         if state.members[tp].generation < state.generation
     }
-    objects = tuple(o for s in record.slices for o in s.objects)
     return replace(
         state,
         members={**state.members, **raised},

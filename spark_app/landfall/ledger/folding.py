@@ -218,12 +218,7 @@ def _check_generation(state: State, tps: Iterable[TopicPartition]) -> None:
 
 
 def _commit(state: State, record: Commit) -> State:
-    objects = tuple(o for s in record.slices for o in s.objects)
-    keys = {o.upload.key for o in objects}
-    if len(keys) != len(objects):
-        raise ValueError("an object key is named twice")
-    if any(o.upload.token != record.token for o in objects):
-        raise ValueError(f"an object does not carry the batch token {record.token}")
+    objects = decisions.decided_objects(record)
     tps = {s.piece.topic_partition for s in record.slices}
     _check_generation(state, tps)
     decisions.check_not_blocked(state, tps)

@@ -100,29 +100,16 @@ class Totals:
 
     def with_commit(self, slices: tuple[LandedSlice, ...]) -> "Totals":
         """The counters with one more COMMIT of these slices."""
-        data = [o for s in slices for o in s.objects if o.kind is ObjectKind.DATA]
         return replace(
-            self,
+            self._with_objects(slices),
             commits=self.commits + 1,
-            objects=self.objects + len(data),
-            landed=self.landed + sum(s.landed for s in slices),
-            filtered=self.filtered + sum(s.filtered for s in slices),
-            dead_lettered=self.dead_lettered + sum(s.dead_lettered for s in slices),
             invisible=self.invisible + sum(s.invisible for s in slices),
-            landed_bytes=self.landed_bytes + sum(o.upload.size for o in data),
         )
 
     def with_replay(self, slices: tuple[ReplayedSlice, ...]) -> "Totals":
         """The counters with these dead-letter objects landed again."""
-        data = [o for s in slices for o in s.objects if o.kind is ObjectKind.DATA]
         return replace(
-            self,
-            objects=self.objects + len(data),
-            landed=self.landed + sum(s.landed for s in slices),
-            filtered=self.filtered + sum(s.filtered for s in slices),
-            dead_lettered=self.dead_lettered + sum(s.dead_lettered for s in slices),
-            landed_bytes=self.landed_bytes + sum(o.upload.size for o in data),
-            replayed=self.replayed + sum(s.rows for s in slices),
+            self._with_objects(slices), replayed=self.replayed + sum(s.rows for s in slices)
         )
 
     def with_lost(self, objects: tuple[LandedObject, ...]) -> "Totals":
@@ -131,6 +118,19 @@ class Totals:
             self,
             lost=self.lost + sum(o.rows for o in objects),
             lost_objects=self.lost_objects + len(objects),
+        )
+
+    def _with_objects(
+        self, slices: tuple[LandedSlice, ...] | tuple[ReplayedSlice, ...]
+    ) -> "Totals":
+        data = [o for s in slices for o in s.objects if o.kind is ObjectKind.DATA]
+        return replace(
+            self,
+            objects=self.objects + len(data),
+            landed=self.landed + sum(s.landed for s in slices),
+            filtered=self.filtered + sum(s.filtered for s in slices),
+            dead_lettered=self.dead_lettered + sum(s.dead_lettered for s in slices),
+            landed_bytes=self.landed_bytes + sum(o.upload.size for o in data),
         )
 
 

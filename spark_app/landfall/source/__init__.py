@@ -28,6 +28,11 @@ class Watermarks:
     log_start: int
     end: int
 
+    @classmethod
+    def of(cls, log_start: int, end: int) -> "Watermarks":
+        """What two requests found; between them, expiry may move the log start past the end."""
+        return cls(min(log_start, end), end)
+
 
 class Bound(Enum):
     """An offset that the log knows of each topic partition."""
@@ -63,6 +68,11 @@ class Topic:
     name: str
     topic_id: str
     partitions: int
+
+    @property
+    def topic_partitions(self) -> tuple[TopicPartition, ...]:
+        """Its topic partitions, in order."""
+        return tuple(TopicPartition(self.name, n) for n in range(self.partitions))
 
 
 @dataclass(frozen=True, slots=True)

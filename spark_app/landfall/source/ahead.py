@@ -21,9 +21,9 @@ from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.source.messages import Messages
 from landfall.source.progress import CHUNK_BYTES, ExpiredBeforeSlice, Progress
 
-MOST_SLICES = 32
+MAX_SLICES = 32
 """Slices fetched at once: a fetch returns up to 2 MiB of each, 64 MiB in all."""
-MOST_OFFSETS = 100
+MAX_OFFSETS = 100
 """Offsets of a slice that is fetched together with others."""
 PATIENCE_SECONDS = 5.0
 """Without progress for so long, what is not finished is left to be read alone."""
@@ -43,7 +43,7 @@ class FetchedAhead:
 
     def expect(self, slices: Sequence[Slice]) -> None:
         """Forget what was fetched so far; these will be read next, in this order."""
-        self._expected = [s for s in slices if 0 < len(s.offsets) <= MOST_OFFSETS]
+        self._expected = [s for s in slices if 0 < len(s.offsets) <= MAX_OFFSETS]
         self._found = {}
 
     def company(self, slice_: Slice) -> list[Slice]:
@@ -55,7 +55,7 @@ class FetchedAhead:
             return []
         del self._expected[: self._expected.index(slice_)]
         together: dict[TopicPartition, Slice] = {}
-        for expected in self._expected[:MOST_SLICES]:
+        for expected in self._expected[:MAX_SLICES]:
             if expected.topic_partition in together:
                 break
             together[expected.topic_partition] = expected

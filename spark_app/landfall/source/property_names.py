@@ -1,6 +1,6 @@
 """The names of librdkafka's properties for consumers, to suggest one for a misspelt name.
 
-librdkafka refuses an unknown name and does not tell the known ones. A name that is missing here is
+librdkafka refuses an unknown name and does not list the known ones. A name that is missing here is
 accepted all the same, it is only never suggested.
 """
 

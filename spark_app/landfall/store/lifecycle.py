@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from landfall.store.probe import PREFIX as PROBES
 
-LEAST_LIFETIME = timedelta(days=7)
+MIN_LIFETIME = timedelta(days=7)
 """An upload should live at least this long."""
 
 
@@ -47,12 +47,12 @@ def lifetime_warning(store: object) -> str:
         Retry: the store does not answer.
     """
     lifetime = store.upload_lifetime() if isinstance(store, ExpiresUploads) else None
-    if lifetime is None or lifetime >= LEAST_LIFETIME:
+    if lifetime is None or lifetime >= MIN_LIFETIME:
         return ""
     return (
         f"a lifecycle rule of the bucket aborts incomplete uploads after {lifetime.days} d: "
         "committed ones may be lost while no driver runs; give them "
-        f"{LEAST_LIFETIME.days} d (AbortIncompleteMultipartUpload)"
+        f"{MIN_LIFETIME.days} d (AbortIncompleteMultipartUpload)"
     )
 
 

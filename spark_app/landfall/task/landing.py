@@ -142,13 +142,12 @@ class _SliceLanding:
         source = self._context.source
         try:
             source.check(str(self._slice))
-            self._sealed = self._land(reader.read(self._slice))
+            self._sealed = self._land(self._chunks(reader))
             self._cpu_seconds, self._seconds = (
                 time.process_time() - cpu_before,
                 time.monotonic() - before,
             )
         except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
-            source.failed(error)
             self._fail(error)
         return self
 
@@ -160,6 +159,14 @@ class _SliceLanding:
             except Exception as error:  # noqa: BLE001  # as above
                 return self._fail(error)
         return self._failed
+
+    def _chunks(self, reader: Reader) -> Iterator[Records]:
+        """The chunks of the slice; only an error of reading them counts against the source."""
+        try:
+            yield from reader.read(self._slice)
+        except Exception as error:
+            self._context.source.failed(error)
+            raise
 
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.api.values import duration, quantity
+from landfall.api.values import duration, plural, quantity
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,10 @@ def test_a_duration_is_the_sum_of_its_terms(text: str, value: timedelta) -> None
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         duration(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 slices"), (1, "1 slice"), (2, "2 slices"), (12, "12 slices")]
+)
+def test_a_noun_agrees_with_its_count(count: int, text: str) -> None:
+    assert plural(count, "slice") == text

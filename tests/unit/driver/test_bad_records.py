@@ -94,3 +94,12 @@ def test_below_a_permitted_offset_any_number_is_allowed() -> None:
     assert history.error(A, [poison], NOW) is None
     history.landed([poison], NOW)
     assert history.error(A, [poison, after], NOW) is not None
+
+
+def test_permitted_bad_records_do_not_count_against_what_follows() -> None:
+    history = BadRecordHistory(limits(minCount=2), permitted={A: 1_000})
+
+    history.landed([landed(A, 0, 1_000, 150)], NOW)
+
+    assert history.error(A, [landed(A, 1_000, 6_000, 1)], NOW) is None
+    assert history.error(A, [landed(A, 1_000, 6_000, 20)], NOW) is not None

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from landfall.driver.decide.batch_size import (
     FIRST_BATCH_OFFSETS,
-    LEAST_SLICE_BYTES,
+    MIN_SLICE_BYTES,
     BatchSizeLimit,
     slice_bytes,
 )
@@ -61,4 +61,4 @@ def test_a_slice_may_have_some_times_the_bytes_that_were_estimated() -> None:
     known = Sizes({A: Estimate(100, 1_000, 1e-6, 10**6)})
 
     assert slice_bytes([Slice(A, OffsetRange(0, 10**6))], known) == 4 * 10**9
-    assert slice_bytes([Slice(A, OffsetRange(0, 10))], known) == LEAST_SLICE_BYTES
+    assert slice_bytes([Slice(A, OffsetRange(0, 10))], known) == MIN_SLICE_BYTES

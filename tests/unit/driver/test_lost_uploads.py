@@ -187,7 +187,7 @@ def test_landing_goes_on_while_lost_objects_are_made_again() -> None:
     one.report = report
 
     assert one.run() is ExitCode.OK
-    said = "making 1 committed objects again whose uploads the store has lost"
+    said = "making 1 committed object again whose uploads the store has lost"
     assert seen[0] == (1, said)
     assert landed_offsets(store) == written_offsets(log)
 

@@ -171,7 +171,7 @@ def test_dead_letters_are_landed_once_and_what_is_bad_again_is_a_new_dead_letter
 
     assert answer == Answer(
         Outcome.DONE,
-        ("REPLAY: 20 dead letters of 1 objects: 10 landed, 0 filtered, 10 are bad again",),
+        ("REPLAY: 20 dead letters of 1 object: 10 landed, 0 filtered, 10 bad again",),
     )
     assert (data(store), letters(store)) == (once(GOOD, LATE), {2: [*POISON]})
     assert replay(store, 3).outcome is Outcome.DONE
@@ -188,7 +188,7 @@ def test_a_dead_letter_object_is_replayed_once(store: MemoryStore) -> None:
 
     assert (again.outcome, again.message) == (
         Outcome.REFUSED,
-        "1 dead-letter objects were replayed before",
+        "replayed before: 1 dead-letter object",
     )
     assert data(store) == once(GOOD, LATE, POISON)
 
@@ -208,7 +208,7 @@ def test_a_replay_needs_a_generation_above_the_one_of_the_dead_letters(
 def test_a_dry_run_says_what_would_be_replayed(store: MemoryStore) -> None:
     answer = replay(store, 2, dry_run=True)
 
-    assert answer == Answer(Outcome.DRY_RUN, ("REPLAY: 20 dead letters in 1 objects",))
+    assert answer == Answer(Outcome.DRY_RUN, ("REPLAY: 20 dead letters in 1 object",))
     assert state(store).epoch == 1
 
 

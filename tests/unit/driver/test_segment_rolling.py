@@ -10,7 +10,7 @@ import pytest
 
 from landfall import ledger
 from landfall.driver.background import Notifier, QueueNotifier
-from landfall.driver.segment_rolling import MOST_SEGMENTS_AT_ONCE, RETRY_INTERVAL, SegmentRolling
+from landfall.driver.segment_rolling import MAX_SEGMENTS_AT_ONCE, RETRY_INTERVAL, SegmentRolling
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Entry, object_names
@@ -367,7 +367,7 @@ def test_many_epochs_become_segments_of_a_bounded_size() -> None:
 
     sizes = [rolled.last + 1 - rolled.first for rolled in one.writer.state.segments]
     assert len(sizes) > 1
-    assert all(EVERY <= size <= (MOST_SEGMENTS_AT_ONCE + 1) * EVERY + 2 for size in sizes)
+    assert all(EVERY <= size <= (MAX_SEGMENTS_AT_ONCE + 1) * EVERY + 2 for size in sizes)
     assert one.writer.lane.read() == one.writer.state
     assert [seq for seq, _ in one.writer.lane.bodies()] == [*range(one.writer.state.seq + 1)]
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.humanize import aged, count_text, plural, rough, shortened, time_text
+from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,3 @@ def test_old_numbers_have_their_age() -> None:
 
 def test_long_texts_are_cut() -> None:
     assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab…")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 slices"), (1, "1 slice"), (2, "2 slices"), (12, "12 slices")]
-)
-def test_a_noun_agrees_with_its_count(count: int, text: str) -> None:
-    assert plural(count, "slice") == text

@@ -3,7 +3,7 @@
 import numpy as np
 
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source.ahead import MOST_OFFSETS, MOST_SLICES, FetchedAhead
+from landfall.source.ahead import MAX_OFFSETS, MAX_SLICES, FetchedAhead
 from landfall.source.messages import Messages
 
 NOTHING = Messages([], np.array([], np.int64), np.array([], np.int64))
@@ -20,16 +20,16 @@ def expecting(*expected: Slice) -> FetchedAhead:
 
 
 def test_short_slices_are_fetched_in_groups_and_once() -> None:
-    expected = slices(MOST_SLICES + 2)
+    expected = slices(MAX_SLICES + 2)
     ahead = expecting(*expected)
 
-    assert ahead.company(expected[0]) == expected[:MOST_SLICES]
+    assert ahead.company(expected[0]) == expected[:MAX_SLICES]
     assert ahead.company(expected[1]) == []
-    assert ahead.company(expected[MOST_SLICES]) == expected[MOST_SLICES:]
+    assert ahead.company(expected[MAX_SLICES]) == expected[MAX_SLICES:]
 
 
 def test_what_is_long_or_empty_or_not_expected_or_the_only_one_is_read_alone() -> None:
-    long, other = slices(2, MOST_OFFSETS + 1)
+    long, other = slices(2, MAX_OFFSETS + 1)
     (short,) = slices(1)
     empty = Slice(TopicPartition("u", 0), OffsetRange(5, 5))
     ahead = expecting(long, empty, short)
@@ -39,7 +39,7 @@ def test_what_is_long_or_empty_or_not_expected_or_the_only_one_is_read_alone() -
 
 def test_long_slices_between_them_do_not_part_short_ones() -> None:
     first, second = slices(2)
-    long = Slice(TopicPartition("u", 0), OffsetRange(0, MOST_OFFSETS + 1))
+    long = Slice(TopicPartition("u", 0), OffsetRange(0, MAX_OFFSETS + 1))
 
     assert expecting(first, long, second).company(first) == [first, second]
 

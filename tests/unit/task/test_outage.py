@@ -1,6 +1,7 @@
 """A task that meets an outage gives up, so that its batch can soon be tried again."""
 
 from collections.abc import Iterator
+from threading import Event
 
 from landfall.errors import NotTried, SourceAway, StoreAway
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -65,3 +66,43 @@ def test_after_parts_that_the_store_did_not_take_no_more_are_sent() -> None:
     assert {type(error) for error in errors} == {StoreAway, NotTried}
     assert 2 <= store.puts <= 5  # four threads may have begun one each
     assert not is_empty(store)  # no aborts either: housekeeping makes them when the store is back
+
+
+class StoreThatFailsOnce(MemoryStore):
+    """Does not take the first part."""
+
+    def __init__(self) -> None:
+        super().__init__(least_part_bytes=5 * 2**20)
+        self.has_failed = Event()
+
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        if not self.has_failed.is_set():
+            self.has_failed.set()
+            raise StoreAway("503")
+        return super().put_part(key, upload_id, number, body)
+
+
+class SlowReader(FakeReader):
+    """Goes on with a large slice once the store has failed: its next part cannot be sent."""
+
+    store: StoreThatFailsOnce
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        for chunk in super().read(slice_):
+            yield chunk
+            if slice_.topic_partition == TPS[0]:
+                assert self.store.has_failed.wait(30)
+
+
+def test_a_part_that_fails_while_a_slice_is_read_is_no_outage_of_the_source() -> None:
+    large = b'{"ts":1763683200000,"x":"%s"}' % (b"x" * 6 * 2**20)
+    reader = SlowReader({**LOG, TPS[0]: [(100, large), (101, large), (102, large)]}, rows=1)
+    reader.store = StoreThatFailsOnce()
+    output = {"url": "s3://b", "format": "Json", "codec": "None", "s3": {"partBytes": "5Mi"}}
+    spec = group(output=output)
+
+    first, *others = land(Batch(spec, "token"), SLICES, reader, reader.store)
+
+    assert isinstance(first, FailedSlice)
+    assert isinstance(first.error, StoreAway)
+    assert all(isinstance(other, LandedSlice) for other in others)

@@ -48,9 +48,11 @@ class BadRecordHistory:
         self._of_topic = cache(self.limits.for_topic)
 
     def landed(self, slices: Iterable[LandedSlice], now: datetime) -> None:
-        """Count committed slices."""
+        """Count committed slices, except those whose bad records a decision permitted."""
         for landed in slices:
             tp = landed.piece.topic_partition
+            if landed.piece.offsets.end <= self.permitted.get(tp, -1):
+                continue
             window = self._of_topic(tp.topic).window
             self._counts[tp] = _added(
                 self._recent(tp, now), _Count(now, landed.dead_lettered, _records(landed)), window

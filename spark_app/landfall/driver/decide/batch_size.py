@@ -17,14 +17,14 @@ FIRST_BATCH_OFFSETS = 2_000
 """Offsets of the first batch."""
 UNLIMITED_OFFSETS = 10**6
 """A limit that has grown to this is none any more."""
-FIRST_SLICE_OBJECTS, MOST_SLICE_OBJECTS = 25, 2_000
+FIRST_SLICE_OBJECTS, MAX_SLICE_OBJECTS = 25, 2_000
 """Objects that a task writes of a slice, first and at most: each costs some requests, and a COMMIT
 names them all.
 """
 QUICK, MODERATE = timedelta(seconds=2), timedelta(seconds=10)
 QUICK_GROWTH, MODERATE_GROWTH = 8, 2
 """How much larger the next batch may be than one that took at most ``QUICK`` or ``MODERATE``."""
-LEAST_SLICE_BYTES = 64 * 2**20
+MIN_SLICE_BYTES = 64 * 2**20
 """A task reads at least this much of a slice before it may end it early."""
 SLICE_BYTES_TOLERANCE = 4
 """A slice may have this many times the bytes that were estimated before it is ended early."""
@@ -50,7 +50,7 @@ class BatchSizeLimit:
         offsets = None if self.offsets is None else self.offsets * growth
         return BatchSizeLimit(
             offsets if offsets and offsets < UNLIMITED_OFFSETS else None,
-            min(self.slice_objects * growth, MOST_SLICE_OBJECTS),
+            min(self.slice_objects * growth, MAX_SLICE_OBJECTS),
         )
 
 
@@ -59,4 +59,4 @@ def slice_bytes(slices: Iterable[Slice], sizes: Sizes) -> int:
     expected = max(
         (len(s.offsets) * sizes.of(s.topic_partition).input_bytes for s in slices), default=0.0
     )
-    return max(LEAST_SLICE_BYTES, int(SLICE_BYTES_TOLERANCE * expected))
+    return max(MIN_SLICE_BYTES, int(SLICE_BYTES_TOLERANCE * expected))

@@ -44,7 +44,7 @@ def stalled(
 ) -> dict[TopicPartition, Stalled]:
     """Why topic partitions of topics that do not exist any more are not landed.
 
-    One that a pattern matched and that is landed to its last known end may go without a word.
+    One that a pattern matched and that is landed to its last known end may go silently.
     """
     return {
         tp: _missing(tp, state.checkpoint[tp], end)

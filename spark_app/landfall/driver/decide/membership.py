@@ -56,7 +56,7 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
     leave: list[TopicPartition] = []
     recreated: dict[TopicPartition, Stalled] = {}
     for topic in topics:
-        tps = {TopicPartition(topic.name, partition) for partition in range(topic.partitions)}
+        tps = set(topic.topic_partitions)
         for tp in sorted(tps - state.excluded):
             member = state.members.get(tp)
             if not topic.topic_id:
@@ -188,7 +188,7 @@ def first_offsets(kafka: Kafka, state: State, entering: Entering) -> Starts:
 def _first_offset(
     kafka: Kafka, tp: TopicPartition, marks: Watermarks, entering: Entering, *, is_new: bool
 ) -> int | None:
-    """Where a topic partition starts; None if the log has not said it yet."""
+    """Where a topic partition starts; None if the log has not answered yet."""
     if not is_new:
         return marks.log_start
     match kafka.starting_offsets:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from landfall import ledger
+from landfall.api.values import plural
 from landfall.api.verbs import (
     DropRequest,
     Position,
@@ -96,7 +97,7 @@ def decide_request(
 def _skip(
     state: State, tp: TopicPartition, until: int | None, observed: Observed, decision: Decision
 ) -> Plan:
-    at, marks, _blocked = state.checkpoint[tp], observed.marks, state.blocked.get(tp)
+    at, marks = state.checkpoint[tp], observed.marks
     if until is None and (missing := _missing(state, tp)):
         return tuple(_lost(tp, slot, objects, decision) for slot, objects in missing)
     if _is_recreated(state, tp, observed):
@@ -135,8 +136,8 @@ def _lost(
 ) -> PlannedRecord:
     ranges = ", ".join(f"[{o.first_offset}, {o.last_offset + 1})" for o in objects)
     text = (
-        f"LOST: {len(objects)} objects of slot {slot} with "
-        f"{sum(o.rows for o in objects)} records of {tp} in {ranges}"
+        f"LOST: {plural(len(objects), 'object')} of slot {slot} with "
+        f"{plural(sum(o.rows for o in objects), 'record')} of {tp} in {ranges}"
     )
     return PlannedRecord(
         text, partial(ledger.Lost, commit=slot, objects=objects, decision=decision)

@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             request: Request = decode_request(self.path, self._body())
         except ValueError as error:
             log.warning("control request refused", extra={"path": self.path, "why": str(error)})
-            # What is wrong is said where people ask; the operator's commands need no text.
+            # Requests of people get the error as text; the operator's commands need none.
             reason = msgspec.json.encode(Answer(Outcome.REFUSED, message=str(error)))
             return HTTPStatus.BAD_REQUEST, reason if self.path in VERB_PATHS else b""
         answer = self.handler.decide(request)
