@@ -24,7 +24,7 @@ from landfall.api.contract import (
     ExitCode,
 )
 from landfall.cli import group_file
-from landfall.cli.arguments import port
+from landfall.cli.numbers import port
 from landfall.driver.http.control import Control
 from landfall.driver.run import Options, run_group
 from landfall.driver.termination_message import TerminationMessage

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.cli.numbers import natural, port
 from landfall.cli.verb_arguments import add_verbs
 
 ABOUT = """\
@@ -32,7 +33,6 @@ exit codes:
   7  a check had nothing to check: no ledger, no such topic, or nothing landed
 """
 
-MAX_PORT = 65535
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"
 _MASTER = re.compile(rf"{_LOCAL}|spark://[^/\s:]+:[0-9]+(,[^/\s:]+:[0-9]+)*|k8s://\S+|yarn")
 
@@ -51,30 +51,6 @@ def parser() -> argparse.ArgumentParser:
         add(commands)
     add_verbs(partial(_command, commands))
     return root
-
-
-def port(text: str) -> int:
-    """A TCP port.
-
-    Raises:
-        ArgumentTypeError: the text is not a number from 0 to 65535.
-    """
-    return _number(text, MAX_PORT)
-
-
-def natural(text: str) -> int:
-    """A number from 0 on that fits in 64 bits.
-
-    Raises:
-        ArgumentTypeError: the text is no such number.
-    """
-    return _number(text, 2**63 - 1)
-
-
-def _number(text: str, most: int) -> int:
-    if not re.fullmatch("[0-9]{1,19}", text, re.ASCII) or int(text) > most:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to {most}, got {text!r}")
-    return int(text)
 
 
 def spark_master(text: str) -> str:

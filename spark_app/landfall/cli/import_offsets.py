@@ -12,6 +12,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import Outcome
 from landfall.cli import console
 from landfall.cli.verb import lane_session, who
+from landfall.driver.decide import membership
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Decision, Entry, LaneOwnership, State
 from landfall.ledger.offsets import TopicPartition
@@ -49,7 +50,7 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
         raise Stalled(Reason.SPEC_INVALID, "--add records a decision: say --why, too")
     with lane_session(arguments.group) as session:
         topics = session.source.topics()
-        tps = [TopicPartition(t.name, n) for t in topics for n in range(t.partitions)]
+        tps = [tp for topic in topics for tp in topic.topic_partitions]
         found = committed_offsets(session.group, arguments.kafka_group, tps)
         imported = ImportedOffsets(found, tuple(tp for tp in tps if tp not in found))
         _warn(arguments.kafka_group, imported)
@@ -59,7 +60,7 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
             console.out().print(imported.as_yaml, end="", markup=False)
             return ExitCode.OK
         state = session.lane.read()
-        entries = new_entries(state, imported.starts, topics)
+        entries = new_entries(session.as_opened(state), imported.starts, topics)
         for entry in entries:
             console.out().print(f"ADD: {entry.topic_partition} at offset {entry.start}")
         if arguments.dry_run or not entries:
@@ -80,12 +81,11 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
 def new_entries(
     state: State, starts: Mapping[TopicPartition, int], topics: Sequence[Topic]
 ) -> tuple[Entry, ...]:
-    """The topic partitions that are not in the lane, where they would enter it."""
+    """Where topic partitions that are not in the lane would enter it, if they may enter now."""
     ids = {topic.name: topic.topic_id for topic in topics}
+    may_enter = {tp for tp in membership.changes(state, topics).enter if tp not in state.members}
     return tuple(
-        Entry(tp, ids[tp.topic], start)
-        for tp, start in sorted(starts.items())
-        if tp not in state.members
+        Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.items()) if tp in may_enter
     )
 
 

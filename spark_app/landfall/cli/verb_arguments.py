@@ -7,6 +7,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from landfall.cli.numbers import natural
+
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
 
@@ -27,20 +29,9 @@ def position(text: str) -> "int | str":
     """An offset, ``earliest`` or ``latest``.
 
     Raises:
-        ValueError: it is none of them.
+        ArgumentTypeError: it is none of them.
     """
-    return text if text in {"earliest", "latest"} else offset(text)
-
-
-def offset(text: str) -> int:
-    """An offset, at least 0.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if (number := int(text)) < 0:
-        raise ValueError(f"an offset cannot be {number}")
-    return number
+    return text if text in {"earliest", "latest"} else natural(text)
 
 
 def _skip(new: NewCommand) -> None:
@@ -60,7 +51,7 @@ records that are there are skipped, such as a range that no decoder can read.
 """,
     )
     command.add_argument(
-        "--until", type=offset, metavar="OFFSET", help="go on at this offset, and not before it"
+        "--until", type=natural, metavar="OFFSET", help="go on at this offset, and not before it"
     )
 
 
@@ -80,7 +71,7 @@ letters), or because its log was truncated (landing continues at the checkpoint)
     )
     command.add_argument(
         "--bad-records-until",
-        type=offset,
+        type=natural,
         metavar="OFFSET",
         help="allow any share of bad records below this offset (default: the end of the log now)",
     )
@@ -145,13 +136,13 @@ above the one that wrote the dead letters. What is bad again becomes a new dead 
     command.add_argument(
         "--from",
         dest="first",
-        type=offset,
+        type=natural,
         default=0,
         metavar="OFFSET",
         help="only dead-letter objects with a record at or after this offset",
     )
     command.add_argument(
-        "--until", type=offset, metavar="OFFSET", help="and with one before this offset"
+        "--until", type=natural, metavar="OFFSET", help="and with one before this offset"
     )
 
 
@@ -214,7 +205,7 @@ def _verb(  # noqa: PLR0913  # the texts of one command
         metavar=shown,
         help="the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3"
         if target
-        else "the group's file; a driver is asked without one",
+        else "the group's file; ignored when a driver is asked",
     )
     _add_decision(command, needs_why=name != "retry")
     command.add_argument(

@@ -78,14 +78,17 @@ class BatchCommitter:
         applied_through = self.background.completer.applied_through
         return self.writer.append(lambda header: record(header=header), applied_through)
 
+    def count_refusal(self) -> None:
+        """Count a completion that the store denied; it is tried again meanwhile."""
+        if refused := self.background.completer.take_refusal():
+            record_failure(self.deps, cause(refused, "Complete"), refused)
+
     def commit_finished(self, now: datetime) -> None:
         """Commit what came back from every finished batch, as far as it may be committed.
 
         Raises:
             Fenced: another driver has opened the lane.
         """
-        if refused := self.background.completer.take_refusal():
-            record_failure(self.deps, cause(refused, "Complete"), refused)
         self._try_denied_again(now)
         finished = self.batches.finished()
         try:

@@ -119,15 +119,6 @@ class Completer:
         )
 
     @property
-    def waiting(self) -> frozenset[TopicPartition]:
-        """Topic partitions with objects that are not known to be visible, as of the last ``lost``.
-
-        The ledger may name more of them as unapplied, until a record says that they are applied.
-        """
-        keys = chain.from_iterable(self._pending.values())
-        return frozenset(map(topic_partition, keys))
-
-    @property
     def unapplied(self) -> int:
         """COMMITs with objects that are not known to be visible, as of the last ``lost``."""
         return len(self._pending)
@@ -142,10 +133,11 @@ class Completer:
 
     @property
     def topic_partitions(self) -> frozenset[TopicPartition]:
-        """Topic partitions of objects that are not known to be visible, as of the last ``lost``."""
-        return frozenset(
-            topic_partition(key) for pending in self._pending.values() for key in pending
-        )
+        """Topic partitions of objects that are not known to be visible, as of the last ``lost``.
+
+        The ledger may name more of them as unapplied, until a record says that they are applied.
+        """
+        return frozenset(map(topic_partition, chain.from_iterable(self._pending.values())))
 
     @property
     def applied_through(self) -> int:

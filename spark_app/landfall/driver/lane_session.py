@@ -99,6 +99,10 @@ class LaneSession:
             _append(writer, record)
         return _hand_over(writer, why)
 
+    def as_opened(self, state: State) -> State:
+        """The state as if this session had opened the lane."""
+        return replace(state, generation=self._generation(state))
+
     def _why_not(self, state: State, request: Request, *, take_over: bool) -> str:
         if isinstance(request, RetryRequest):
             return (
@@ -111,8 +115,8 @@ class LaneSession:
             return (
                 f"a driver has the lane (epoch {state.epoch}, writer {state.writer}). If it runs, "
                 "ask it: --driver http://HOST:8081 --token-file FILE, or on Kubernetes "
-                "`kubectl exec deploy/NAME -- landfall …`. If it does not run, or to fence it: "
-                "--take-over, which is safe at any time"
+                "`kubectl exec deploy/GROUP-REVISION -- landfall …`. If it does not run, or to "
+                "fence it: --take-over, which is safe at any time"
             )
         return ""
 
@@ -120,7 +124,7 @@ class LaneSession:
         observed = observe(self.source, TopicPartition(request.topic, request.partition))
         decision = decision_of(request, self.clock())
         # Decided before the lane is opened, too: nobody is fenced for a request that is refused.
-        plan = decide_request(self._as_opened(state), request, observed, decision)
+        plan = decide_request(self.as_opened(state), request, observed, decision)
         if isinstance(plan, Refusal):
             return Answer(Outcome.REFUSED, message=plan.message)
         if request.dry_run:
@@ -141,7 +145,7 @@ class LaneSession:
             # Tried before the lane is opened: nobody is fenced for a request that is refused.
             nothing = ReplayEffects(_append_nothing, lambda *_: None, pool)
             dry = msgspec.structs.replace(request, dry_run=True)
-            planned = run(replay(replayer, dry, decision, self._as_opened(state), nothing))
+            planned = run(replay(replayer, dry, decision, self.as_opened(state), nothing))
             if request.dry_run or planned.outcome is Outcome.REFUSED:
                 return planned
             writer = self._open(state)
@@ -151,10 +155,6 @@ class LaneSession:
                 return run(replay(replayer, request, decision, writer.state, effects))
             finally:
                 _hand_over(writer, f"{verb_of(request)} by {request.who}", visible.through)
-
-    def _as_opened(self, state: State) -> State:
-        """The state as if this session had opened the lane."""
-        return replace(state, generation=self._generation(state))
 
     def _generation(self, state: State) -> int:
         return max(state.generation, self.group.spec.generation)

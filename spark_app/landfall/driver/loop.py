@@ -218,6 +218,7 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
+        self._committer.count_refusal()  # last: a completion seen as done may have been refused
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)
@@ -239,9 +240,9 @@ class Driver:
             record_failure(self.deps, cause(error, "SnapshotFailed"), error)
 
     def _look_at_log(self, now: datetime) -> None:
-        at_rest = not (self._batches or self._awaits(self._completer.topic_partitions))
-        in_flight, waiting = self._batches.in_flight(), self._completer.waiting
-        self._membership.look(self.writer.state, now, in_flight, waiting, at_rest=at_rest)
+        in_flight, unapplied = self._batches.in_flight(), self._completer.topic_partitions
+        at_rest = not (self._batches or self._awaits(unapplied))
+        self._membership.look(self.writer.state, now, in_flight, unapplied, at_rest=at_rest)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
 

@@ -16,7 +16,7 @@ NUMBERS = ("", "x", "-1", "1.5", "9" * 30)
 WRONG_VALUES = {
     "port": (*NUMBERS, "99999"),
     "natural": NUMBERS,
-    "int": ("", "x", "1.5"),
+    "position": (*NUMBERS, "latst"),
     "spark_master": ("", "nonsense", "local[0]", "local[x]", "spark://nohost", "localhost:7077"),
 }
 """By the name of an argument's type."""
@@ -59,7 +59,7 @@ def right(command: str, group: str) -> list[str]:
     for action in positionals(command):
         if action.nargs == "*":
             continue
-        of_type = {"Path": group, "natural": "1", "int": "1"}.get(_type(action), "clicks")
+        of_type = {"Path": group, "natural": "1"}.get(_type(action), "clicks")
         values += [group, "clicks"] if action.nargs == "+" else [of_type]
     required = [a for a in COMMANDS[command]._actions if a.option_strings and a.required]
     words = {"--to": "100"}
