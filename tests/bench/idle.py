@@ -280,10 +280,7 @@ def requests(bucket: Bucket) -> int:
 
 def ledger_bytes(bucket: Bucket) -> int:
     """Size of the ledger."""
-    pages = bucket.server.client.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket.name, Prefix="out/_landfall/"
-    )
-    return sum(found["Size"] for page in pages for found in page.get("Contents", ()))
+    return sum(bucket.sizes("out/_landfall/").values())
 
 
 def as_table(runs: list[IdleRun]) -> str:

@@ -58,11 +58,8 @@ def measure(environment: Environment, seconds: float) -> Sample:
 
 def _object_sizes(bucket: Bucket) -> Mapping[str, int]:
     """Sizes of everything under ``_landfall/`` but dead letters, by key."""
-    pages = bucket.server.client.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket.name, Prefix="_landfall/"
-    )
-    found = (found for page in pages for found in page.get("Contents", ()))
-    return {each["Key"]: each["Size"] for each in found if "/dead-letters/" not in each["Key"]}
+    sizes = bucket.sizes("_landfall/")
+    return {key: size for key, size in sizes.items() if "/dead-letters/" not in key}
 
 
 def _total(sizes: Mapping[str, int], counts: Callable[[str], bool]) -> int:

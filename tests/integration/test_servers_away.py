@@ -6,7 +6,6 @@ The servers are real sockets that refuse, or accept and say nothing.
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,12 +133,12 @@ def test_a_port_that_is_taken_is_one_line_and_the_usual_one_is_replaced(tmp_path
             text=True,
             check=False,
         )
-        usual = {**group(tmp_path, "127.0.0.1:1")}
+        usual = group(tmp_path, "127.0.0.1:1")
         usual["spec"]["tuning"] = {"httpPort": port}
         with running(tmp_path, "run", usual) as said:
             line = line_with(said, "serving on another port")
 
     assert done.returncode == ExitCode.USAGE, done.stderr
     assert f"--http-port: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
-    assert "Traceback" not in done.stderr + sys.executable
+    assert "Traceback" not in done.stderr
     assert f"cannot listen on 127.0.0.1:{port}" in line

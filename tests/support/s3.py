@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from uuid import uuid4
 
 import boto3
@@ -54,10 +55,17 @@ class Bucket:
 
     def keys(self, prefix: str = "") -> list[str]:
         """Every visible object's key, sorted."""
+        return sorted(found["Key"] for found in self._listed(prefix))
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """The size of every visible object, by key."""
+        return {found["Key"]: found["Size"] for found in self._listed(prefix)}
+
+    def _listed(self, prefix: str = "") -> Iterator[Any]:
         pages = self.server.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.name, Prefix=prefix
         )
-        return sorted(found["Key"] for page in pages for found in page.get("Contents", ()))
+        return (found for page in pages for found in page.get("Contents", ()))
 
     def read(self, key: str) -> bytes:
         return self.server.client.get_object(Bucket=self.name, Key=key)["Body"].read()
@@ -67,9 +75,10 @@ class Bucket:
 
     def stamps(self) -> dict[str, tuple[str, str]]:
         """The ETag and modification time of every visible object, by key: they show rewrites."""
-        pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
-        found = [found for page in pages for found in page.get("Contents", ())]
-        return {each["Key"]: (each["ETag"], each["LastModified"].isoformat()) for each in found}
+        return {
+            found["Key"]: (found["ETag"], found["LastModified"].isoformat())
+            for found in self._listed()
+        }
 
     def open_uploads(self) -> list[str]:
         """The keys of multipart uploads that are neither completed nor aborted, sorted."""

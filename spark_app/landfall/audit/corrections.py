@@ -144,8 +144,12 @@ class Corrections:
         return (row[0], row[1], msgspec.json.decode(row[2], type=list[str])) if row else None
 
 
-def _topic_partition(key: str) -> tuple[str, int]:
-    """The topic in a key (of dead letters the fourth folder), and the second number of its name."""
+def topic_of(key: str) -> str:
+    """The topic in an object's key: the first folder, or the fourth for dead letters."""
     parts = key.split("/")
-    topic = parts[3] if parts[0] == "_landfall" else parts[0]
-    return topic, int(parts[-1].split("_")[1])
+    return parts[3] if parts[0] == "_landfall" else parts[0]
+
+
+def _topic_partition(key: str) -> tuple[str, int]:
+    """The topic in a key, and the Kafka partition: the second number of its name."""
+    return topic_of(key), int(key.rpartition("/")[2].split("_")[1])

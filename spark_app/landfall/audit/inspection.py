@@ -17,11 +17,11 @@ import stamina
 from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.bucket import Bucket
-from landfall.audit.corrections import Range
+from landfall.audit.corrections import Range, topic_of
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
-from landfall.audit.partition_check import FAULTS_KEPT, PartitionCheck
+from landfall.audit.partition_check import KeptFaults, PartitionCheck
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported, Source
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
@@ -34,13 +34,11 @@ _READERS = 16
 
 
 @dataclass
-class Findings:
+class Findings(KeptFaults):
     """The result of an audit.
 
     Attributes:
         results: by topic and Kafka partition.
-        faults: what is wrong with objects and the ledger; the first ``FAULTS_KEPT``.
-        faults_more: how many faults are not kept.
         objects: how many objects were read.
         waiting: COMMITs whose objects are not visible yet, as is normal while a driver runs.
         others: visible objects that do not belong to Landfall.
@@ -49,8 +47,6 @@ class Findings:
     """
 
     results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-    faults_more: int = 0
     objects: int = 0
     waiting: int = 0
     others: int = 0
@@ -66,13 +62,6 @@ class Findings:
     def is_whole(self) -> bool:
         """Whether nothing is wrong in what could be checked."""
         return not self.faults and all(result.is_whole for result in self.results.values())
-
-    def add_fault(self, fault: Fault) -> None:
-        """Keep a fault, or only count it if there are many."""
-        if len(self.faults) < FAULTS_KEPT:
-            self.faults.append(fault)
-        else:
-            self.faults_more += 1
 
 
 class ShowProgress(Protocol):
@@ -194,7 +183,7 @@ class _Inspection:
                 findings.add_fault(fault)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
-            if key not in moved and scope.has_topic(_topic_of(key)):
+            if key not in moved and scope.has_topic(topic_of(key)):
                 findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names"))
         findings.waiting = len(waiting)
         return findings
@@ -386,9 +375,3 @@ def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
     path = key.partition("/")[2].rpartition("/")[0]
     return ObjectRows(codes.setdefault(path, len(codes)), read.offsets, read.hashes, run)
-
-
-def _topic_of(key: str) -> str:
-    """The topic in a key: the first directory, or the fourth for dead letters."""
-    parts = key.split("/")
-    return parts[3] if parts[0] == "_landfall" else parts[0]

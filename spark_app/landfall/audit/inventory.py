@@ -20,7 +20,7 @@ import msgspec
 
 from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.bucket import Bucket
-from landfall.audit.corrections import Corrections, Range
+from landfall.audit.corrections import Corrections, Range, topic_of
 
 _DATA = re.compile(r"[A-Za-z0-9._-]+/.+/[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?")
 _ROWS = 256
@@ -60,7 +60,6 @@ class Inventory:
         faults: where the ledger's chain is broken.
         applied_through: the highest slot up to which every COMMIT is applied, or -1.
         slots: how many slots of the ledger were read.
-        visible: how many visible objects belong to Landfall.
         others: how many visible objects do not.
     """
 
@@ -74,7 +73,7 @@ class Inventory:
         self._corrections = Corrections(self._rows)
         self.faults: list[Fault] = []
         self.applied_through = -1
-        self.slots = self.visible = self.others = 0
+        self.slots = self.others = 0
         self._list_objects()
         self._read_ledger()
 
@@ -122,10 +121,10 @@ class Inventory:
 
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
-        topic, basename = key.split("/", maxsplit=1)[0], key.rpartition("/")[2]
+        topic, basename = topic_of(key), key.rpartition("/")[2]
         query = "SELECT key FROM visible WHERE basename = ? AND key NOT IN (SELECT key FROM named)"
         found = (key for (key,) in self._select(query, (basename,)))
-        return next((key for key in found if key.split("/")[0] == topic), None)
+        return next((key for key in found if topic_of(key) == topic), None)
 
     def is_visible(self, key: str) -> bool:
         """Whether an object was visible when the listing was made."""
@@ -158,7 +157,6 @@ class Inventory:
         )
         for key, size in self._bucket.visible():
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
-                self.visible += 1
                 row = (key, size, key.rpartition("/")[2])
                 self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
             elif not key.startswith("_landfall/"):

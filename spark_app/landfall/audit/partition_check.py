@@ -10,24 +10,16 @@ FAULTS_KEPT = 1000
 
 
 @dataclass
-class PartitionCheck:
-    """What was found in one topic partition, by the one thread that checks it.
+class KeptFaults:
+    """What is wrong.
 
     Attributes:
-        result: counts of records.
-        faults: what is wrong with its objects; the first ``FAULTS_KEPT``.
+        faults: with objects and the ledger; the first ``FAULTS_KEPT``.
         faults_more: how many faults are not kept.
-        objects: how many of its objects were read.
-        moved: keys of objects that lie where they do not belong.
-        waiting: slots of COMMITs whose objects are not visible yet.
     """
 
-    result: PartitionResult = field(default_factory=PartitionResult)
     faults: list[Fault] = field(default_factory=list)
     faults_more: int = 0
-    objects: int = 0
-    moved: set[str] = field(default_factory=set)
-    waiting: set[int] = field(default_factory=set)
 
     def add_fault(self, fault: Fault) -> None:
         """Keep a fault, or only count it if there are many."""
@@ -35,6 +27,23 @@ class PartitionCheck:
             self.faults.append(fault)
         else:
             self.faults_more += 1
+
+
+@dataclass
+class PartitionCheck(KeptFaults):
+    """What was found in one topic partition, by the one thread that checks it.
+
+    Attributes:
+        result: counts of records.
+        objects: how many of its objects were read.
+        moved: keys of objects that lie where they do not belong.
+        waiting: slots of COMMITs whose objects are not visible yet.
+    """
+
+    result: PartitionResult = field(default_factory=PartitionResult)
+    objects: int = 0
+    moved: set[str] = field(default_factory=set)
+    waiting: set[int] = field(default_factory=set)
 
     def count(self, key: str, read: Read) -> Read:
         """Count an object that was read, and report it if it is damaged."""

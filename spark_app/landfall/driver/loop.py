@@ -97,11 +97,8 @@ class Driver:
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
-        parts = DriverParts(
-            deps.observer, self._committer, self._membership, self._completer
-        )
         self._decisions = Decisions(
-            parts,
+            DriverParts(deps.observer, self._committer, self._membership, self._completer),
             Replayer(self.group, deps.store, deps.runner, deps.new_name),
             deps.background.pool(1, "replay"),
             PendingRequests(self._notifier.notify),
