@@ -89,12 +89,19 @@ def with_spec(state: State, slot: int) -> Mapping[int, str]:
 def block(state: State, record: Block) -> State:
     """The state with the topic partitions blocked; a later block of one replaces the earlier.
 
+    But one for lost objects replaces none for another reason: what the log lacks may not be found
+    again, while the objects stay missing and so are found again once the other block is cleared.
+
     What the record names as missing is not completed any more, so the applied COMMITs may pass it:
     otherwise everything landed later would stay unapplied until somebody decides.
     """
     for entry in record.entries:
         _check_member(state, entry.topic_partition)
-    blocked = {**state.blocked, **{entry.topic_partition: entry for entry in record.entries}}
+    blocked = dict(state.blocked)
+    for entry in record.entries:
+        before = blocked.get(entry.topic_partition, entry)
+        if before.reason is Reason.OBJECT_LOST or entry.reason is not Reason.OBJECT_LOST:
+            blocked[entry.topic_partition] = entry
     unapplied, missing = dict(state.unapplied), dict(state.missing)
     for gone in record.missing:
         decided = {o.upload.key: o for o in unapplied.get(gone.commit, ())}

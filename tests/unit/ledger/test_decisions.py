@@ -15,6 +15,7 @@ from landfall.ledger import (
     Entry,
     Hole,
     Lost,
+    Missing,
     Permission,
     Record,
     Repair,
@@ -192,6 +193,35 @@ def test_a_block_for_another_reason_stays_when_objects_are_given_up() -> None:
     lost = Lost(header=header(state), commit=2, objects=state.unapplied[2])
 
     assert CLICKS in fold(state, encode(lost)).blocked
+
+
+def blocked_for_lost(state: State, slot: int, keys: tuple[str, ...]) -> State:
+    entry = Blocked(CLICKS, Reason.OBJECT_LOST, "lost uploads", OffsetRange(0, 5))
+    gone = (Missing(slot, keys),)
+    return fold(state, encode(Block(header=header(state), entries=(entry,), missing=gone)))
+
+
+@pytest.mark.parametrize("reason", [Reason.DATA_LOSS, Reason.TOPIC_MISSING])
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_lost_objects_do_not_hide_what_the_log_lacks(reason: Reason, is_repaired: bool) -> None:
+    state = blocked(committed(entered(), landed(0, 5)), reason)
+    objects = state.unapplied[2]
+
+    both = blocked_for_lost(state, 2, tuple(o.upload.key for o in objects))
+
+    assert (both.blocked, both.missing) == (state.blocked, {2: objects})
+    resolve = Repair if is_repaired else Lost
+    after = fold(both, encode(resolve(header=header(both), commit=2, objects=objects)))
+    assert (after.blocked, after.missing) == (state.blocked, {})
+
+
+def test_what_the_log_lacks_is_said_instead_of_lost_objects_which_stay_missing() -> None:
+    state = committed(entered(), landed(0, 5))
+    objects = state.unapplied[2]
+    state = blocked(blocked_for_lost(state, 2, tuple(o.upload.key for o in objects)))
+
+    assert state.blocked[CLICKS].reason is Reason.DATA_LOSS
+    assert (unblocked(state).blocked, unblocked(state).missing) == ({}, {2: objects})
 
 
 def test_a_replay_decides_objects_and_moves_no_checkpoint() -> None:
