@@ -18,7 +18,7 @@ from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
-from landfall.source import Bound, FoundOffsets, Topic
+from landfall.source import Bound, FoundOffsets, FoundTopics
 from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -65,13 +65,13 @@ class GatedLog(FakeLog):
 
     gate: Callable[[str], None] = lambda _: None
 
-    def topics(self) -> tuple[Topic, ...]:
+    def topics(self, known: Collection[str] = ()) -> FoundTopics:
         self.gate("topics")
-        return super().topics()
+        return super().topics(known)
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
+    def describe(self, names: Collection[str]) -> FoundTopics:
         self.gate("topic ids")
-        return {name: self.ids[name] for name in names}
+        return super().describe(names)
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         self.gate(bound.value)

@@ -54,7 +54,7 @@ def test_a_pattern_matches_whole_names(kafka: Broker) -> None:
         kafka.create_topic(name, partitions=2)
 
     with log_of(group(kafka.bootstrap, topicPattern=rf"{tag}\..*", exclude=r".*\.old")) as log:
-        found = [(topic.name, topic.partitions) for topic in log.topics()]
+        found = [(topic.name, topic.partitions) for topic in log.topics().topics]
 
     assert found == [(f"{tag}.app", 2), (f"{tag}.web", 2)]
 
@@ -63,14 +63,14 @@ def test_listed_topics_that_do_not_exist_are_left_out(kafka: Broker) -> None:
     topic = kafka.create_topic()
 
     with log_of(group(kafka.bootstrap, topics=[topic, "never-made"])) as log:
-        assert [found.name for found in log.topics()] == [topic]
+        assert [found.name for found in log.topics().topics] == [topic]
 
 
 def test_internal_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
     topic = kafka.create_topic()
     kafka.produce_transaction(topic, [b"x"])  # which creates __transaction_state
 
-    names = {found.name for found in log.topics()}
+    names = {found.name for found in log.topics().topics}
 
     assert topic in names
     assert not [name for name in names if name.startswith("__")]
@@ -79,11 +79,11 @@ def test_internal_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
 def test_a_recreated_topic_has_another_id(kafka: Broker) -> None:
     topic = kafka.create_topic()
     with log_of(group(kafka.bootstrap, topics=[topic])) as log:
-        (before,) = log.topics()
+        (before,) = log.topics().topics
         kafka.delete_topic(topic)
         kafka.create_topic(topic)
 
-        after = eventually(log.topics, lambda found: found and found != (before,))
+        after = eventually(lambda: log.topics().topics, lambda found: found and found != (before,))
 
     assert [(found.name, found.topic_id != before.topic_id) for found in after] == [(topic, True)]
 

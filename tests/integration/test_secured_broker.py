@@ -98,7 +98,7 @@ def read(group: ConsumerGroup) -> list[bytes]:
 def ask(group: ConsumerGroup) -> object:
     log = KafkaLog(group)
     try:
-        return [topic.name for topic in log.topics()], log.offsets([TP], Bound.END).offsets
+        return [topic.name for topic in log.topics().topics], log.offsets([TP], Bound.END).offsets
     finally:
         log.close()
 

@@ -5,7 +5,9 @@ own, which it breaks.
 """
 
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,8 @@ from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import Outcome, RetryRequest
-from landfall.ledger import Add, Unblock
+from landfall.driver.decide import deleted
+from landfall.ledger import Add, Block, Drop, Hole, Unblock
 from tests.support.independent_audit import events
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
@@ -132,12 +135,16 @@ def secured(
     return on_call
 
 
-def acls(topic: str) -> list[AclBinding]:
-    """The user may see the topic, and not read it."""
-    rules = {
-        AclOperation.DESCRIBE: AclPermissionType.ALLOW,
-        AclOperation.READ: AclPermissionType.DENY,
-    }
+UNREADABLE = {
+    AclOperation.DESCRIBE: AclPermissionType.ALLOW,
+    AclOperation.READ: AclPermissionType.DENY,
+}
+"""The user may see the topic, and not read it."""
+INVISIBLE = {AclOperation.DESCRIBE: AclPermissionType.DENY}
+"""The user may not even see whether the topic exists."""
+
+
+def acls(topic: str, rules: Mapping[AclOperation, AclPermissionType]) -> list[AclBinding]:
     where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*")
     return [AclBinding(*where, *rule) for rule in rules.items()]
 
@@ -162,7 +169,7 @@ def test_a_topic_that_kafka_denied_is_tried_at_once(secured: OnCall) -> None:
     kafka.produce(other, events(range(50)))
     running = secured.running()
     running.wait_until_landed()
-    for done in kafka.admin.create_acls(acls(topic)).values():
+    for done in kafka.admin.create_acls(acls(topic, UNREADABLE)).values():
         done.result(60)
     kafka.produce(topic, events(range(100, 200)))
     kafka.produce(other, events(range(50, 80)))
@@ -171,10 +178,68 @@ def test_a_topic_that_kafka_denied_is_tried_at_once(secured: OnCall) -> None:
     running.wait_until(lambda _: len(landed(scene, other)) == 80, "the other topic lands")
 
     assert stopped.next_step.startswith("landfall retry")
-    for deleted in kafka.admin.delete_acls([every_acl(topic)]).values():
-        deleted.result(60)
+    grant(secured, topic)
     assert running.driver.decide(RetryRequest(who="kim")).outcome is Outcome.DONE
 
     running.wait_until_landed()
     assert running.stop() is ExitCode.OK
     secured.lands_all(topic, range(200))
+
+
+def test_a_topic_that_may_not_be_described_stops_alone_and_lands_by_itself(
+    secured: OnCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleted, "PATIENCE", timedelta(seconds=2))
+    scene, kafka = secured.scene, secured.scene.kafka
+    topic, other = scene.topic("denied"), scene.topic("granted")
+    kafka.produce(topic, events(range(100)))
+    kafka.produce(other, events(range(50)))
+    running = secured.running()
+    running.wait_until_landed()
+    deny(secured, topic)
+    kafka.produce(topic, events(range(100, 200)))
+    kafka.produce(other, events(range(50, 80)))
+    status = running.wait_until(lambda s: any(p.blocked for p in s.partitions), "it is stopped")
+    stopped = blocked(status, "SourceDenied")
+    running.wait_until(lambda _: len(landed(scene, other)) == 80, "the other topic lands")
+    time.sleep(10)  # by then a deleted topic would be blocked
+
+    assert stopped.topic == topic
+    assert f"{topic}: " in stopped.message
+    assert "grant DESCRIBE" in stopped.message
+    assert blocked(running.now, "SourceDenied")
+    grant(secured, topic)
+    running.wait_until(lambda _: len(landed(scene, topic)) == 200, "the denied topic lands")
+    assert running.stop() is ExitCode.OK
+    assert not [r for kind in (Block, Drop, Hole) for r in secured.records(kind)]
+    secured.lands_all(topic, range(200))
+
+
+def test_a_named_topic_that_was_never_described_holds_up_no_other(secured: OnCall) -> None:
+    scene, kafka = secured.scene, secured.scene.kafka
+    topic, other = scene.topic("denied"), scene.topic("granted")
+    named = {"topicPattern": None, "topics": [topic, other]}
+    kafka.produce(topic, events(range(100)))
+    kafka.produce(other, events(range(50)))
+    secured.edit(kafka={**secured.spec["kafka"], **named})
+    deny(secured, topic)
+
+    stopped = secured.land()
+
+    assert stopped.code is ExitCode.STALLED
+    assert f"SourceDenied: {topic}: " in stopped.now.message
+    assert len(landed(scene, other)) == 50
+    running = secured.running()
+    grant(secured, topic)
+    running.wait_until(lambda _: len(landed(scene, topic)) == 100, "the denied topic lands")
+    assert running.stop() is ExitCode.OK
+
+
+def deny(on_call: OnCall, topic: str) -> None:
+    for done in on_call.scene.kafka.admin.create_acls(acls(topic, INVISIBLE)).values():
+        done.result(60)
+
+
+def grant(on_call: OnCall, topic: str) -> None:
+    for done in on_call.scene.kafka.admin.delete_acls([every_acl(topic)]).values():
+        done.result(60)

@@ -12,7 +12,7 @@ achieved (``objects.check_completed``), which topic partitions enter and leave
 from collections.abc import Iterator
 
 from landfall.driver.decide import membership
-from landfall.source import Topic
+from landfall.source import FoundTopics, Topic
 from tests.model.appending import union_of, with_driver
 from tests.model.bucket import world_events
 from tests.model.chain import ADD, BLOCK_TRUNCATED, COMMIT, DROP, OPEN, TP, YIELD, Made, bits
@@ -182,7 +182,8 @@ class Steps(Deciding):
             return
         if self.scope.recreated and self.rules.checks_the_topic_id:
             state = self.chains.views[me.view].state
-            if membership.recreated_topics(state, [TP], {TP.topic: f"incarnation-{w.incarnation}"}):
+            now = FoundTopics((Topic(TP.topic, f"incarnation-{w.incarnation}", 1),), {})
+            if membership.recreated_topics(state, [TP], now):
                 gone = with_driver(w, d, me._replace(batch=-1, seen=w.incarnation))
                 yield (
                     Event(d, "finds the topic recreated and aborts", me.batch),

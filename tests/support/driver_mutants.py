@@ -37,7 +37,7 @@ class CompletesFirst(Driver):
 
 class _CompletesFirst(BatchCommitter):
     def _commit(
-        self, batch: InFlightBatch, _: Mapping[TopicPartition, Retry], __: datetime
+        self, batch: InFlightBatch, _: Mapping[TopicPartition, LandfallError], __: datetime
     ) -> None:
         decision = check_results(batch.planned.slices, batch.results.result())
         for landed in chain.from_iterable(s.objects for s in decision.commit):
@@ -135,7 +135,7 @@ class TakesShortForWhole(Driver):
 
 class _TakesShortForWhole(BatchCommitter):
     def _commit(
-        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, LandfallError], now: datetime
     ) -> None:
         planned = {(s.topic_partition, s.offsets.start): s for s in batch.planned.slices}
         results = Future[list[SliceResult]]()
@@ -163,7 +163,7 @@ class TakesAnyRange(Driver):
 
 class _TakesAnyRange(BatchCommitter):
     def _commit(
-        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, LandfallError], now: datetime
     ) -> None:
         returned = replace(
             batch.planned, bins=(tuple(result.piece for result in batch.results.result()),)
@@ -196,7 +196,9 @@ class LandsANamesake(Driver):
 
 
 class _LandsANamesake(BatchCommitter):
-    def recreated_topics(self, _: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
+    def recreated_topics(
+        self, _: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, LandfallError]:
         return {}
 
 

@@ -17,7 +17,7 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin, Runner
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
@@ -29,7 +29,7 @@ from landfall.ledger.task_results import (
     SliceResult,
 )
 from landfall.objects import Upload
-from landfall.source import Bound, FoundOffsets, Topic, Watermarks
+from landfall.source import Bound, FoundOffsets, FoundTopics, Topic, Watermarks
 from landfall.store import Store
 from landfall.task import Batch
 
@@ -70,6 +70,10 @@ class FakeLog:
     unavailable: dict[TopicPartition, LandfallError] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     """Where they are not the end offsets."""
+    named: tuple[str, ...] = ()
+    """Topics that the spec names."""
+    denied: set[str] = field(default_factory=set)
+    """Topics that may not be described: the log does not list them, as Kafka does not."""
     asked: Counter[str] = field(default_factory=Counter)
     """How often each bound was asked for, counting topic partitions."""
 
@@ -79,22 +83,35 @@ class FakeLog:
         self.ids.setdefault(topic, f"id-{topic}")
         return self
 
-    def topics(self) -> tuple[Topic, ...]:
+    def topics(self, known: Collection[str] = ()) -> FoundTopics:
+        found = self._found({*self.partitions.keys() - self.denied, *known, *self.named})
+        if found.denied and not found.topics:
+            raise next(iter(found.denied.values()))
+        return found
+
+    def describe(self, names: Collection[str]) -> FoundTopics:
+        return self._found(names)
+
+    def _found(self, names: Collection[str]) -> FoundTopics:
         if self.error:
             raise self.error
-        return tuple(
+        found = tuple(
             Topic(name, self.ids[name], len(marks))
             for name, marks in sorted(self.partitions.items())
+            if name in names and name not in self.denied
         )
-
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        return {topic.name: topic.topic_id for topic in self.topics() if topic.name in names}
+        denied = {
+            name: Stalled(Reason.SOURCE_DENIED, f"{name}: denied")
+            for name in sorted(self.denied.intersection(names))
+        }
+        return FoundTopics(found, denied)
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         if self.error:
             raise self.error
         self.asked[bound.name] += len(tps)
-        present = [tp for tp in tps if tp.partition < len(self.partitions.get(tp.topic, ()))]
+        seen = {name: marks for name, marks in self.partitions.items() if name not in self.denied}
+        present = [tp for tp in tps if tp.partition < len(seen.get(tp.topic, ()))]
         unavailable = {tp: self.unavailable[tp] for tp in present if tp in self.unavailable}
         found = {tp: self._offset(tp, bound) for tp in present if tp not in unavailable}
         return FoundOffsets(found, unavailable)

@@ -49,7 +49,10 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
     if arguments.add and not arguments.why.strip():
         raise Stalled(Reason.SPEC_INVALID, "--add records a decision: say --why, too")
     with lane_session(arguments.group) as session:
-        topics = session.source.topics()
+        found_topics = session.source.topics()
+        for error in found_topics.denied.values():
+            console.print_error(str(error.reason), str(error))
+        topics = found_topics.topics
         tps = [tp for topic in topics for tp in topic.topic_partitions]
         found = committed_offsets(session.group, arguments.kafka_group, tps)
         imported = ImportedOffsets(found, tuple(tp for tp in tps if tp not in found))

@@ -117,19 +117,23 @@ class BatchCommitter:
             except Retry as error:  # the next pass tries again, in the slot that is next then
                 record_failure(self.deps, cause(error, "SnapshotFailed"), error)
 
-    def recreated_topics(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, Retry]:
-        """Which of these were read from a topic that is not the ledger's any more.
+    def recreated_topics(
+        self, tps: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, LandfallError]:
+        """Which of these were read from a topic that is not, or not certainly, the ledger's.
 
         Must be asked after reading and before COMMIT.
 
         Raises:
             Retry: the log does not answer.
         """
-        topic_ids = self.deps.observer.log.topic_ids({tp.topic for tp in tps}) if tps else {}
-        return membership.recreated_topics(self.writer.state, tps, topic_ids)
+        if not tps:
+            return {}
+        found = self.deps.observer.log.describe({tp.topic for tp in tps})
+        return membership.recreated_topics(self.writer.state, tps, found)
 
     def _commit(
-        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, Retry], now: datetime
+        self, batch: InFlightBatch, recreated: Mapping[TopicPartition, LandfallError], now: datetime
     ) -> None:
         self._bad_records.permitted = self.writer.state.permitted
         excluded = {**recreated, **blocked_partitions(self.writer.state)}

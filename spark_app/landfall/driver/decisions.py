@@ -95,7 +95,9 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
         Retry: the log does not answer.
         Stalled: the log denies access.
     """
-    ids = {topic.name: topic.topic_id for topic in source.topics()}
+    found_topics = source.topics({tp.topic})
+    if tp.topic in found_topics.denied:
+        raise found_topics.denied[tp.topic]
     starts, ends = source.offsets([tp], Bound.LOG_START), source.offsets([tp], Bound.END)
     for found in (starts, ends):
         if tp in found.unavailable:
@@ -103,7 +105,7 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
     marks = None
     if tp in starts.offsets and tp in ends.offsets:
         marks = Watermarks.of(starts.offsets[tp], ends.offsets[tp])
-    return Observed(marks=marks, topic_id=ids.get(tp.topic))
+    return Observed(marks=marks, topic_id=found_topics.ids.get(tp.topic))
 
 
 @dataclass

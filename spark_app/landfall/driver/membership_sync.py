@@ -21,6 +21,7 @@ from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.state import Member
+from landfall.source import FoundTopics
 from landfall.source.kafka import is_selected
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class MembershipSync:
         self._members: Mapping[TopicPartition, Member] = {}
         self._changes: membership.Changes
         self._at_first_look: frozenset[TopicPartition] | None = None
+        self._denied_at_first_look: frozenset[str] = frozenset()
         self._first_looked_at: datetime
         self._latest_since: datetime | None = None
         self._deleted_since: Mapping[TopicPartition, datetime] = {}
@@ -139,11 +141,11 @@ class MembershipSync:
 
     def _compare(self, state: State) -> membership.Changes:
         """Compare the log's topics with the ledger, unless neither has changed since last time."""
-        topics = self._observer.topics
-        present = (topics, state.generation, state.retired, state.excluded)
+        topics, denied = self._observer.topics, self._observer.denied
+        present = (topics, denied, state.generation, state.retired, state.excluded)
         is_unchanged = bool(self._compared) and all(map(is_, self._compared, present))
         if not (is_unchanged and _are_same(self._members, state.members)):
-            self.absent = membership.absent(self._kafka, topics, state)
+            self.absent = membership.absent(self._kafka, FoundTopics(topics, denied), state)
             self._changes = membership.changes(state, topics)
             self._compared = present
         # Kept even if they are the same: the next look compares with what is identical for the most
@@ -174,6 +176,7 @@ class MembershipSync:
             self._at_first_look = frozenset(
                 tp for t in self._observer.topics for tp in t.topic_partitions
             )
+            self._denied_at_first_look = frozenset(self._observer.denied)
             self._latest_since = membership.latest_since(self._kafka, state)
             self._first_looked_at = now
         elif self._latest_since is None:
@@ -208,7 +211,9 @@ class MembershipSync:
         ):
             return state  # nothing follows, and Kafka need not be asked
         # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
-        present = observer.log.topic_ids({tp.topic for tp in gone})
+        # Nor is one that is denied: nobody may see whether it exists.
+        found_now = observer.log.describe({tp.topic for tp in gone})
+        present = found_now.ids.keys() | found_now.denied.keys()
         certain = [tp for tp in gone if tp.topic not in present]
         found = deleted.settle(state, self._kafka, certain, observer.last_ends)
         for hole, reason in found.holes:
@@ -230,7 +235,9 @@ class MembershipSync:
         observer = self._observer
         # The former topic of a recreated one may have started elsewhere.
         answered = observer.look_at_starts(entering)
-        created = frozenset(entering) - (self._at_first_look or frozenset())
+        # What was denied at the first look may have been there, too.
+        created = {tp for tp in entering if tp.topic not in self._denied_at_first_look}
+        created -= self._at_first_look or frozenset()
         time = membership.starting_time(self._kafka, self._latest_since)
         marks = {tp: observer.watermarks[tp] for tp in answered if tp in observer.watermarks}
         at_time = observer.log.offsets_at(marks, time) if time else {}

@@ -13,7 +13,7 @@ from operator import attrgetter
 from landfall.api.spec import UploadPolicy
 from landfall.driver.decide.arrival_times import ArrivalTimes
 from landfall.driver.decide.held_back import HeldBack, held_back
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Stalled
 from landfall.ledger.offsets import Checkpoint, OffsetRange, TopicPartition
 from landfall.plan import Backlog
 from landfall.source import Bound, Log, Topic, Watermarks
@@ -65,6 +65,8 @@ class Observer:
         discovery_interval: how often to look for new topics and partitions.
         longest_pause: the longest time between two looks, however many topic partitions there are.
         topics: found by the last discovery.
+        denied: topics that the last discovery may not describe, and why. Their topic partitions
+            are unavailable in ``view``.
         view: what is known of the log.
         grown: offsets by which topic partitions grew between the last two looks, for those that
             did; empty if the last look failed.
@@ -76,6 +78,7 @@ class Observer:
     discovery_interval: timedelta
     longest_pause: timedelta = timedelta(0)
     topics: tuple[Topic, ...] = ()
+    denied: Mapping[str, Stalled] = field(default_factory=dict)
     view: LogView = LogView()
     grown: Mapping[TopicPartition, int] = field(default_factory=dict)
     unsettled: tuple[TopicPartition, ...] = ()
@@ -110,10 +113,14 @@ class Observer:
             Retry: the log does not answer; what was known before is kept.
         """
         self.grown = {}
-        self._discover(now)
+        self._discover(now, checkpoint)
         high = self._look_high(now)
         ends = self.log.offsets(self._named, Bound.END)
-        new = self._note_ends(ends.offsets, ends.unavailable)
+        if len(ends.offsets) + len(ends.unavailable) < len(self._named):
+            # A topic was deleted, or it is denied: only a discovery tells which.
+            self._discovered = None
+            self._discover(now, checkpoint)
+        new = self._note_ends(ends.offsets, {**ends.unavailable, **self._denied_of(checkpoint)})
         self._settle(checkpoint)
         # Where nothing is unlanded, nothing can expire before it is landed.
         self.look_at_starts(self.unsettled)
@@ -188,14 +195,24 @@ class Observer:
             if tp in checkpoint and tp not in skip
         )
 
-    def _discover(self, now: datetime) -> None:
+    def _discover(self, now: datetime, checkpoint: Checkpoint) -> None:
         if self._discovered is not None and now - self._discovered < self.discovery_interval:
             return
-        topics = self.log.topics()
+        found = self.log.topics({tp.topic for tp in checkpoint.next_offsets})
+        if found.denied.keys() != self.denied.keys():
+            self.denied = found.denied
+        topics = found.topics
         if topics != self.topics:
             self.topics = topics
             self._named = tuple(tp for topic in topics for tp in topic.topic_partitions)
         self._discovered = now
+
+    def _denied_of(self, checkpoint: Checkpoint) -> dict[TopicPartition, LandfallError]:
+        """Topic partitions of denied topics, as far as they were ever known, and why."""
+        if not self.denied:
+            return {}
+        known = (*checkpoint.next_offsets, *self.view.watermarks)
+        return {tp: self.denied[tp.topic] for tp in known if tp.topic in self.denied}
 
     def _look_high(self, now: datetime) -> Mapping[TopicPartition, int] | None:
         """High watermarks if they are due, else None.

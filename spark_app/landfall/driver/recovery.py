@@ -36,7 +36,7 @@ BINS_PER_SLOT = 4
 _FOR_EVER = {Reason.DATA_LOSS, Reason.TOPIC_MISSING, Reason.OBJECT_LOST}
 """Why a task can never read records again; OBJECT_LOST if it should read dead letters."""
 
-RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Retry]]
+RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, LandfallError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _run(batch: Batch, runner: Runner, pieces: Sequence[Slice]) -> list[SliceRes
 def check_remade(
     lost: Sequence[LostSlice],
     results: Sequence[SliceResult],
-    recreated: Mapping[TopicPartition, Retry],
+    recreated: Mapping[TopicPartition, LandfallError],
 ) -> Remade:
     """Compare what was landed again with what was committed.
 
@@ -176,7 +176,7 @@ def check_remade(
         lost: the slices.
         results: of landing them again.
         recreated: topic partitions whose topic is not the ledger's any more; asked after the ranges
-            were read. Dead letters outlive their topic.
+            were read. Dead letters outlive their topic. One that is denied is tried again.
     """
     by_piece: dict[Slice, SliceResult] = {result.piece: result for result in results}
     objects: defaultdict[int, list[LandedObject]] = defaultdict(list)
@@ -185,7 +185,10 @@ def check_remade(
     for s in lost:
         is_of_log = isinstance(s.before, LandedSlice)
         other_topic = recreated.get(s.topic_partition) if is_of_log else None
-        made = _check(s, by_piece.get(s.before.piece), other_topic)
+        if isinstance(other_topic, Retry | None):
+            made = _check(s, by_piece.get(s.before.piece), other_topic)
+        else:  # denied: what became of the topic, nobody may see
+            made = other_topic
         if isinstance(made, LandfallError):
             failed.append((s, made))
             continue

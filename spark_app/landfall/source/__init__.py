@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Stalled
 from landfall.ledger.offsets import Slice, TopicPartition
 
 if TYPE_CHECKING:  # commands that only ask the driver's side must not wait for NumPy and Arrow
@@ -76,6 +76,25 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """What the log answered for some topics; one in neither does not exist.
+
+    Attributes:
+        topics: sorted by name.
+        denied: by name, topics that may not be described, and why. Whether they exist, the log
+            does not say.
+    """
+
+    topics: tuple[Topic, ...]
+    denied: Mapping[str, Stalled]
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        """The topic id of each topic that was described."""
+        return {topic.name: topic.topic_id for topic in self.topics}
+
+
+@dataclass(frozen=True, slots=True)
 class LastRead:
     """The last record that was read of a topic partition: its offset and leader epoch.
 
@@ -94,12 +113,19 @@ class Log(Protocol):
     denied. What goes wrong for single topic partitions is in the results.
     """
 
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics this group lands: listed or matched, not excluded, sorted by name."""
+    def topics(self, known: Collection[str] = ()) -> FoundTopics:
+        """The topics this group lands: listed or matched, not excluded.
+
+        A log lists no topic that it denies, so those that the spec matches by a pattern are found
+        to be denied only if ``known`` names them.
+
+        Raises:
+            Stalled: SOURCE_DENIED, also if every topic is denied.
+        """
         ...
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        """The current id of each of these topics; a topic that does not exist is left out."""
+    def describe(self, names: Collection[str]) -> FoundTopics:
+        """These topics as they are now."""
         ...
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:

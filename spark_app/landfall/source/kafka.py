@@ -7,11 +7,11 @@ nothing here reads them.
 
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -27,8 +27,13 @@ from confluent_kafka.admin import AdminClient
 from landfall.api.spec import ConsumerGroup, Kafka
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Bound, FoundOffsets, Topic
-from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
+from landfall.source import Bound, FoundOffsets, FoundTopics, Topic
+from landfall.source.kafka_errors import (
+    ErrorTracker,
+    fetch_metadata,
+    is_denied_topic,
+    translate_error,
+)
 from landfall.source.kafka_offsets import BOUND_QUERIES, OffsetLookup, is_missing
 from landfall.source.properties import (
     EXACTNESS_PROPERTIES,
@@ -36,8 +41,6 @@ from landfall.source.properties import (
     create_client,
     kafka_properties,
 )
-
-T = TypeVar("T")
 
 _RECORD_TIME_SECONDS = 2.0
 _NO_ID = str(Uuid(0, 0))
@@ -81,22 +84,37 @@ class KafkaLog:
         )
         self._high_watermarks = OffsetLookup(self._mirror, self._errors, self._timeout_seconds)
 
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics the group lands; a topic in the spec that does not exist is left out."""
+    def topics(self, known: Collection[str] = ()) -> FoundTopics:
+        """The topics the group lands; brokers list no topic that they deny, so it must be named."""
         try:
-            known = fetch_metadata(self._admin, self._errors, self._timeout_seconds).topics
+            listed = fetch_metadata(self._admin, self._errors, self._timeout_seconds).topics
         except KafkaException as error:
             raise self._translate(error, "topics") from error
-        selected = (name for name in known if is_selected(self._kafka, name))
-        return tuple(
-            Topic(name, _topic_id(found), len(found.partitions))
-            for name, found in self._describe(selected).items()
-            if not found.is_internal
-        )
+        names = {*listed, *known, *self._kafka.topics}
+        found = self.describe({name for name in names if is_selected(self._kafka, name)})
+        if found.denied and not found.topics:
+            raise Stalled(Reason.SOURCE_DENIED, "\n".join(map(str, found.denied.values())))
+        return found
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, str]:
-        """The current id of each of these topics; a topic that does not exist is left out."""
-        return {name: _topic_id(found) for name, found in self._describe(names).items()}
+    def describe(self, names: Collection[str]) -> FoundTopics:
+        """These topics as they are now; internal ones are left out."""
+        if not names:
+            return FoundTopics((), {})
+        try:
+            futures = self._admin.describe_topics(
+                TopicCollection(sorted(names)), request_timeout=self._timeout_seconds
+            )
+        except KafkaException as error:
+            raise self._translate(error, "topics") from error
+        topics: list[Topic] = []
+        denied: dict[str, Stalled] = {}
+        for name, future in sorted(futures.items()):
+            found = self._described(name, future)
+            if isinstance(found, Stalled):
+                denied[name] = found
+            elif found and not found.is_internal:
+                topics.append(Topic(name, _topic_id(found), len(found.partitions)))
+        return FoundTopics(tuple(topics), denied)
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         """This offset of each topic partition; ends are last stable offsets."""
@@ -161,17 +179,17 @@ class KafkaLog:
         self._mirror.close()
         self._time_reader.close()
 
-    def _describe(self, topics: Iterable[str]) -> Mapping[str, Any]:
-        names = sorted(topics)
-        if not names:
-            return {}
+    def _described(self, name: str, future: Future[Any]) -> Any:
+        """A description, the error of a topic that is denied, or None if it does not exist."""
         try:
-            futures = self._admin.describe_topics(
-                TopicCollection(names), request_timeout=self._timeout_seconds
-            )
+            return future.result()
         except KafkaException as error:
-            raise self._translate(error, "topics") from error
-        return self._present({name: futures[name] for name in names})
+            translated = self._translate(error, name)
+            if is_denied_topic(error):
+                return _denied(translated)
+            if is_missing(translated):
+                return None
+            raise translated from error
 
     def _find(
         self, lookup: OffsetLookup, tps: Collection[TopicPartition], query: int
@@ -180,18 +198,6 @@ class KafkaLog:
             return lookup.find(tps, query)
         except KafkaException as error:
             raise self._translate(error, "offsets") from error
-
-    def _present(self, futures: Mapping[T, "Future[Any]"]) -> dict[T, Any]:
-        """The results, without those whose topic or Kafka partition does not exist."""
-        results = {}
-        for key, future in futures.items():
-            try:
-                results[key] = future.result()
-            except KafkaException as error:
-                translated = self._translate(error, str(key))
-                if not is_missing(translated):
-                    raise translated from error
-        return results
 
     def _ensure_known(self, topics: set[str]) -> None:
         # A client that does not know a topic may wait a second before it looks up its leaders.
@@ -235,10 +241,18 @@ class KafkaLog:
         # Only a denial stops anything: the mirror is for other tools, and landing does not need it.
         # That of one topic stops no other: whoever reads the topic is denied, too, and says so.
         translated = translate_error(error, "offset mirror")
-        cause = error.args[0] if isinstance(error, KafkaException) else error
-        of_topic = cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
-        return translated if is_denied and not of_topic else SourceAway(str(translated))
+        return (
+            translated if is_denied and not is_denied_topic(error) else SourceAway(str(translated))
+        )
+
+
+def _denied(error: LandfallError) -> Stalled:
+    return Stalled(
+        Reason.SOURCE_DENIED,
+        f"{error}: grant DESCRIBE and READ on the topic to the user that the group logs in as; "
+        "it lands again by itself then, at once with `landfall retry`",
+    )
 
 
 def _topic_id(found: Any) -> str:

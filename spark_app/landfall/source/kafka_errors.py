@@ -55,6 +55,12 @@ def translate_error(error: KafkaError | KafkaException, operation: str) -> Landf
     return SourceAway(message)
 
 
+def is_denied_topic(error: KafkaError | KafkaException) -> bool:
+    """Whether access to one topic is denied, which says nothing of the others."""
+    cause = error.args[0] if isinstance(error, KafkaException) else error
+    return bool(cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
 @dataclass
 class ErrorTracker:
     """Keeps the errors of a client's ``error_cb``: the last one, or a denial if there was one."""

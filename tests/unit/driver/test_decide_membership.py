@@ -16,10 +16,10 @@ from landfall.driver.decide.membership import (
     starting_time,
     truncated,
 )
-from landfall.errors import Reason
+from landfall.errors import Reason, Stalled
 from landfall.ledger import LaneOwnership, Member, State
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
-from landfall.source import Topic, Watermarks
+from landfall.source import FoundTopics, Topic, Watermarks
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -73,14 +73,31 @@ def test_after_a_rollback_a_recreated_topic_that_left_does_not_enter() -> None:
 def test_a_topic_with_another_id_than_the_ledgers_was_recreated() -> None:
     of = state(a0=(5, "id", 1), b0=(5, "id", 1), c0=(5, "id", 1))
     b0, c0, d0 = (TopicPartition(name, 0) for name in "bcd")
+    now = (Topic("a", "id", 1), Topic("b", "another", 1), Topic("d", "id", 1))
 
-    found = recreated_topics(of, [A0, b0, c0, d0], {"a": "id", "b": "another", "d": "id"})
+    found = recreated_topics(of, [A0, b0, c0, d0], FoundTopics(now, {}))
 
     assert {tp: str(error).split(": ", 2)[2] for tp, error in found.items()} == {
         b0: "id was id, is another",
         c0: "id was id, it is gone",
         d0: "id was unknown, is id",
     }
+
+
+def test_what_was_read_of_a_denied_topic_is_not_certainly_the_ledgers() -> None:
+    denied = Stalled(Reason.SOURCE_DENIED, "a: no ACL")
+
+    found = recreated_topics(state(a0=(5, "id", 1)), [A0], FoundTopics((), {"a": denied}))
+
+    assert found == {A0: denied}
+
+
+def test_a_denied_topic_of_the_spec_is_not_said_to_be_missing() -> None:
+    denied = Stalled(Reason.SOURCE_DENIED, "a: no ACL")
+    spec = kafka(startingOffsets={"offsets": {"a": {"0": 1}}})
+
+    assert absent(spec, FoundTopics((), {"a": denied}), state()) == (denied,)
+    assert absent(spec, FoundTopics((), {"a": denied}), state(a0=(5, "id", 1))) == ()
 
 
 def starts(
@@ -148,15 +165,19 @@ def test_an_offset_beyond_the_end_is_refused_until_the_log_reaches_it() -> None:
     )
 
 
+def there_is(name: str) -> FoundTopics:
+    return FoundTopics((Topic(name, "id", 2),), {})
+
+
 def test_starting_offsets_of_what_is_not_there_are_reported() -> None:
     beyond = kafka(startingOffsets={"offsets": {"a": {"0": 1, "2": 1, "9": 1}, "b": {"0": 1}}})
 
-    assert [str(error) for error in absent(beyond, [Topic("a", "id", 2)], state())] == [
+    assert [str(error) for error in absent(beyond, there_is("a"), state())] == [
         "a/2: source.kafka.startingOffsets names it, but a has 2 Kafka partitions, numbered from 0",
         "a/9: source.kafka.startingOffsets names it, but a has 2 Kafka partitions, numbered from 0",
         "b/0: source.kafka.startingOffsets names it, but there is no topic b that this group lands",
     ]
-    assert not absent(BY_OFFSET, [Topic("c", "id", 2)], state(a0=(5, "id", 1)))
+    assert not absent(BY_OFFSET, there_is("c"), state(a0=(5, "id", 1)))
 
 
 def test_expired_offsets_block_with_the_exact_range() -> None:

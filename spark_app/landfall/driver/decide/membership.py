@@ -11,7 +11,7 @@ from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import Blocked, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import Topic, Watermarks
+from landfall.source import FoundTopics, Topic, Watermarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
 
 
 def recreated_topics(
-    state: State, tps: Collection[TopicPartition], topic_ids: Mapping[str, str]
-) -> dict[TopicPartition, Retry]:
+    state: State, tps: Collection[TopicPartition], topics: FoundTopics
+) -> dict[TopicPartition, LandfallError]:
     """Topic partitions whose topic is not, or not certainly, the one in the ledger, and why.
 
     Kafka never uses a topic id twice. So if a topic has the ledger's id after a range was read, the
@@ -112,12 +112,16 @@ def recreated_topics(
     Args:
         state: of the ledger.
         tps: topic partitions of which ranges were read.
-        topic_ids: the ids of their topics, asked for after reading; a topic that is gone has none.
+        topics: their topics, asked for after reading. One that is denied has a ``Stalled``: whether
+            it was recreated, nobody may see.
     """
-    found: dict[TopicPartition, Retry] = {}
+    found: dict[TopicPartition, LandfallError] = {}
+    ids = topics.ids
     for tp in tps:
-        member, now = state.members.get(tp), topic_ids.get(tp.topic)
-        if member is None or member.topic_id != now:
+        member, now = state.members.get(tp), ids.get(tp.topic)
+        if tp.topic in topics.denied:
+            found[tp] = topics.denied[tp.topic]
+        elif member is None or member.topic_id != now:
             was = member.topic_id if member else "unknown"
             became = f"is {now}" if now else "it is gone"
             found[tp] = Retry(
@@ -301,13 +305,15 @@ def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
     )
 
 
-def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stalled, ...]:
+def absent(kafka: Kafka, found: FoundTopics, state: State) -> tuple[Stalled, ...]:
     """What the spec asks for and the log has never had: a topic by name or by pattern, an offset.
 
-    ``deleted`` is about the topics that were there once.
+    A topic that was always denied is among them, with that reason; whether it exists, nobody may
+    see. ``deleted`` is about the topics that were there once.
     """
-    partitions = {topic.name: topic.partitions for topic in topics}
-    names = partitions.keys() | {tp.topic for tp in state.members}
+    partitions = {topic.name: topic.partitions for topic in found.topics}
+    landed = {tp.topic for tp in state.members}
+    names = partitions.keys() | found.denied.keys() | landed
     missing = [f"{name}: there is no such topic" for name in kafka.topics if name not in names]
     if kafka.topic_pattern and not names:
         missing.append(
@@ -322,11 +328,13 @@ def absent(kafka: Kafka, topics: Collection[Topic], state: State) -> tuple[Stall
         missing += [
             f"{tp}: source.kafka.startingOffsets names it, but {_what_there_is(tp, partitions)}"
             for tp in named
-            if tp.partition >= partitions.get(tp.topic, 0)
+            if tp.topic not in found.denied
+            and tp.partition >= partitions.get(tp.topic, 0)
             and tp not in state.members
             and tp not in state.retired
         ]
-    return tuple(Stalled(Reason.TOPIC_MISSING, text) for text in missing)
+    denied = (error for name, error in sorted(found.denied.items()) if name not in landed)
+    return (*denied, *(Stalled(Reason.TOPIC_MISSING, text) for text in missing))
 
 
 def _what_there_is(tp: TopicPartition, partitions: Mapping[str, int]) -> str:
