@@ -71,6 +71,7 @@ class DriverParts:
             observe(self.observer.log, tp),
             last_end=self.observer.last_ends.get(tp),
             stalled=stalled.get(tp),
+            is_due=tp in self.completer.topic_partitions,
         )
 
     def forget(self, tp: TopicPartition) -> None:

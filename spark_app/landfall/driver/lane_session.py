@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 import msgspec
 import stamina
@@ -33,6 +34,7 @@ from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import LaneOwnership, Record, State
+from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
@@ -121,7 +123,10 @@ class LaneSession:
         return ""
 
     def _decide(self, state: State, request: LedgerRequest) -> Answer:
-        observed = observe(self.source, TopicPartition(request.topic, request.partition))
+        tp = TopicPartition(request.topic, request.partition)
+        unapplied = chain.from_iterable(state.unapplied.values())
+        is_due = any(topic_partition(o.upload.key) == tp for o in unapplied)
+        observed = replace(observe(self.source, tp), is_due=is_due)
         decision = decision_of(request, self.clock())
         # Decided before the lane is opened, too: nobody is fenced for a request that is refused.
         plan = decide_request(self.as_opened(state), request, observed, decision)

@@ -210,6 +210,12 @@ def test_reset_back_drops_and_adds_in_a_new_generation() -> None:
     assert add == added(40)
 
 
+def test_reset_of_the_same_topic_waits_for_no_object() -> None:
+    seen = replace(observed(), is_due=True)
+
+    assert shown(records(ResetRequest(**BY, to=40), seen=seen))[1] == added(40)
+
+
 def test_reset_lets_in_what_was_dropped() -> None:
     out = State(generation=2, retired={TP: 1}, excluded=frozenset({TP}))
 
@@ -241,6 +247,18 @@ def test_reset_of_a_recreated_topic_takes_its_new_id() -> None:
         (state(), 501, observed(), "the log holds [0, 500)"),
         (state(), 20, observed(log_start=30), "the log holds [30, 500)"),
         (state(), 0, Observed(), "the log has none"),
+        (
+            state(),
+            0,
+            replace(observed(topic_id="new"), is_due=True),
+            "objects of the former topic are committed and not known to be visible yet",
+        ),
+        (
+            State(generation=2, retired={TP: 1}, excluded=frozenset({TP})),
+            0,
+            replace(observed(), is_due=True),
+            "objects of the former topic",
+        ),
     ],
 )
 def test_reset_is_refused_where_objects_would_be_overwritten_or_records_are_not_there(

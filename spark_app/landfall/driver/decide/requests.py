@@ -36,12 +36,14 @@ class Observed:
         topic_id: the id of its topic; None if there is none.
         last_end: the last known end offset; None if it was never seen.
         stalled: why a driver does not land it, if it is stopped without a record in the ledger.
+        is_due: it has committed objects that are not known to be visible.
     """
 
     marks: Watermarks | None = None
     topic_id: str | None = None
     last_end: int | None = None
     stalled: Stalled | None = None
+    is_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,12 @@ def _reset(
             return (_hole(tp, OffsetRange(at, target), decision),)
         if target == at:
             return Refusal(f"{tp}: the checkpoint is at offset {at} already")
+    elif observed.is_due:
+        # Their uploads may be lost, and what is made again now would be made of the new topic.
+        return Refusal(
+            f"{tp}: objects of the former topic are committed and not known to be visible yet: "
+            "let a driver run, and ask again when they are"
+        )
     return _enter_again(state, tp, Entry(tp, observed.topic_id, target), observed, decision)
 
 
