@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.api.verbs import next_step
+from landfall.api.next_steps import next_step
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled

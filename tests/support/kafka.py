@@ -54,6 +54,8 @@ class Broker:
             key.replace("_", "."): str(value) for key, value in config.items()
         }
         self._done(self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        # The controller answers first; the broker lists the topic a little later.
+        eventually(lambda: self.admin.list_topics(timeout=30).topics, lambda known: name in known)
         return name
 
     def delete_topic(self, name: str) -> None:

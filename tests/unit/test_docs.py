@@ -20,8 +20,9 @@ from dev.docs.files import generated
 from landfall import registry
 from landfall.api import contract
 from landfall.api.contract import ExitCode, Phase
+from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.api.verbs import NEXT_STEPS, TRUNCATED_STEP, VERB_PATHS
+from landfall.api.verbs import VERB_PATHS
 from landfall.errors import Reason
 from landfall_operator.api.change_impact import FIELDS
 from landfall_operator.api.status import Stage
@@ -276,10 +277,8 @@ def test_every_path_of_a_driver_is_explained() -> None:
 
 
 def test_the_guide_to_stopped_topic_partitions_names_the_next_steps() -> None:
-    rows = table(
-        "guides/stopped-topic-partitions.md",
-        "| what happened | reason | command | the ledger gets |",
-    )
+    head = "| what happened | reason | command | the ledger gets |"
+    rows = table("guides/stopped-topic-partitions.md", head)
     documented = {
         (reason, f"landfall {verb}")
         for _, reasons, commands, _ in rows

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
+from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.values import plural
-from landfall.api.verbs import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState

@@ -133,7 +133,8 @@ class PartitionStatus:
         held_back_records: offsets from ``end_offset`` on that an open transaction keeps everybody
             from reading; they are no lag.
         held_back_seconds: how long this driver has seen that transaction open.
-        next_step: the command that lets it land again, if there is one; see ``landfall.api.verbs``.
+        next_step: the command that lets it land again, if there is one; see
+            ``landfall.api.next_steps``.
     """
 
     topic: str

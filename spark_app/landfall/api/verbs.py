@@ -3,7 +3,7 @@
 The same requests reach a running driver as JSON (``POST /control/<verb>``) and a lane without a
 driver through the command line. ``landfall.driver.decide.requests`` says what each of them records.
 Every request but ``RetryRequest`` leaves a record in the ledger with who asked, when and why.
-``NEXT_STEPS`` says which of them resolves what. Pure.
+``landfall.api.next_steps`` says which of them resolves what. Pure.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,6 @@ from types import MappingProxyType
 from typing import Literal
 
 import msgspec
-
-from landfall.errors import Reason
 
 Position = int | Literal["earliest", "latest"]
 """An offset, or the log's start or end when the request is carried out."""
@@ -153,44 +151,3 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcome: Outcome
     records: tuple[str, ...] = ()
     message: str = ""
-
-
-NEXT_STEPS: Mapping[Reason, str] = MappingProxyType(
-    {
-        Reason.DATA_LOSS: "landfall skip {group} {tp}",
-        Reason.BAD_RECORDS: "landfall unblock {group} {tp}",
-        Reason.OBJECT_LOST: "landfall skip {group} {tp}",
-        Reason.TOPIC_MISSING: "landfall skip {group} {tp}",
-        Reason.TOPIC_RECREATED: "landfall reset {group} {tp} --to earliest",
-        Reason.STORE_DENIED: "landfall retry {group}",
-        Reason.SOURCE_DENIED: "landfall retry {group}",
-    }
-)
-"""The command that lets a topic partition land again that is stopped for this reason.
-
-The other reasons stop the whole group, before or instead of landing: the spec, the store or the
-ledger must be mended, and no record can replace that.
-"""
-
-FILE_PLACEHOLDER = "GROUP.yaml"
-"""Stands for the group's file in a next step whose reader has one."""
-
-TRUNCATED_STEP = "landfall unblock {group} {tp}"
-"""The command for a log that was truncated; its reason is DATA_LOSS, too."""
-
-
-def next_step(
-    reason: Reason, topic_partition: str, group: str = FILE_PLACEHOLDER, *, truncated: bool = False
-) -> str:
-    """The command to type, without ``--why``; empty if no command helps.
-
-    Args:
-        reason: why the topic partition is stopped.
-        topic_partition: as ``clicks/3``.
-        group: the group's file.
-        truncated: whether DATA_LOSS is about a truncated log, not about expired offsets.
-    """
-    is_truncation = truncated and reason is Reason.DATA_LOSS
-    step = TRUNCATED_STEP if is_truncation else NEXT_STEPS.get(reason, "")
-    command = step.format(group=group, tp=topic_partition)
-    return f"{command} --why '…'" if command else ""

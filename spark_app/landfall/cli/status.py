@@ -9,7 +9,7 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.api.verbs import next_step
+from landfall.api.next_steps import next_step
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.errors import LandfallError, Retry

@@ -215,7 +215,7 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
-        self._committer.count_refusal()  # last: a completion seen as done may have been refused
+        self._committer.count_refusal()  # what is done now may have been refused before
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)

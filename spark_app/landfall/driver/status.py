@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from landfall import __version__
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
+from landfall.api.next_steps import next_step
 from landfall.api.spec import ConsumerGroup
-from landfall.api.verbs import next_step
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up
 from landfall.driver.observer import LogView

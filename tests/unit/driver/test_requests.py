@@ -5,14 +5,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from landfall.api.next_steps import NEXT_STEPS, next_step
 from landfall.api.verbs import (
-    NEXT_STEPS,
     VERBS,
     DropRequest,
     ResetRequest,
     SkipRequest,
     UnblockRequest,
-    next_step,
 )
 from landfall.driver.decide.requests import LedgerRequest, Observed, Refusal, decide_request
 from landfall.errors import Reason, Stalled

@@ -1,0 +1,49 @@
+"""Which command lets a stopped topic partition land again. Pure.
+
+The operator shows these commands too, so this module imports nothing beyond the standard library.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from landfall.errors import Reason
+
+NEXT_STEPS: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.DATA_LOSS: "landfall skip {group} {tp}",
+        Reason.BAD_RECORDS: "landfall unblock {group} {tp}",
+        Reason.OBJECT_LOST: "landfall skip {group} {tp}",
+        Reason.TOPIC_MISSING: "landfall skip {group} {tp}",
+        Reason.TOPIC_RECREATED: "landfall reset {group} {tp} --to earliest",
+        Reason.STORE_DENIED: "landfall retry {group}",
+        Reason.SOURCE_DENIED: "landfall retry {group}",
+    }
+)
+"""The command that lets a topic partition land again that is stopped for this reason.
+
+The other reasons stop the whole group, before or instead of landing: the spec, the store or the
+ledger must be mended, and no record can replace that.
+"""
+
+FILE_PLACEHOLDER = "GROUP.yaml"
+"""Stands for the group's file in a next step whose reader has one."""
+
+TRUNCATED_STEP = "landfall unblock {group} {tp}"
+"""The command for a log that was truncated; its reason is DATA_LOSS, too."""
+
+
+def next_step(
+    reason: Reason, topic_partition: str, group: str = FILE_PLACEHOLDER, *, truncated: bool = False
+) -> str:
+    """The command to type, without ``--why``; empty if no command helps.
+
+    Args:
+        reason: why the topic partition is stopped.
+        topic_partition: as ``clicks/3``.
+        group: the group's file.
+        truncated: whether DATA_LOSS is about a truncated log, not about expired offsets.
+    """
+    is_truncation = truncated and reason is Reason.DATA_LOSS
+    step = TRUNCATED_STEP if is_truncation else NEXT_STEPS.get(reason, "")
+    command = step.format(group=group, tp=topic_partition)
+    return f"{command} --why '…'" if command else ""
