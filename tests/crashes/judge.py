@@ -52,7 +52,7 @@ def records_of(log: FakeLog, topic: str) -> Offsets:
 
 
 def stuck(schedule: "Schedule", process: "Process") -> Iterator[str]:
-    """What a driver has not landed, though nothing keeps it from that and nobody is told.
+    """What a driver has not landed, though it could, and without naming a reason.
 
     A topic partition may stand if the driver names a reason, and if there is a command that lets it
     land again, or the leader of its Kafka partition is away.

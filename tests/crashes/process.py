@@ -25,7 +25,7 @@ class Process(Owner):
         code: its exit code, if it has ended by itself.
         error: what it has raised otherwise.
         ended: whether it has ended.
-        progress: how far its driver was when it last told.
+        progress: how far its driver was at its last report.
         was_owner: whether it said that it was fenced while it owned the lane.
     """
 

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,13 @@ from confluent_kafka.admin import (
 
 from dev.servers.kafka import KAFKA
 from dev.servers.server import Kind, Server
-from landfall.api.contract import ExitCode
+from landfall.api.contract import ExitCode, PartitionStatus
 from landfall.api.verbs import Outcome, RetryRequest
 from landfall.driver.decide import deleted
 from landfall.ledger import Add, Block, Drop, Hole, Unblock
 from tests.support.independent_audit import events
 from tests.support.kafka import Broker
-from tests.support.landing import Scene
+from tests.support.landing import Landing, Scene
 from tests.support.on_call import OnCall, blocked, landed
 from tests.support.s3 import Bucket
 from tests.support.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
@@ -162,20 +163,33 @@ def every_acl(topic: str) -> AclBindingFilter:
     )
 
 
-def test_a_topic_that_kafka_denied_is_tried_at_once(secured: OnCall) -> None:
+def stopped_alone(
+    secured: OnCall, deny_it: Callable[[str], None]
+) -> tuple[Landing, PartitionStatus]:
+    """A running driver that lands two topics, of which the first is denied halfway."""
     scene, kafka = secured.scene, secured.scene.kafka
     topic, other = scene.topic("denied"), scene.topic("granted")
     kafka.produce(topic, events(range(100)))
     kafka.produce(other, events(range(50)))
     running = secured.running()
     running.wait_until_landed()
-    for done in kafka.admin.create_acls(acls(topic, UNREADABLE)).values():
-        done.result(60)
+    deny_it(topic)
     kafka.produce(topic, events(range(100, 200)))
     kafka.produce(other, events(range(50, 80)))
     status = running.wait_until(lambda s: any(p.blocked for p in s.partitions), "it is stopped")
-    stopped = blocked(status, "SourceDenied")
     running.wait_until(lambda _: len(landed(scene, other)) == 80, "the other topic lands")
+    stopped = blocked(status, "SourceDenied")
+    assert stopped.topic == topic
+    return running, stopped
+
+
+def test_a_topic_that_kafka_denied_is_tried_at_once(secured: OnCall) -> None:
+    def deny_reading(topic: str) -> None:
+        for done in secured.scene.kafka.admin.create_acls(acls(topic, UNREADABLE)).values():
+            done.result(60)
+
+    running, stopped = stopped_alone(secured, deny_reading)
+    topic = stopped.topic
 
     assert stopped.next_step.startswith("landfall retry")
     grant(secured, topic)
@@ -190,21 +204,10 @@ def test_a_topic_that_may_not_be_described_stops_alone_and_lands_by_itself(
     secured: OnCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deleted, "PATIENCE", timedelta(seconds=2))
-    scene, kafka = secured.scene, secured.scene.kafka
-    topic, other = scene.topic("denied"), scene.topic("granted")
-    kafka.produce(topic, events(range(100)))
-    kafka.produce(other, events(range(50)))
-    running = secured.running()
-    running.wait_until_landed()
-    deny(secured, topic)
-    kafka.produce(topic, events(range(100, 200)))
-    kafka.produce(other, events(range(50, 80)))
-    status = running.wait_until(lambda s: any(p.blocked for p in s.partitions), "it is stopped")
-    stopped = blocked(status, "SourceDenied")
-    running.wait_until(lambda _: len(landed(scene, other)) == 80, "the other topic lands")
+    running, stopped = stopped_alone(secured, partial(deny, secured))
+    scene, topic = secured.scene, stopped.topic
     time.sleep(10)  # by then a deleted topic would be blocked
 
-    assert stopped.topic == topic
     assert f"{topic}: " in stopped.message
     assert "grant DESCRIBE" in stopped.message
     assert blocked(running.now, "SourceDenied")

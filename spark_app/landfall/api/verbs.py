@@ -115,15 +115,14 @@ VERBS: Mapping[str, type[Request]] = MappingProxyType(
 )
 """The requests by their names on the command line and in the paths of control."""
 
+VERB_PATHS: Mapping[str, type[Request]] = MappingProxyType(
+    {f"/control/{verb}": kind for verb, kind in VERBS.items()}
+)
+
 
 def verb_of(request: Request) -> str:
     """The request's name on the command line."""
     return next(verb for verb, kind in VERBS.items() if isinstance(request, kind))
-
-
-VERB_PATHS: Mapping[str, type[Request]] = MappingProxyType(
-    {f"/control/{verb}": kind for verb, kind in VERBS.items()}
-)
 
 
 class Outcome(StrEnum):

@@ -31,6 +31,9 @@ from landfall.ledger.task_results import LandedSlice
 
 log = logging.getLogger(__name__)
 
+DENIED_PAUSE = timedelta(minutes=1)
+"""How long a topic partition rests that the source denied, before it is tried again."""
+
 
 @dataclass(frozen=True)
 class BackgroundWork:
@@ -43,10 +46,6 @@ class BackgroundWork:
 
     completer: Completer
     housekeeping: Housekeeping
-
-
-DENIED_PAUSE = timedelta(minutes=1)
-"""How long a topic partition rests that the source denied, before it is tried again."""
 
 
 @dataclass

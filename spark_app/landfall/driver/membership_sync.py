@@ -206,9 +206,7 @@ class MembershipSync:
         if not gone:
             return state
         gone = [tp for tp in gone if tp not in kept]
-        if deleted.settle(state, self._kafka, gone, observer.last_ends) == deleted.Deleted(
-            (), (), ()
-        ):
+        if deleted.settle(state, self._kafka, gone, observer.last_ends).is_empty:
             return state  # nothing follows, and Kafka need not be asked
         # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
         # Nor is one that is denied: nobody may see whether it exists.

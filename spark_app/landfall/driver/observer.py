@@ -117,7 +117,7 @@ class Observer:
         high = self._look_high(now)
         ends = self.log.offsets(self._named, Bound.END)
         if len(ends.offsets) + len(ends.unavailable) < len(self._named):
-            # A topic was deleted, or it is denied: only a discovery tells which.
+            # A topic was deleted, or it is denied: only a discovery shows which.
             self._discovered = None
             self._discover(now, checkpoint)
         new = self._note_ends(ends.offsets, {**ends.unavailable, **self._denied_of(checkpoint)})

@@ -1,7 +1,7 @@
 """Short slices are fetched many at once, before they are read one after the other.
 
 To assign a topic partition and to wait for its first messages takes ten times as long as reading a
-few of them. So a reader that is told which slices it will read (``FetchedAhead.expect``) assigns
+few of them. So a reader that knows which slices it will read next (``FetchedAhead.expect``) assigns
 several short ones together and keeps what it gets until each is read.
 
 Only whole slices are kept. Whatever goes wrong with a slice here, such as an error, no answer, or

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -215,11 +216,10 @@ class _SliceLanding:
         if self._policy == "Fail":
             refused = [b for b in bad if records.offsets[b.row] >= permitted]
             if refused:
-                count = "1 bad record" if len(refused) == 1 else f"{len(refused)} bad records"
                 raise Stalled(
                     Reason.BAD_RECORDS,
-                    f"{self._slice.topic_partition}: {count}, the first at "
-                    f"{_describe(refused[0], records)}",
+                    f"{self._slice.topic_partition}: {plural(len(refused), 'bad record')}, "
+                    f"the first at {_describe(refused[0], records)}",
                 )
         errors = [_describe(b, records) for b in bad[:_MAX_ERRORS]]
         self._counts.dead_lettered += len(bad)

@@ -35,6 +35,11 @@ class Deleted:
     drops: tuple[tuple[TopicPartition, str], ...]
     blocks: tuple[Blocked, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to append."""
+        return not (self.holes or self.drops or self.blocks)
+
 
 def stalled(
     state: State,
