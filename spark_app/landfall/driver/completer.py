@@ -23,6 +23,10 @@ from landfall.objects import UploadLost
 from landfall.store import Uploads
 
 THREADS = 32
+LONGEST_WAIT = 5.0
+"""Seconds between two attempts at most: a start lands nothing before all COMMITs are applied, so it
+should go on soon after the store is back.
+"""
 
 
 class Completer:
@@ -62,7 +66,7 @@ class Completer:
 
     def _complete(self, landed: LandedObject, *, is_fresh: bool) -> None:
         for attempt in stamina.retry_context(
-            on=self._should_retry, attempts=None, timeout=None, wait_max=30
+            on=self._should_retry, attempts=None, timeout=None, wait_max=LONGEST_WAIT
         ):
             with attempt:
                 try:

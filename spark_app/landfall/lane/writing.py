@@ -221,7 +221,7 @@ def _append(lane: Lane, state: State, record: Record, on_retry: OnRetry) -> Stat
     after = ledger.fold(state, body)  # before writing: a record that breaks a rule is never written
     # No limit of attempts: giving up would leave open whether the record is in the ledger.
     for attempt in stamina.retry_context(
-        on=Retry, attempts=None, timeout=None, wait_initial=0.2, wait_max=15
+        on=Retry, attempts=None, timeout=None, wait_initial=0.2, wait_max=5
     ):
         with attempt:
             try:
