@@ -57,6 +57,7 @@ class Luck:
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
             never.
         repeats: whether a second completion succeeds, as on AWS.
+        pauses: how long what seems lost is doubted, as where completions are not atomic.
         snapshot_every, segment_every: as in the spec.
     """
 
@@ -70,6 +71,7 @@ class Luck:
     leaderless: bool
     checks: float
     repeats: bool
+    pauses: tuple[float, ...]
     snapshot_every: int
     segment_every: int
 
@@ -87,6 +89,7 @@ class Luck:
             leaderless=dice.random() < 0.5,
             checks=dice.choice((0.0, 0.02, 0.1, 0.3)),
             repeats=dice.random() < 0.5,
+            pauses=dice.choice(((), (3.0, 30.0))),
             snapshot_every=dice.choice((2, 5, 1000)),
             segment_every=dice.choice((3, 4, 4, 5)),
         )

@@ -83,7 +83,7 @@ class Schedule:
         self.clock, self.names = ticking(), count(1)
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 4)
-        self.store = WatchedStore(self, self.clock, repeat_completes=self.luck.repeats)
+        self.store = WatchedStore(self, self.clock, self.luck)
         self.processes: list[Process] = []
         self.steps, self.calls = 0, 0
         self.aftermath: Aftermath | None = None

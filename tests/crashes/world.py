@@ -22,6 +22,7 @@ from landfall.source import Bound, FoundOffsets, FoundTopics
 from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
+from tests.crashes.luck import Luck
 from tests.support.fakes import FakeLog, FakeRunner, group
 
 LOST_ATTEMPTS = 0.1
@@ -37,10 +38,8 @@ SHORT_SLICES = 0.1
 class WatchedStore(MemoryStore):
     """Records objects that change while they are visible."""
 
-    def __init__(
-        self, plan: Plan, clock: Callable[[], datetime], *, repeat_completes: bool
-    ) -> None:
-        super().__init__(plan, repeat_completes=repeat_completes, clock=clock)
+    def __init__(self, plan: Plan, clock: Callable[[], datetime], luck: Luck) -> None:
+        super().__init__(plan, repeat_completes=luck.repeats, clock=clock, pauses=luck.pauses)
         self.changed: list[str] = []
 
     def _finish_once(self, upload: Upload) -> None:

@@ -24,12 +24,11 @@ from botocore.exceptions import (
 )
 
 from landfall.api import spec
-from landfall.store.s3 import S3Store
 from tests.chaos.child_process import Refused
 from tests.chaos.faults import LATE, Fault, Operation, Rule
 from tests.chaos.proxy import FaultProxy
 from tests.support.s3 import Bucket, S3Server
-from tests.support.stores import content, uploaded
+from tests.support.stores import PatientStore, content, uploaded
 from tests.support.waiting import eventually
 
 BROKEN = (HTTPClientError, ResponseStreamingError, IncompleteReadError)
@@ -296,7 +295,7 @@ def test_the_store_completes_whatever_a_completion_answers(
     for name, value in proxied.bucket.server.env.items():
         monkeypatch.setenv(name, value)
     reached = spec.S3(endpoint=proxied.proxy.endpoint, path_style=True)
-    store = S3Store(proxied.bucket.name, "root", reached, pauses=(0.05, 0.1, 0.2, 0.4))
+    store = PatientStore(proxied.bucket.name, "root", reached, pauses=(0.05, 0.1, 0.2, 0.4))
     faults = (
         Fault.ERROR_200,
         Fault.ERROR_200_AFTER,

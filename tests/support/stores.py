@@ -1,5 +1,6 @@
 """Helpers for tests of every store."""
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pytest
 
 from landfall.api import spec
 from landfall.api.spec import SecretRef
-from landfall.objects import Upload
+from landfall.objects import Upload, UploadLost
 from landfall.store import Store
 from landfall.store.s3 import S3Store
 from tests.support.s3 import Bucket
@@ -65,6 +66,18 @@ def content(store: Store, key: str) -> bytes:
         return stream.read()
 
 
+class PatientStore(S3Store):
+    """Looks again at an upload that seems lost, as a driver does."""
+
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
+        for pause in self.pauses:
+            try:
+                return super().complete(upload, is_fresh=is_fresh)
+            except UploadLost:
+                time.sleep(pause)
+        return super().complete(upload)
+
+
 def s3_store(
     bucket: Bucket, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any
 ) -> S3Store:
@@ -79,7 +92,7 @@ def s3_store(
         credentials_secret_ref=SecretRef(name="s3"),
         **changes,
     )
-    return S3Store(bucket.name, prefix, settings, pauses=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
+    return PatientStore(bucket.name, prefix, settings, pauses=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6))
 
 
 def concurrently(*calls: Callable[[], Any]) -> list[Any]:

@@ -3,24 +3,29 @@
 It is given only uploads that a COMMIT or REPAIR in the ledger names. Completing is idempotent and
 unconditional, so it does no harm if a successor rolls the same COMMIT forward at the same time. A
 store that does not answer is tried again without limit: what is committed must become visible.
+
+An upload that seems lost may only be hidden by the completion of another driver. It is *doubtful*
+then, and looked up again after each of the store's pauses, a minute in all. No thread waits for
+that, and nobody else: a start with thousands of lost uploads lands at once.
 """
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import chain
 from threading import Event
 
 import stamina
 
 from landfall import ledger
-from landfall.driver.background import Background
+from landfall.driver.deps import DriverDeps
 from landfall.errors import Retry, StoreDenied
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
-from landfall.store import Uploads
 
 THREADS = 32
 LONGEST_WAIT = 5.0
@@ -29,16 +34,33 @@ should go on soon after the store is back.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """An upload that seems lost: how often it was looked up again, and when it is the next time.
+
+    ``due`` is None while it is being looked up, and once it is lost.
+    """
+
+    looks: int
+    due: datetime | None = None
+
+
+_Pending = dict[str, tuple[LandedObject, Future[None]]]
+"""Objects that are not known to be visible, by key."""
+
+
 class Completer:
     """Completes the objects of COMMITs; called from one thread, works in many."""
 
-    def __init__(self, uploads: Uploads, wake: Callable[[], None], background: Background) -> None:
+    def __init__(self, deps: DriverDeps, wake: Callable[[], None]) -> None:
         """``wake`` is called, from any thread, when one ``apply`` is done or an object failed."""
-        self._uploads, self._wake = uploads, wake
-        self._pool = background.pool(THREADS, "complete")
+        self._uploads, self._wake, self._clock = deps.store, wake, deps.clock
+        self._pool = deps.background.pool(THREADS, "complete")
         self._stopped = Event()
-        self._pending: dict[int, dict[str, tuple[LandedObject, Future[None]]]] = {}
-        """By COMMIT's slot and by key."""
+        self._pending: dict[int, _Pending] = {}
+        """By COMMIT's slot."""
+        self._doubts: dict[str, _Doubt] = {}
+        """By upload id; only of those that may not be lost."""
         self._highest = -1
         self._refused: StoreDenied | None = None
 
@@ -88,10 +110,13 @@ class Completer:
     def lost(self) -> dict[int, list[LandedObject]]:
         """Forget what is complete, and return the objects whose uploads are gone, by COMMIT's slot.
 
+        Doubtful uploads whose pause is over are looked up again.
+
         Raises:
             Stalled: the store cannot do what is needed, or a foreign object is at the key.
         """
         lost: dict[int, list[LandedObject]] = {}
+        now = self._clock()
         for commit, pending in list(self._pending.items()):
             for key, (landed, done) in list(pending.items()):
                 if not done.done():
@@ -99,19 +124,36 @@ class Completer:
                 error = done.exception()
                 if error is None:
                     del pending[key]
-                elif isinstance(error, UploadLost):
-                    lost.setdefault(commit, []).append(landed)
-                elif not isinstance(error, Retry):
+                    self._doubts.pop(landed.upload.upload_id, None)
+                elif not isinstance(error, UploadLost | Retry):
                     raise error
+                elif isinstance(error, UploadLost) and not self._doubts_still(landed, pending, now):
+                    lost.setdefault(commit, []).append(landed)
             if not pending:
                 del self._pending[commit]
         return lost
+
+    def _doubts_still(self, landed: LandedObject, pending: _Pending, now: datetime) -> bool:
+        """Whether an upload that seems lost is to be looked up again; if it is time, it is now."""
+        upload, pauses = landed.upload, self._uploads.pauses
+        doubt = self._doubts.get(upload.upload_id, _Doubt(0))
+        if doubt.due is None:  # it was looked up just now
+            if doubt.looks == len(pauses):
+                return False
+            due = now + timedelta(seconds=pauses[doubt.looks])
+            self._doubts[upload.upload_id] = _Doubt(doubt.looks + 1, due)
+        elif now >= doubt.due:
+            self._doubts[upload.upload_id] = _Doubt(doubt.looks)
+            future = self._pool.submit(self._complete, landed, is_fresh=False)
+            future.add_done_callback(lambda _: self._wake())
+            pending[upload.key] = landed, future
+        return True
 
     def forget(self, keys: AbstractSet[str]) -> None:
         """Do not wait for lost objects with these keys any more: a LOST or a BLOCK names them."""
         for commit, pending in list(self._pending.items()):
             for key in keys & pending.keys():
-                del pending[key]
+                self._doubts.pop(pending.pop(key)[0].upload.upload_id, None)
             if not pending:
                 del self._pending[commit]
 
@@ -129,9 +171,9 @@ class Completer:
 
     @property
     def completing(self) -> int:
-        """Those of them of which an object is not known to be lost."""
+        """Those of them of which an object neither is lost nor seems so."""
         return sum(
-            not all(_is_lost(done) for _, done in pending.values())
+            not all(_seems_lost(done) for _, done in pending.values())
             for pending in self._pending.values()
         )
 
@@ -154,5 +196,5 @@ class Completer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _is_lost(done: Future[None]) -> bool:
+def _seems_lost(done: Future[None]) -> bool:
     return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)

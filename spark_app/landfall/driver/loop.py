@@ -84,7 +84,7 @@ class Driver:
         self._housekeeping = Housekeeping(deps, self.writer.is_fenced, self._notifier.notify)
         every, wake = self.group.spec.tuning.segment_every, self._notifier.notify
         self._rolling = SegmentRolling(self.writer, deps.background, every, wake)
-        self._completer = Completer(deps.store, self._notifier.notify, deps.background)
+        self._completer = Completer(deps, self._notifier.notify)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
         self._lost = LostUploads(

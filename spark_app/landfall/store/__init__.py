@@ -80,6 +80,14 @@ class Uploads(Protocol):
         """Minimum size of every part but the last (S3: 5 MiB)."""
         ...
 
+    @property
+    def pauses(self) -> Sequence[float]:
+        """Seconds between looks at an upload that seems lost, before it counts as lost.
+
+        Empty if a completion is atomic, so that nobody ever finds neither upload nor object.
+        """
+        ...
+
     def begin(self, key: str, token: str) -> str:
         """Begin an upload and return its id; its object will carry the token."""
         ...
@@ -100,7 +108,8 @@ class Uploads(Protocol):
                 clear answer to the one request may then be believed without a look at the object.
 
         Raises:
-            UploadLost: neither the upload nor its object exists.
+            UploadLost: neither the upload nor its object was found. It is lost if this is still so
+                after all ``pauses``.
             Retry: the outcome is unknown; calling again is safe.
         """
         ...

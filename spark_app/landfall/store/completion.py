@@ -5,12 +5,13 @@ for every store: send the request, then look at the object, and believe only tha
 in the table of ``landfall.objects``. There is one exception, which saves a request for each object:
 the clear answer to the first completion of a fresh upload (ADR 10).
 
-An upload counts as lost only after several lookups with pauses, since a completion need not be
-atomic: while versitygw joins the parts for one caller, others find neither upload nor object.
+A completion need not be atomic: while versitygw joins the parts for one caller, others find neither
+upload nor object. So what seems lost is lost only after several looks, with ``Uploads.pauses``
+between them. Whoever calls looks again (``landfall.driver.completer``): to wait here would keep a
+thread for a minute for each upload that is really lost.
 """
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from landfall.errors import Retry, StoreDenied
 from landfall.objects import ObjectStat, Upload, check_completed, is_made_by
@@ -22,7 +23,6 @@ def ensure(
     finish: Callable[[Upload], bool],
     is_open: Callable[[Upload], bool],
     stat: Callable[[str], ObjectStat | None],
-    pauses: Iterable[float] = (),
 ) -> None:
     """Complete the upload; afterwards its object is visible.
 
@@ -32,8 +32,6 @@ def ensure(
             and returns whether the answer alone may be believed.
         is_open: whether the upload is open and has every recorded part.
         stat: looks up the object at a key.
-        pauses: seconds to wait between lookups of an object whose upload is gone, for stores whose
-            completion is not atomic.
 
     Raises:
         Stalled, Retry, UploadLost: see the table of ``landfall.objects``.
@@ -48,15 +46,9 @@ def ensure(
         doubt = error
     if is_made_by(upload, stat(upload.key)):
         return
-    for pause in (0.0, *pauses):
-        time.sleep(pause)
-        # In this order: an upload completed by another driver in between is then seen as its
-        # object.
-        still_open = is_open(upload)
-        found = stat(upload.key)
-        if still_open or found:
-            break
+    # In this order: an upload completed by another driver in between is then seen as its object.
+    still_open = is_open(upload)
     try:
-        check_completed(upload, found, is_open=still_open)
+        check_completed(upload, stat(upload.key), is_open=still_open)
     except Retry as error:
         raise Retry(f"{error}: {doubt or 'though the store reported success'}") from doubt

@@ -51,6 +51,7 @@ class MemoryStore:
         least_part_bytes: minimum size of every part but the last; a completion with a smaller part
             fails.
         clock: source of the uploads' times.
+        pauses: see ``Uploads``.
 
     ``requests`` counts the calls by operation.
     """
@@ -62,7 +63,9 @@ class MemoryStore:
         repeat_completes: bool = True,
         least_part_bytes: int = 1,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        pauses: Sequence[float] = (),
     ) -> None:
+        self.pauses = pauses
         self.least_part_bytes = least_part_bytes
         self.requests: Counter[str] = Counter()
         self._plan = plan or NoFaults()

@@ -81,8 +81,7 @@ class S3Store:
         bucket: name of the bucket.
         prefix: prefix of every key; slashes at its ends are removed. May be empty.
         settings: endpoint, credentials, timeouts, encryption.
-        pauses: seconds between lookups of the object of an upload that is gone, before it counts as
-            lost.
+        pauses: see ``Uploads``; they depend on the server.
     """
 
     least_part_bytes = 5 * 2**20
@@ -101,7 +100,7 @@ class S3Store:
         with translate_errors("connect", f"s3://{bucket}"):
             self._client = s3_client(settings, self.requests)
         self._encryption = _encryption(settings.sse)
-        self._pauses = pauses
+        self.pauses = pauses
         self._asking = threading.Lock()
         self._is_truthful: bool | None = None
 
@@ -227,7 +226,6 @@ class S3Store:
             finish=lambda upload: self._finish(upload) and believes,
             is_open=self._is_open,
             stat=self.stat,
-            pauses=self._pauses,
         )
 
     def _confirms_truly(self) -> bool:
