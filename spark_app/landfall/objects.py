@@ -33,7 +33,11 @@ _MULTIPART_MD5 = re.compile(r'"?[0-9a-f]{32}-\d+"?')
 
 
 class UploadLost(LandfallError):  # noqa: N818  # the name is the state
-    """A decided upload and its object are both gone: the object must be made again from Kafka."""
+    """Neither a decided upload nor its object was found.
+
+    If that stays so, the object must be made again from Kafka. Another driver's completion may hide
+    both for a while: see ``Uploads.pauses_before_lost``.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Commits whose uploads the store has lost."""
+"""Commits whose uploads the store has lost, and the records that follow them."""
 
 from landfall import ledger
 from landfall.api.contract import LANE
 from landfall.driver.stored_specs import store_spec
+from landfall.lane import Lane
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
@@ -34,3 +35,13 @@ def commit_and_lose(log: FakeLog, *ends: tuple[str, int], **spec: object) -> Mem
         for o in landed.objects:
             store.abort(o.upload.key, o.upload.upload_id)
     return store
+
+
+def records_of(store: MemoryStore) -> list[ledger.Record]:
+    """The records of the fakes' lane."""
+    return [ledger.decode(seq, body) for seq, body in Lane(store, "fake", LANE).bodies()]
+
+
+def tags(store: MemoryStore) -> list[str]:
+    """The types of these records."""
+    return [type(record).__name__ for record in records_of(store)]

@@ -70,7 +70,7 @@ class PatientStore(S3Store):
     """Looks again at an upload that seems lost, as a driver does."""
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
-        for pause in self.pauses:
+        for pause in self.pauses_before_lost:
             try:
                 return super().complete(upload, is_fresh=is_fresh)
             except UploadLost:

@@ -34,19 +34,27 @@ should go on soon after the store is back.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """An upload that seems lost: how often it was looked up again, and when it is the next time.
+@dataclass(slots=True)
+class _Completion:
+    """An object that is not known to be visible.
 
-    ``due`` is None while it is being looked up, and once it is lost.
+    Attributes:
+        landed: the object.
+        done: the last attempt to complete it.
+        looks: how often it was looked up again because its upload seems lost.
+        due: when it is looked up again; None while it is, and once it is lost.
     """
 
-    looks: int
+    landed: LandedObject
+    done: Future[None]
+    looks: int = 0
     due: datetime | None = None
 
-
-_Pending = dict[str, tuple[LandedObject, Future[None]]]
-"""Objects that are not known to be visible, by key."""
+    @property
+    def seems_lost(self) -> bool:
+        """Whether the last attempt found neither the upload nor its object."""
+        done = self.done
+        return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)
 
 
 class Completer:
@@ -57,10 +65,8 @@ class Completer:
         self._uploads, self._wake, self._clock = deps.store, wake, deps.clock
         self._pool = deps.background.pool(THREADS, "complete")
         self._stopped = Event()
-        self._pending: dict[int, _Pending] = {}
-        """By COMMIT's slot."""
-        self._doubts: dict[str, _Doubt] = {}
-        """By upload id; only of those that may not be lost."""
+        self._pending: dict[int, dict[str, _Completion]] = {}
+        """By COMMIT's slot and by key."""
         self._highest = -1
         self._refused: StoreDenied | None = None
 
@@ -73,7 +79,7 @@ class Completer:
         """
         futures = {o: self._pool.submit(self._complete, o, is_fresh=is_fresh) for o in objects}
         self._pending.setdefault(commit, {}).update(
-            {landed.upload.key: (landed, f) for landed, f in futures.items()}
+            {landed.upload.key: _Completion(landed, f) for landed, f in futures.items()}
         )
         self._highest = max(self._highest, commit)
         unfinished = [*futures]
@@ -118,42 +124,38 @@ class Completer:
         lost: dict[int, list[LandedObject]] = {}
         now = self._clock()
         for commit, pending in list(self._pending.items()):
-            for key, (landed, done) in list(pending.items()):
-                if not done.done():
+            for key, completion in list(pending.items()):
+                if not completion.done.done():
                     continue
-                error = done.exception()
+                error = completion.done.exception()
                 if error is None:
                     del pending[key]
-                    self._doubts.pop(landed.upload.upload_id, None)
                 elif not isinstance(error, UploadLost | Retry):
                     raise error
-                elif isinstance(error, UploadLost) and not self._doubts_still(landed, pending, now):
-                    lost.setdefault(commit, []).append(landed)
+                elif completion.seems_lost and not self._is_doubtful(completion, now):
+                    lost.setdefault(commit, []).append(completion.landed)
             if not pending:
                 del self._pending[commit]
         return lost
 
-    def _doubts_still(self, landed: LandedObject, pending: _Pending, now: datetime) -> bool:
-        """Whether an upload that seems lost is to be looked up again; if it is time, it is now."""
-        upload, pauses = landed.upload, self._uploads.pauses
-        doubt = self._doubts.get(upload.upload_id, _Doubt(0))
-        if doubt.due is None:  # it was looked up just now
-            if doubt.looks == len(pauses):
+    def _is_doubtful(self, completion: _Completion, now: datetime) -> bool:
+        """Whether what seems lost is to be looked up again; if it is time, it is now."""
+        pauses = self._uploads.pauses_before_lost
+        if completion.due is None:  # it was looked up just now
+            if completion.looks == len(pauses):
                 return False
-            due = now + timedelta(seconds=pauses[doubt.looks])
-            self._doubts[upload.upload_id] = _Doubt(doubt.looks + 1, due)
-        elif now >= doubt.due:
-            self._doubts[upload.upload_id] = _Doubt(doubt.looks)
-            future = self._pool.submit(self._complete, landed, is_fresh=False)
-            future.add_done_callback(lambda _: self._wake())
-            pending[upload.key] = landed, future
+            completion.due = now + timedelta(seconds=pauses[completion.looks])
+        elif now >= completion.due:
+            completion.looks, completion.due = completion.looks + 1, None
+            completion.done = self._pool.submit(self._complete, completion.landed, is_fresh=False)
+            completion.done.add_done_callback(lambda _: self._wake())
         return True
 
     def forget(self, keys: AbstractSet[str]) -> None:
         """Do not wait for lost objects with these keys any more: a LOST or a BLOCK names them."""
         for commit, pending in list(self._pending.items()):
             for key in keys & pending.keys():
-                self._doubts.pop(pending.pop(key)[0].upload.upload_id, None)
+                del pending[key]
             if not pending:
                 del self._pending[commit]
 
@@ -161,7 +163,9 @@ class Completer:
     def decided(self) -> frozenset[str]:
         """Ids of uploads that a COMMIT names and that may still be open."""
         return frozenset(
-            o.upload.upload_id for pending in self._pending.values() for o, _ in pending.values()
+            c.landed.upload.upload_id
+            for pending in self._pending.values()
+            for c in pending.values()
         )
 
     @property
@@ -173,7 +177,7 @@ class Completer:
     def completing(self) -> int:
         """Those of them of which an object neither is lost nor seems so."""
         return sum(
-            not all(_seems_lost(done) for _, done in pending.values())
+            not all(completion.seems_lost for completion in pending.values())
             for pending in self._pending.values()
         )
 
@@ -194,7 +198,3 @@ class Completer:
         """Drop what is still pending; the next driver rolls it forward."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _seems_lost(done: Future[None]) -> bool:
-    return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)

@@ -172,7 +172,7 @@ class Driver:
     def _recover(self) -> None:
         """Roll every COMMIT forward that may not be applied; nothing is planned before that.
 
-        Objects whose uploads are lost are not waited for: they are made again beside landing.
+        What is lost, or seems so, is not waited for: it is found and made again beside landing.
         """
         self.phase = Phase.RECOVERING
         for commit, objects in sorted(self.writer.state.unapplied.items()):
@@ -187,7 +187,7 @@ class Driver:
         self.phase = Phase.RUNNING
 
     def _list_fenced_uploads(self) -> None:
-        """Begin to abort every open upload; all committed ones must be complete by now.
+        """Begin to abort every open upload; those of COMMITs are complete, or not open.
 
         Only the listing is waited for, and not for ever: what a task of this driver uploads must
         not be in it.

@@ -81,7 +81,7 @@ class Uploads(Protocol):
         ...
 
     @property
-    def pauses(self) -> Sequence[float]:
+    def pauses_before_lost(self) -> Sequence[float]:
         """Seconds between looks at an upload that seems lost, before it counts as lost.
 
         Empty if a completion is atomic, so that nobody ever finds neither upload nor object.
@@ -109,7 +109,7 @@ class Uploads(Protocol):
 
         Raises:
             UploadLost: neither the upload nor its object was found. It is lost if this is still so
-                after all ``pauses``.
+                after all ``pauses_before_lost``.
             Retry: the outcome is unknown; calling again is safe.
         """
         ...

@@ -87,7 +87,7 @@ class FileStore:
     """
 
     least_part_bytes = 1
-    pauses = ()
+    pauses_before_lost = ()
 
     def __init__(
         self, root: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -51,7 +51,7 @@ class MemoryStore:
         least_part_bytes: minimum size of every part but the last; a completion with a smaller part
             fails.
         clock: source of the uploads' times.
-        pauses: see ``Uploads``.
+        pauses: see ``Uploads.pauses_before_lost``.
 
     ``requests`` counts the calls by operation.
     """
@@ -65,7 +65,7 @@ class MemoryStore:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         pauses: Sequence[float] = (),
     ) -> None:
-        self.pauses = pauses
+        self.pauses_before_lost = pauses
         self.least_part_bytes = least_part_bytes
         self.requests: Counter[str] = Counter()
         self._plan = plan or NoFaults()

@@ -81,7 +81,7 @@ class S3Store:
         bucket: name of the bucket.
         prefix: prefix of every key; slashes at its ends are removed. May be empty.
         settings: endpoint, credentials, timeouts, encryption.
-        pauses: see ``Uploads``; they depend on the server.
+        pauses: see ``Uploads.pauses_before_lost``; they depend on the server.
     """
 
     least_part_bytes = 5 * 2**20
@@ -100,7 +100,7 @@ class S3Store:
         with translate_errors("connect", f"s3://{bucket}"):
             self._client = s3_client(settings, self.requests)
         self._encryption = _encryption(settings.sse)
-        self.pauses = pauses
+        self.pauses_before_lost = pauses
         self._asking = threading.Lock()
         self._is_truthful: bool | None = None
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from landfall import ledger
-from landfall.api.contract import LANE, ExitCode
+from landfall.api.contract import ExitCode
 from landfall.driver.background import QueueNotifier
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
-from landfall.lane import Lane
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload, UploadLost
 from landfall.store.memory import MemoryStore
@@ -26,7 +24,7 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.lost_uploads import commit_and_lose
+from tests.support.lost_uploads import commit_and_lose, tags
 from tests.support.stores import content, uploaded
 
 PAUSES = (1.0, 20.0)
@@ -150,13 +148,12 @@ def test_what_a_repair_made_again_is_doubted_anew(time: Time) -> None:
 def test_a_start_lands_while_it_is_not_known_yet_whether_uploads_are_lost() -> None:
     log = FakeLog()
     store = commit_and_lose(log, ("a", 10))
-    store.pauses = (1000.0,)  # on the fakes' clock, which ticks at every call
+    store.pauses_before_lost = (1000.0,)  # on the fakes' clock, which ticks at every call
     log.write("b", 5)
     runner = FakeRunner(store)
 
     assert driver(group(), store, log, runner, writer="next").run() is ExitCode.OK
 
-    records = [ledger.decode(seq, body) for seq, body in Lane(store, "fake", LANE).bodies()]
-    tail = [type(record).__name__ for record in records][-3:]
+    tail = tags(store)[-3:]
     assert tail.index("Commit") < tail.index("Repair")
     assert landed_offsets(store) == written_offsets(log)

@@ -28,7 +28,7 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.lost_uploads import commit_and_lose
+from tests.support.lost_uploads import commit_and_lose, records_of, tags
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 GONE = Stalled(Reason.DATA_LOSS, "the range expired")
@@ -37,14 +37,6 @@ ASKED = Decision("unblock", "kim", "restored", "2026-11-22T01:00:00Z")
 
 def state_of(store: MemoryStore) -> State:
     return Lane(store, "fake", LANE).read()
-
-
-def records_of(store: MemoryStore) -> list[ledger.Record]:
-    return [ledger.decode(seq, body) for seq, body in Lane(store, "fake", LANE).bodies()]
-
-
-def tags(store: MemoryStore) -> list[str]:
-    return [type(record).__name__ for record in records_of(store)]
 
 
 def next_driver(store: MemoryStore, log: FakeLog, runner: FakeRunner, **spec: object) -> Driver:
