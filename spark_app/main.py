@@ -19,6 +19,7 @@ from landfall.api.contract import (
     CONTROL_TOKEN_FILE,
     GROUP_FILE,
     HTTP_PORT,
+    PEERS,
     REVISION,
     TERMINATION_FILE,
     ExitCode,
@@ -66,6 +67,7 @@ def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
         http_host=arguments.host,
         http_port=arguments.http_port,
         revision=environment.get(REVISION, ""),
+        peers=environment.get(PEERS, ""),
         control=Control(Path(token), arguments.host, arguments.control_port) if token else None,
     )
 

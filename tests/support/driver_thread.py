@@ -29,6 +29,7 @@ class DriverThread:
 
     Attributes:
         look_interval: how often it looks at the lane by itself; a test says ``wake`` otherwise.
+        is_owner_working: whether it finds the process that owns the lane at work.
         statuses: all that it has posted.
         waits_for: what it has waited for.
         code: its exit code, if it has ended by itself.
@@ -41,6 +42,7 @@ class DriverThread:
     group: ConsumerGroup = field(default_factory=fakes.group)
     runner: Runner | None = None
     look_interval: timedelta = timedelta(hours=1)
+    is_owner_working: Callable[[], bool] = lambda: False
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     code: ExitCode | None = None
@@ -63,7 +65,7 @@ class DriverThread:
             deps,
             lambda writer, report: Driver(self.group, writer, deps, report),
             StatusReporter(self._post, self.waits_for.append),
-            ContenderOptions(self.revision, self.look_interval),
+            ContenderOptions(self.revision, self.look_interval, self.is_owner_working),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
 

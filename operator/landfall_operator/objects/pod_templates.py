@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, HTTP_PORT, REVISION
+from landfall.api.contract import (
+    CONTROL_PORT,
+    CONTROL_TOKEN_FILE,
+    GROUP_FILE,
+    HTTP_PORT,
+    PEERS,
+    REVISION,
+)
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import quantity
 from landfall_operator.api.revisions import digest_of, revision_of
@@ -245,6 +252,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     plain = {
         GROUP_FILE: f"{GROUP_FOLDER}/group.json",
         REVISION: revision_of(group),
+        PEERS: f"{driver_name(group.metadata.name)}.{group.metadata.namespace}.svc",
         CONTROL_TOKEN_FILE: f"{CONTROL_FOLDER}/token",
         "SPARK_CONF_DIR": GROUP_FOLDER,
         "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",

@@ -35,6 +35,10 @@ GROUP_FILE = "LANDFALL_GROUP"
 """Environment variable: the path of the resource, as JSON."""
 REVISION = "LANDFALL_REVISION"
 """Environment variable: names software and spec; written into OPEN and shown by ``/status``."""
+PEERS = "LANDFALL_PEERS"
+"""Environment variable: a host name that has the addresses of all drivers of the group. A driver
+that replaces one of its own revision asks there whether that one still drains, and then waits.
+"""
 CONTROL_TOKEN_FILE = "LANDFALL_CONTROL_TOKEN_FILE"  # noqa: S105  # the name of a variable that holds a path
 """Environment variable: the path of a file with the token that control requires."""
 

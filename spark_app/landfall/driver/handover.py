@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from threading import RLock
 
@@ -40,7 +40,7 @@ from landfall.driver.status import (
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
-from landfall.ledger import State
+from landfall.ledger import LaneOwnership, State
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,12 @@ class ContenderOptions:
     Attributes:
         revision: of its software and spec; empty to open the lane at once, whoever owns it.
         look_interval: between two looks at a lane that another process owns.
+        is_owner_working: whether another process shows that it owns the lane and makes progress.
     """
 
     revision: str = ""
     look_interval: timedelta = LOOK_INTERVAL
+    is_owner_working: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,25 +227,42 @@ class LaneContender:
 
     def _wait_for_lane(self, state: State, pool: Executor) -> LaneWriter | None:
         warm_up: Future[None] | None = None
+        deadline = self.deps.clock() + self.group.spec.upgrade.drain_timeout
         while not self._stop_reason:
-            if self._must_open or state.can_open(self.options.revision):
+            may_open = state.can_open(self.options.revision)
+            is_draining = may_open and self._is_owner_draining(state, deadline)
+            if self._must_open or (may_open and not is_draining):
                 if writer := self._open(state):
                     return writer
             else:
                 # Only a process that stands by warms up: one that may land at once starts tasks
                 # anyway.
                 warm_up = warm_up or pool.submit(self.deps.runner.warm_up)
-                self._show_standby(warm_up, state)
+                self._show_standby(warm_up, state, is_draining=is_draining)
             state = self._follow(state)
         return None
 
-    def _show_standby(self, warm_up: "Future[None]", state: State) -> None:
+    def _is_owner_draining(self, state: State, deadline: datetime) -> bool:
+        """Whether the process that this one replaces still works: then it will hand over.
+
+        It is given the time in which it must drain. One that was killed answers no more, so the
+        lane is opened at once.
+        """
+        return (
+            state.holding is LaneOwnership.HELD
+            and self.deps.clock() < deadline
+            and self.options.is_owner_working()
+        )
+
+    def _show_standby(self, warm_up: "Future[None]", state: State, *, is_draining: bool) -> None:
         if warm_up.done():
             warm_up.result()  # raises what warming up met
-        self.deps.counters.message = (
-            f"revision {state.revision or 'unknown'} has the lane, epoch {state.epoch}"
-        )
-        self._show(Phase.STANDBY if warm_up.done() else Phase.STARTING, state, 0)
+        revision = f"revision {state.revision or 'unknown'}"
+        owner = "the driver before this one still" if is_draining else revision
+        self.deps.counters.message = f"{owner} has the lane, epoch {state.epoch}"
+        # The operator tells a driver in STANDBY to take the lane. This one must not do that yet.
+        is_ready = warm_up.done() and not is_draining
+        self._show(Phase.STANDBY if is_ready else Phase.STARTING, state, 0)
         self._wait()
 
     def _land(self, writer: LaneWriter) -> ExitCode:

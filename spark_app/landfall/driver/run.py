@@ -20,6 +20,7 @@ from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
+from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
@@ -56,6 +57,7 @@ class Options:
         http_port: None for the spec's, or any free port if that one is taken; 0 for any free port.
         revision: of software and spec, for handovers; empty to open the lane at once, whoever owns
             it.
+        peers: a host name with the addresses of all drivers of the group; empty if it is alone.
         control: where to accept control commands, if anywhere.
     """
 
@@ -64,6 +66,7 @@ class Options:
     http_host: str = "127.0.0.1"
     http_port: int | None = None
     revision: str = ""
+    peers: str = ""
     control: Control | None = None
 
 
@@ -137,7 +140,10 @@ def drive(
         deps,
         new_driver,
         StatusReporter(post, board.wait_for),
-        ContenderOptions(options.revision),
+        ContenderOptions(
+            options.revision,
+            is_owner_working=lambda: bool(options.peers) and is_any_working(options.peers),
+        ),
     )
     with ExitStack() as stack:
         stack.callback(monitor.stop)
