@@ -15,10 +15,10 @@ from landfall.api.spec import GroupSpec
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.schema import (
     Schema,
+    of_status,
     rule,
     structural,
     with_constraints,
-    without_defaults,
 )
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.yaml_text import yaml_text
@@ -224,7 +224,7 @@ def schema() -> Schema:
             "kind": text,
             "metadata": {"type": "object"},
             "spec": structural(GroupSpec.model_json_schema()),
-            "status": without_defaults(structural(GroupStatus.model_json_schema())),
+            "status": of_status(structural(GroupStatus.model_json_schema())),
         },
     }
     for path, keywords in EXTRAS.items():

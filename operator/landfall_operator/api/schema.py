@@ -37,6 +37,8 @@ estimates the cost of a CEL rule from it.
 """
 MAX_PROPERTIES = 100
 """Entries of a mapping whose values' form is checked, for the same reason."""
+MAX_WORDS_LISTED = 12
+"""The most words of a status field that its description lists."""
 
 
 def rule(cel: str, message: str) -> Schema:
@@ -101,15 +103,23 @@ def structural(schema: Mapping[str, Any]) -> Schema:
     return _node(schema, schema.get("$defs", {}))
 
 
-def without_defaults(schema: Schema) -> Schema:
-    """A structural schema without defaults: only the operator writes the status, and completely."""
-    result = {key: value for key, value in schema.items() if key != "default"}
+def of_status(schema: Schema) -> Schema:
+    """A structural schema without defaults and enums.
+
+    Only the operator writes the status, and completely. A newer operator may write words that an
+    older CRD does not know, because CRDs are upgraded apart from operators.
+    """
+    result = {key: value for key, value in schema.items() if key not in {"default", "enum"}}
+    words = schema.get("enum", ())
+    if 0 < len(words) <= MAX_WORDS_LISTED:
+        known = ", ".join(f"`{word}`" for word in words)
+        result["description"] = f"{schema['description']} One of {known}, or a newer word."
     if "properties" in result:
         result["properties"] = {
-            name: without_defaults(value) for name, value in result["properties"].items()
+            name: of_status(value) for name, value in result["properties"].items()
         }
     if "items" in result:
-        result["items"] = without_defaults(result["items"])
+        result["items"] = of_status(result["items"])
     return result
 
 

@@ -311,7 +311,12 @@ def _slim_deployment(body: Mapping[str, Any]) -> Json:
         "metadata": _pick(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
         "spec": {
             "replicas": spec.get("replicas", 1),
-            "template": {"spec": {"containers": containers}},
+            "template": {
+                "spec": {
+                    **_pick(spec["template"]["spec"], "serviceAccountName"),
+                    "containers": containers,
+                }
+            },
         },
         "status": {"conditions": failures},
     }

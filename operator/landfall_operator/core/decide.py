@@ -15,7 +15,7 @@ Drivers of all other revisions are deleted. Once a responsive cluster has execut
 observing it again yields no actions; a property test checks this against a model of a cluster.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from landfall.api.contract import Phase
@@ -86,7 +86,10 @@ def _object_actions(
 ) -> Iterator[Action]:
     wanted = wanted_drivers(observed, desired)
     if desired.group and not observed.deleting:
-        yield from _shared_objects(observed, account_of(desired.group), context)
+        # A driver needs its rights until its pod is gone, also when its successor has another
+        # account.
+        accounts = {driver.account for driver in observed.drivers.values() if driver.account}
+        yield from _shared_objects(observed, accounts | {account_of(desired.group)}, context)
     for revision, replicas in wanted.items():
         yield from _driver_actions(observed, desired, context, revision, replicas)
     for revision, driver in sorted(observed.drivers.items()):
@@ -110,12 +113,12 @@ def wanted_drivers(observed: GroupObservation, desired: DesiredState) -> Mapping
 
 
 def _shared_objects(
-    observed: GroupObservation, account: str, context: OperatorContext
+    observed: GroupObservation, accounts: Iterable[str], context: OperatorContext
 ) -> Iterator[Action]:
     secret = names.control_name(observed.name)
     if f"Secret/{secret}" not in observed.hashes:
         yield actions.EnsureToken(secret)
-    for manifest in manifests.shared_objects(_owner(observed), account, context):
+    for manifest in manifests.shared_objects(_owner(observed), accounts, context):
         yield from _apply_if_changed(observed, manifest)
 
 

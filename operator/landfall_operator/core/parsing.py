@@ -63,6 +63,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         terminating="deletionTimestamp" in metadata,
         pod_failure=pod_failure_of(newest) if newest else _replica_failure(deployment),
         report=report,
+        account=spec["template"]["spec"].get("serviceAccountName", ""),
     )
 
 
@@ -100,16 +101,25 @@ def status_of(stored: Json) -> GroupStatus:
             return GroupStatus.model_validate(readable, by_alias=True)
         except ValidationError as invalid:
             error = invalid.errors(include_url=False)[0]
+            path = error["loc"]
+            if error["type"] == "enum" and path[-1] == "reason":
+                # What a newer release knows of stays, such as the rejection of a spec.
+                _item(readable, path[:-1])["reason"] = str(Reason.UNKNOWN)
+                continue
             # A mapping without a required field is removed as a whole.
-            path = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
-            _remove(readable, path)
+            _remove(readable, path[:-1] if error["type"] == "missing" else path)
 
 
 def _remove(value: Any, path: Sequence[str | int]) -> None:
     """Remove the item at a path of mapping keys and list indexes."""
-    for step in path[:-1]:
+    del _item(value, path[:-1])[path[-1]]
+
+
+def _item(value: Any, path: Sequence[str | int]) -> Any:
+    """The item at a path of mapping keys and list indexes."""
+    for step in path:
         value = value[step]
-    del value[path[-1]]
+    return value
 
 
 def record_of(revision: Json) -> RecordedSpec:

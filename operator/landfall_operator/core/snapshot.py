@@ -54,6 +54,7 @@ class Driver:
         pod_failure: why the pod does not run, if it does not.
         report: the driver's last answer.
         process_gone: whether the process that gave this answer has ended; another may run already.
+        account: name of the pod's ServiceAccount.
     """
 
     revision: str
@@ -66,6 +67,7 @@ class Driver:
     pod_failure: PodFailure | None = None
     report: StatusReport | None = None
     process_gone: bool = False
+    account: str = ""
 
     def fresh_status(self, now: datetime) -> Status | None:
         """The last answer, if it is recent and its process still runs."""

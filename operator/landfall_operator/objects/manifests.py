@@ -7,6 +7,7 @@ release of the operator may write other templates, but must not restart any driv
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,14 +54,16 @@ class Owner:
     uid: str
 
 
-def shared_objects(owner: Owner, account: str, context: OperatorContext) -> tuple[Json, ...]:
+def shared_objects(
+    owner: Owner, accounts: Iterable[str], context: OperatorContext
+) -> tuple[Json, ...]:
     """The objects that all drivers of a group share, in the order of their creation.
 
     The Secret with the control token is not among them, since it is created only once.
 
     Args:
         owner: the group's resource.
-        account: the ServiceAccount of the drivers, which may be the user's own.
+        accounts: the ServiceAccounts of all drivers that run or start; they may be users' own.
         context: settings of the operator that apply to all groups.
     """
     return tuple(
@@ -68,7 +71,7 @@ def shared_objects(owner: Owner, account: str, context: OperatorContext) -> tupl
         for manifest in (
             _service_account(owner),
             _role(owner),
-            _role_binding(owner, account),
+            _role_binding(owner, accounts),
             _service(owner),
             _network_policy(owner, context),
             _disruption_budget(owner),
@@ -175,12 +178,16 @@ def _role(owner: Owner) -> Json:
     }
 
 
-def _role_binding(owner: Owner, account: str) -> Json:
+def _role_binding(owner: Owner, accounts: Iterable[str]) -> Json:
     name = names.driver_name(owner.name)
+    subjects = [
+        {"kind": "ServiceAccount", "name": account, "namespace": owner.namespace}
+        for account in sorted(set(accounts))
+    ]
     return {
         **_object(owner, "rbac.authorization.k8s.io/v1", "RoleBinding", name),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": owner.namespace}],
+        "subjects": subjects,
     }
 
 

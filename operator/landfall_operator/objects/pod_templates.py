@@ -28,7 +28,6 @@ from landfall.api.contract import (
     REVISION,
 )
 from landfall.api.spec import ConsumerGroup
-from landfall.api.values import quantity
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -38,14 +37,15 @@ from landfall_operator.objects.names import (
     revision_name,
 )
 from landfall_operator.objects.overlay import Json, merged, overlay
+from landfall_operator.objects.resources import (
+    HEAP,
+    MIB,
+    driver_resources,
+    executor_cpu,
+    executor_memory,
+    executor_resources,
+)
 
-MIB = 2**20
-HEAP = 512 * MIB
-"""JVM heap of drivers and executors."""
-WORKER_MEMORY = 192 * MIB
-"""Memory of a Python worker, in addition to the output buffers of its task."""
-MIN_OVERHEAD = 384 * MIB
-"""Spark's own minimum for the memory overhead."""
 GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
@@ -124,9 +124,10 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
     merged_pod = merged(ours, overlay(group.spec.executor, "executor"))
     for container in merged_pod["spec"]["containers"]:
         if container["name"] == "executor":
-            # Spark overwrites resources of the template with its properties, so spark_defaults
-            # passes them on.
+            # Spark adds cpu and memory from its properties, see spark_defaults.
             container.pop("resources", None)
+            if resources := executor_resources(group.spec.executor.resources):
+                container["resources"] = resources
     return _labelled(merged_pod, labels(name, "executor", revision_of(group)))
 
 
@@ -137,7 +138,7 @@ def spark_defaults(
 
     ``_environment`` sets the others.
     """
-    spec, size = group.spec.executor, group.spec.executor.resources
+    spec = group.spec.executor
     heap, overhead = executor_memory(group)
     conf = {
         "spark.master": "k8s://https://kubernetes.default.svc:443",
@@ -174,25 +175,8 @@ def spark_defaults(
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.saslFallback": "false",
     }
-    cpu = {"request": size.requests.get("cpu"), "limit": size.limits.get("cpu")}
-    conf |= {
-        f"spark.kubernetes.executor.{kind}.cores": value for kind, value in cpu.items() if value
-    }
+    conf |= executor_cpu(spec.resources)
     return "".join(f"{key} {value}\n" for key, value in sorted(conf.items()))
-
-
-def executor_memory(group: ConsumerGroup) -> tuple[int, int]:
-    """Bytes of an executor's heap and of its memory overhead.
-
-    Their sum is the user's memory limit or request. Without one, the overhead is what the tasks
-    need.
-    """
-    size, tasks = group.spec.executor.resources, group.spec.executor.cores
-    given = size.limits.get("memory") or size.requests.get("memory")
-    total = (
-        quantity(given) if given else HEAP + tasks * (group.spec.tuning.task_memory + WORKER_MEMORY)
-    )
-    return HEAP, max(total - HEAP, MIN_OVERHEAD)
 
 
 def account_of(group: ConsumerGroup) -> str:
@@ -228,7 +212,7 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
             {"name": "spark", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_PORT},
         ],
-        "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "1536Mi"}},
+        "resources": driver_resources(group.spec.driver.resources),
         # A driver has five minutes to start its JVM and its HTTP server.
         "startupProbe": {**health, "periodSeconds": 5, "failureThreshold": 60},
         "livenessProbe": {**health, "periodSeconds": 20, "failureThreshold": 3},

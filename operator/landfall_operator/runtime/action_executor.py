@@ -30,7 +30,7 @@ from landfall_operator.runtime.driver_client import (
     Unauthorized,
 )
 from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound
+from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class ActionExecutor:
         log.log(level, "%s", event.message, extra={**_fields(target), "reason": event.reason})
         try:
             await self._in_thread(self._events.post, target.owner, event)
-        except (Retry, NotFound) as error:
+        except (Retry, NotFound, RequestRejected) as error:
             log.info("event not posted: %s", error, extra=_fields(target))
 
     async def write_status(
@@ -159,10 +159,7 @@ class ActionExecutor:
             except NotFound:
                 self.forget(target.key)
                 return False
-            self._tokens[target.key] = (
-                base64.b64decode(secret["data"]["token"]).decode(),
-                time.monotonic(),
-            )
+            self._tokens[target.key] = (_token_of(secret), time.monotonic())
         return True
 
     def forget(self, key: Key) -> None:
@@ -251,6 +248,9 @@ class ActionExecutor:
         if address is None or not await self.knows_token(target):
             log.info("driver command skipped", extra=fields)
             return
+        if not self._tokens[target.key][0]:
+            await self._announce_missing_token(target)
+            return
         try:
             await self._drivers.send(address, command, self._tokens[target.key][0])
         except DriverUnreachable as error:
@@ -259,6 +259,20 @@ class ActionExecutor:
             log.warning("driver command failed: %s", error, extra=fields)
         else:
             log.info("driver command sent", extra=fields)
+
+    async def _announce_missing_token(self, target: Target) -> None:
+        """Say, once per look at the Secret, that no driver of the group can be commanded."""
+        name = names.control_name(target.key[1])
+        self.forget(target.key)
+        await self.emit_event(
+            target,
+            actions.EmitEvent(
+                "Warning",
+                "NoControlToken",
+                f"Secret {name} has no token, so no command reaches the drivers: delete the Secret,"
+                " and the operator creates it again",
+            ),
+        )
 
     def _cached(self, target: Target, kind: str, name: str) -> CachedObject | None:
         return self._cache.owned(target.key).get((kind, name))
@@ -285,6 +299,14 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
 def _as_json(status: GroupStatus) -> Json:
     """The status as JSON, with None where a field has no value, so that a patch removes it."""
     return status.model_dump(mode="json", by_alias=True)
+
+
+def _token_of(secret: Json) -> str:
+    """The control token; empty if the Secret has none that can be sent."""
+    try:
+        return base64.b64decode(secret["data"]["token"], validate=True).decode("ascii").strip()
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 def _fields(target: Target) -> dict[str, str]:

@@ -86,6 +86,14 @@ class Pod(Model):
     """Topology spread constraints of the pod."""
     priority_class_name: DnsName | None = None
     """PriorityClass of the pod."""
+    scheduler_name: DnsName | None = None
+    """Scheduler that places the pod, such as ``volcano``. Kubernetes' default if not set."""
+    runtime_class_name: DnsName | None = None
+    """RuntimeClass of the pod, such as one for gVisor or GPUs."""
+    dns_config: Passthrough | None = None
+    """DNS settings of the pod: ``nameservers``, ``searches`` and ``options``."""
+    host_aliases: tuple[Passthrough, ...] = ()
+    """Host names that the pod resolves without DNS, each entry with an ``ip`` and ``hostnames``."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """Image pull policy of the containers. Kubernetes' default if not set."""
     image_pull_secrets: tuple[Named, ...] = ()
@@ -101,7 +109,9 @@ class Pod(Model):
     volume_mounts: tuple[Mount, ...] = ()
     """Volume mounts of the container, added to Landfall's."""
     resources: Resources = Resources()
-    """Resource requests and limits of the container."""
+    """Resource requests and limits of the container. A limit that is not set is at least the
+    request.
+    """
     containers: tuple[Named, ...] = ()
     """Additional containers. One with the name of Landfall's container is merged into it."""
     init_containers: tuple[Named, ...] = ()

@@ -1,12 +1,19 @@
-"""The patch that writes a status contains only what differs."""
+"""What the executor does when an object is not as expected, and the patch that writes a status."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.runtime.action_executor import difference
+from landfall_operator.core.actions import EmitEvent, SendTakeOver
+from landfall_operator.core.cache import GROUP, ObjectCache
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
+from landfall_operator.runtime.kube_client import RequestRejected
+from tests.support.api_objects import KEY, resource
 
 VALUES = st.recursive(
     st.one_of(st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=3)),
@@ -36,3 +43,79 @@ def test_a_difference_turns_one_object_into_the_other(before: Any, after: Any) -
 @pytest.mark.parametrize("same", [{}, {"a": {"b": [1, 2]}, "c": "d"}])
 def test_equal_objects_have_no_difference(same: Any) -> None:
     assert difference(same, same) == {}
+
+
+class Kube:
+    """An API server that has one Secret, and refuses Events."""
+
+    def __init__(self, data: dict[str, str]) -> None:
+        self.secret = {"kind": "Secret", "data": data}
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:  # noqa: ARG002  # KubeClient's parameters
+        return self.secret
+
+    def create(self, manifest: Any) -> Any:
+        raise RequestRejected(f"create {manifest['kind']}: 403 forbidden", 403)
+
+
+class Events:
+    """Keeps what is posted, or refuses it."""
+
+    def __init__(self, *, allowed: bool = True) -> None:
+        self.posted: list[EmitEvent] = []
+        self.allowed = allowed
+
+    def post(self, owner: Owner, action: EmitEvent) -> None:
+        if not self.allowed:
+            raise RequestRejected(f"create Event of {owner.name}: 403 forbidden", 403)
+        self.posted.append(action)
+
+
+class Drivers:
+    """Keeps the commands that are sent."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    async def send(self, address: str, command: object, token: str) -> None:  # noqa: ARG002  # DriverClient's parameters
+        self.tokens.append(token)
+
+
+def executor(kube: Any, drivers: Any, events: Any) -> ActionExecutor:
+    return ActionExecutor(kube, ObjectCache(), drivers, events, ThreadPoolExecutor(1))
+
+
+def target() -> Target:
+    cache = ObjectCache()
+    cache.put(GROUP, resource())
+    return Target(KEY, cache.groups[KEY], {"g1-a": "10.0.0.1"})
+
+
+@pytest.mark.parametrize("data", [{}, {"other": "aHVzaA=="}, {"token": "%"}, {"token": ""}])
+def test_a_secret_without_a_token_is_named_in_an_event_and_ends_no_pass(
+    data: dict[str, str],
+) -> None:
+    events, drivers = Events(), Drivers()
+    actions = executor(Kube(data), drivers, events)
+
+    assert asyncio.run(actions.knows_token(target()))
+    asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
+
+    assert drivers.tokens == []
+    assert [event.reason for event in events.posted] == ["NoControlToken"]
+    assert "delete the Secret" in events.posted[0].message
+
+
+def test_a_token_is_sent_as_it_is_in_the_secret() -> None:
+    drivers = Drivers()
+    actions = executor(Kube({"token": "aHVzaA=="}), drivers, Events())
+
+    asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
+
+    assert drivers.tokens == ["hush"]
+
+
+def test_an_event_that_may_not_be_posted_costs_nothing_else() -> None:
+    actions = executor(Kube({}), Drivers(), Events(allowed=False))
+
+    asyncio.run(actions.execute(target(), EmitEvent("Normal", "Settled", "settled")))

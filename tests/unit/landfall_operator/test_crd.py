@@ -196,6 +196,11 @@ def test_the_status_gets_no_defaults_from_the_api_server() -> None:
     assert [path for path, node in nodes(field("status")) if "default" in node] == []
 
 
+def test_an_older_crd_accepts_the_words_of_a_newer_operator() -> None:
+    assert [path for path, node in nodes(field("status")) if "enum" in node] == []
+    assert field("spec.state")["enum"] == ["Running", "Suspended"]
+
+
 def test_starting_offsets_are_words_or_mappings() -> None:
     node = field("spec.source.kafka.startingOffsets")
 

@@ -14,13 +14,12 @@ from landfall_operator.objects import manifests
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
 from landfall_operator.objects.pod_templates import (
-    MIB,
     account_of,
     driver_template,
-    executor_memory,
     executor_template,
     spark_defaults,
 )
+from landfall_operator.objects.resources import MIB, executor_memory
 from tests.support.cluster_model import SITE, group
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -82,7 +81,7 @@ Plain.add_representer(
 
 def all_manifests(spec: ConsumerGroup) -> list[dict[str, Any]]:
     return [
-        *manifests.shared_objects(OWNER, account_of(spec), SITE),
+        *manifests.shared_objects(OWNER, {account_of(spec)}, SITE),
         manifests.control_secret(OWNER, "hush"),
         manifests.controller_revision(OWNER, spec, "good", 1),
         manifests.config_map(OWNER, spec, "good", 2, SITE),
@@ -201,6 +200,81 @@ def test_executors_have_memory_for_the_buffers_of_their_tasks() -> None:
     heap, overhead = executor_memory(group(executor={"cores": 4}))
 
     assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 192))
+
+
+SCHEDULED: dict[str, Any] = {
+    "schedulerName": "volcano",
+    "runtimeClassName": "gvisor",
+    "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+    "hostAliases": [{"ip": "10.0.0.7", "hostnames": ["kafka.internal"]}],
+}
+
+
+def test_scheduler_runtime_class_and_names_reach_both_kinds_of_pods() -> None:
+    spec = group(driver=SCHEDULED, executor=SCHEDULED)
+
+    pods = [driver_template(spec, "good", SITE)["spec"], executor_template(spec, SITE)["spec"]]
+
+    assert [{name: pod[name] for name in SCHEDULED} for pod in pods] == [SCHEDULED, SCHEDULED]
+
+
+def test_what_spark_does_not_set_reaches_the_executors() -> None:
+    given = {
+        "requests": {"cpu": "2", "memory": "3Gi", "ephemeral-storage": "5Gi"},
+        "limits": {"ephemeral-storage": "9Gi", "nvidia.com/gpu": "1"},
+    }
+
+    (container,) = executor_template(group(executor={"resources": given}), SITE)["spec"][
+        "containers"
+    ]
+
+    assert container["resources"] == {
+        "requests": {"ephemeral-storage": "5Gi"},
+        "limits": {"ephemeral-storage": "9Gi", "nvidia.com/gpu": "1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "1536Mi"}}),
+        (
+            {"requests": {"memory": "3Gi"}},
+            {"requests": {"cpu": "250m", "memory": "3Gi"}, "limits": {"memory": "3Gi"}},
+        ),
+        (
+            {"requests": {"memory": "1200Mi"}},
+            {"requests": {"cpu": "250m", "memory": "1200Mi"}, "limits": {"memory": "1536Mi"}},
+        ),
+        (
+            {"limits": {"memory": "900Mi", "cpu": "0.2"}},
+            {
+                "requests": {"cpu": "0.2", "memory": "900Mi"},
+                "limits": {"memory": "900Mi", "cpu": "0.2"},
+            },
+        ),
+        (
+            {"requests": {"nvidia.com/gpu": "1"}},
+            {
+                "requests": {"cpu": "250m", "memory": "1Gi", "nvidia.com/gpu": "1"},
+                "limits": {"memory": "1536Mi", "nvidia.com/gpu": "1"},
+            },
+        ),
+    ],
+)
+def test_a_default_follows_what_the_user_gives(given: Any, expected: Any) -> None:
+    template = driver_template(group(driver={"resources": given}), "good", SITE)
+
+    assert template["spec"]["containers"][0]["resources"] == expected
+
+
+def test_executors_with_only_a_cpu_limit_request_no_more_than_that() -> None:
+    spec = group(executor={"resources": {"limits": {"cpu": "500m"}}})
+
+    conf = dict(line.split(" ", 1) for line in spark_defaults(spec, "good", 2, SITE).splitlines())
+
+    assert conf["spark.kubernetes.executor.request.cores"] == "500m"
+    assert conf["spark.kubernetes.executor.limit.cores"] == "500m"
 
 
 def test_the_longest_names_fit() -> None:

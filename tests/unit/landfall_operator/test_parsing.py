@@ -15,6 +15,7 @@ from landfall_operator.core.parsing import (
     pod_failure_of,
     record_of,
     report_of,
+    status_of,
 )
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
@@ -156,6 +157,31 @@ def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
 
     assert read
     assert read.status == driver.report.status
+
+
+def test_a_status_of_a_newer_operator_keeps_what_this_release_can_read() -> None:
+    rejected = {"digest": "d", "reason": "NewWord", "message": "m", "generation": 2}
+    rollout = {"stage": "Watching", "active": "g2-a", "newField": 1, "rejected": rejected}
+    at = {"observedGeneration": 2, "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    ready = {"type": "Ready", "status": "True", "reason": "AsExpected", **at}
+    stored = {
+        "phase": "NewPhase",
+        "reason": "NewWord",
+        "replicas": 3,
+        "rollout": rollout,
+        "conditions": [ready, {**ready, "type": "NewCondition"}, {**ready, "reason": "NewWord"}],
+    }
+
+    read = status_of(stored)
+
+    assert (read.phase, read.reason, read.replicas) == ("Pending", "Unknown", 3)
+    assert (read.rollout.stage, read.rollout.active) == ("Watching", "g2-a")
+    assert read.rollout.rejected
+    assert (read.rollout.rejected.digest, read.rollout.rejected.reason) == ("d", "Unknown")
+    assert [(c.type, c.reason) for c in read.conditions] == [
+        ("Ready", "AsExpected"),
+        ("Ready", "Unknown"),
+    ]
 
 
 @pytest.mark.parametrize("body", [b'{"phase": "Starting"}', b"<html>", b""])

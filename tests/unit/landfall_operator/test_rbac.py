@@ -23,7 +23,7 @@ def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
 def test_the_operator_has_all_rights_that_it_grants_to_drivers() -> None:
     role = next(
         m
-        for m in shared_objects(Owner("clicks", "logs", "u"), "clicks-driver", SITE)
+        for m in shared_objects(Owner("clicks", "logs", "u"), ["clicks-driver"], SITE)
         if m["kind"] == "Role"
     )
 

@@ -123,7 +123,7 @@ class Upgrade(Model):
 
     strategy: Literal["HandOver", "Recreate"] = "HandOver"
     """HandOver starts the new driver beside the running one, which then hands over. Recreate stops
-    the running driver first and needs no resources for two drivers.
+    the running driver first and needs no resources for two drivers and their executors.
     """
     drain_timeout: Duration = timedelta(minutes=10)
     """How long the old driver may take to finish its batches. After that it is fenced, and what it
