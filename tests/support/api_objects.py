@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from landfall.api.spec import ConsumerGroup
+from landfall_operator.objects import manifests
 from landfall_operator.objects.manifests import Owner
-from tests.support.cluster_model import group
+from landfall_operator.objects.pod_templates import driver_template
+from tests.support.cluster_model import SITE, group
 
 KEY = ("logs", "clicks")
 OWNER = Owner("clicks", "logs", "u")
@@ -28,6 +31,13 @@ def resource(
         "spec": spec,
         "status": {},
     }
+
+
+def deployed(spec: ConsumerGroup, owner: Owner = OWNER) -> dict[str, Any]:
+    """The Deployment of a group's driver, as it is applied."""
+    config = manifests.config_map(owner, spec, "good", 1, SITE)
+    template = driver_template(spec, "good", config["metadata"]["name"], SITE)
+    return manifests.deployment(owner, spec, 1, template)
 
 
 def stored(manifest: dict[str, Any], version: int = 1, uid: str = "d") -> dict[str, Any]:

@@ -26,7 +26,7 @@ from landfall_operator.core import actions as act
 from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import DesiredState, desired_state
-from landfall_operator.core.parsing import driver_spec_of
+from landfall_operator.core.parsing import driver_of, driver_spec_of
 from landfall_operator.core.snapshot import (
     Driver,
     GroupObservation,
@@ -99,6 +99,7 @@ class Deployed:
     digest: str
     image: str
     replicas: int
+    config: str = ""
     executors: int = 1
     terminating: bool = False
     pod: Pod | None = None
@@ -227,7 +228,7 @@ class World:
                 self._named(name).terminating = True
             case act.Delete("ConfigMap", name):
                 del self.hashes[f"ConfigMap/{name}"]
-                del self.driver_specs[name.removeprefix("clicks-")]
+                assert name not in {d.config for d in self.drivers.values()}, "still mounted"
             case act.Delete():
                 self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
             case act.SendScale() | act.SendHandOver() | act.SendTakeOver():
@@ -243,8 +244,10 @@ class World:
         pod = old.pod if old else None
         if pod:
             pod.ends = pod.ends or self.now + TICK
+        config = driver_of(manifest, [], None).config
+        assert f"ConfigMap/{config}" in self.hashes, "mounts what does not exist"
         self.drivers[revision] = Deployed(
-            revision, digest, image, manifest["spec"]["replicas"], pod=pod
+            revision, digest, image, manifest["spec"]["replicas"], config, pod=pod
         )
 
     def _command(self, action: act.SendScale | act.SendHandOver | act.SendTakeOver) -> None:
@@ -315,6 +318,7 @@ class World:
             pods=1 if pod else 0,
             restarts=pod.restarts if pod else 0,
             terminating=deployed.terminating,
+            config=deployed.config,
             pod_failure=PodFailure(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
             report=self._report(deployed, pod) if pod and pod.phase is not Phase.STARTING else None,
         )

@@ -28,6 +28,7 @@ from landfall.api.contract import (
     EXECUTORS_PATH,
     HTTP_PORT,
     OPEN_PATH,
+    VERSION,
     YIELD_PATH,
     CommitStatus,
     Failure,
@@ -135,6 +136,7 @@ class FakeDriver:
         seconds = int((datetime.now(UTC) - self.started).total_seconds())
         began = self.started.isoformat()
         return Status(
+            contract=VERSION,
             version="fake",
             group=self.group,
             namespace=self.namespace,

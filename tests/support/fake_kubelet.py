@@ -23,8 +23,9 @@ from landfall_operator.objects.names import (
     REVISION_LABEL,
     ROLE_LABEL,
     control_name,
-    revision_name,
+    driver_name,
 )
+from landfall_operator.objects.pod_templates import EXECUTORS_KEY
 from tests.support.cluster import Cluster
 from tests.support.fake_driver import DriverServers, FakeDriver, Lane
 from tests.support.fake_node_api import NodeApi, now, pod_status
@@ -284,12 +285,10 @@ class Kubelet:
         metadata = pod["metadata"]
         group, revision = metadata["labels"][GROUP_LABEL], metadata["labels"][REVISION_LABEL]
         token = (await self._mounted("secrets", control_name(group)))["token"]
-        conf = (await self._mounted("configmaps", revision_name(group, revision)))[
-            "spark-defaults.conf"
-        ]
-        executors = next(
-            line for line in conf.splitlines() if line.startswith("spark.executor.instances ")
-        )
+        for volume in pod["spec"]["volumes"]:
+            if "configMap" in volume:
+                await self._mounted("configmaps", volume["configMap"]["name"])
+        executors = (await self._mounted("configmaps", driver_name(group)))[EXECUTORS_KEY]
         return FakeDriver(
             uid=metadata["uid"],
             pod=metadata["name"],
@@ -301,7 +300,7 @@ class Kubelet:
             address="",
             token=b64decode(token).decode(),
             lane=self.lane(group),
-            wanted=int(executors.split()[1]),
+            wanted=int(executors),
         )
 
     async def _mounted(self, plural: str, name: str) -> dict[str, str]:

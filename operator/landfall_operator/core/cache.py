@@ -19,6 +19,7 @@ from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 
 Key = tuple[str, str]
 """Namespace and name of a group."""
@@ -303,6 +304,7 @@ def _slim_deployment(body: Mapping[str, Any]) -> Json:
         {"name": c["name"], "image": c.get("image", "")}
         for c in spec["template"]["spec"]["containers"]
     ]
+    volumes = spec["template"]["spec"].get("volumes", [])
     conditions = body.get("status", {}).get("conditions", [])
     failures = [
         _pick(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
@@ -315,6 +317,7 @@ def _slim_deployment(body: Mapping[str, Any]) -> Json:
                 "spec": {
                     **_pick(spec["template"]["spec"], "serviceAccountName"),
                     "containers": containers,
+                    "volumes": [v for v in volumes if v["name"] == CONFIG_VOLUME],
                 }
             },
         },

@@ -15,7 +15,7 @@ Drivers of all other revisions are deleted. Once a responsive cluster has execut
 observing it again yields no actions; a property test checks this against a model of a cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from landfall.api.contract import Phase
@@ -25,11 +25,16 @@ from landfall_operator.api.status import Stage
 from landfall_operator.core import actions
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
-from landfall_operator.objects.pod_templates import OperatorContext, account_of
+from landfall_operator.objects.pod_templates import (
+    OperatorContext,
+    account_of,
+    driver_template,
+)
 
 HISTORY = 10
 """ControllerRevisions that a group keeps."""
@@ -90,12 +95,18 @@ def _object_actions(
         # account.
         accounts = {driver.account for driver in observed.drivers.values() if driver.account}
         yield from _shared_objects(observed, accounts | {account_of(desired.group)}, context)
+        yield from _apply_if_changed(
+            observed,
+            manifests.live_settings(_owner(observed), desired.group, desired.scaling.desired),
+        )
+    created: list[Action] = []
     for revision, replicas in wanted.items():
-        yield from _driver_actions(observed, desired, context, revision, replicas)
+        created += _driver_actions(observed, desired, context, revision, replicas)
+    yield from created
     for revision, driver in sorted(observed.drivers.items()):
         if revision not in wanted and not driver.terminating:
             yield actions.Delete("Deployment", names.revision_name(observed.name, revision))
-    yield from _unused_config_maps(observed, desired)
+    yield from _unused_config_maps(observed, desired, created)
     yield from _expired_revisions(observed, desired)
 
 
@@ -142,13 +153,16 @@ def _driver_actions(
     if not observed.is_recorded(digest_of(group)):
         number = max((record.number for record in observed.records), default=0) + 1
         yield actions.CreateRevision(manifests.controller_revision(owner, group, image, number))
-    # The ConfigMap comes before the Deployment, because the pod mounts it when it starts.
-    yield from _apply_if_changed(
-        observed, manifests.config_map(owner, group, image, desired.scaling.desired, context)
-    )
+    config = manifests.config_map(owner, group, image, desired.scaling.desired, context)
     if driver is None or driver.digest != digest_of(group):
-        yield actions.Apply(manifests.deployment(owner, group, image, replicas, context))
-    elif driver.replicas != replicas:
+        # The ConfigMap comes before the Deployment, because the pod mounts it when it starts.
+        yield from _apply_if_changed(observed, config)
+        template = driver_template(group, image, config["metadata"]["name"], context)
+        yield actions.Apply(manifests.deployment(owner, group, replicas, template))
+        return
+    if driver.config and f"ConfigMap/{driver.config}" not in observed.hashes:
+        yield actions.Apply(manifests.restored(config, driver.config))
+    if driver.replicas != replicas:
         yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
 
 
@@ -178,20 +192,24 @@ def _image(
     return driver.image if driver else record.image if record else context.image
 
 
-def _unused_config_maps(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
-    """Deletes the ConfigMaps of revisions without a role, even if their Deployment is gone."""
-    rollout, prefix = desired.rollout, f"ConfigMap/{observed.name}-"
-    if rollout.stage in _ENDING:
+def _unused_config_maps(
+    observed: GroupObservation, desired: DesiredState, created: Collection[Action]
+) -> Iterator[Action]:
+    """Deletes the ConfigMaps that no Deployment mounts; ``created`` are this pass's own actions."""
+    if desired.rollout.stage in _ENDING:
         return  # The garbage collector deletes them with the group.
     needed = {
-        names.revision_name(observed.name, revision)
-        for revision in (rollout.active, rollout.target)
-        if revision
+        names.driver_name(observed.name),
+        *(driver.config for driver in observed.drivers.values()),
+        *(
+            driver_of(action.manifest, (), None).config
+            for action in created
+            if isinstance(action, actions.Apply) and action.manifest["kind"] == "Deployment"
+        ),
     }
-    for name in sorted(
-        key.removeprefix("ConfigMap/") for key in observed.hashes if key.startswith(prefix)
-    ):
-        if name not in needed:
+    prefix = "ConfigMap/"
+    for key in sorted(key for key in observed.hashes if key.startswith(prefix)):
+        if (name := key.removeprefix(prefix)) not in needed:
             yield actions.Delete("ConfigMap", name)
 
 

@@ -8,7 +8,7 @@ from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
-from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER
+from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
 
 OwnedObjects = Mapping[tuple[str, str], CachedObject]
@@ -50,11 +50,10 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         for cached in owned.values()
         if cached.kind == "ControllerRevision" and cached.value
     ]
-    driver_specs = {
-        cached.revision: cached.value
-        for cached in owned.values()
-        if cached.kind == "ConfigMap" and cached.value
-    }
+    # The ConfigMap with live settings comes last: the others have those of the driver's creation.
+    config_maps = [cached for cached in owned.values() if cached.kind == "ConfigMap"]
+    config_maps.sort(key=lambda cached: cached.name == driver_name(key[1]))
+    driver_specs = {cached.revision: cached.value for cached in config_maps if cached.value}
     # The Secret is not in the cache, since the operator may not list Secrets. It has no hash,
     # because nothing in it is ever applied again: only its existence counts.
     token_hash = {f"Secret/{inputs.token}": ""} if inputs.token else {}

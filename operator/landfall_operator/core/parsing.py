@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from landfall.api.contract import ExitCode, Status
+from landfall.api.contract import OLDEST_VERSION, VERSION, ExitCode, Status
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import parse_group_file
@@ -24,6 +24,7 @@ from landfall_operator.objects.names import (
     REVISION_LABEL,
     reference,
 )
+from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 
 Json = Mapping[str, Any]
 
@@ -64,7 +65,14 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         pod_failure=pod_failure_of(newest) if newest else _replica_failure(deployment),
         report=report,
         account=spec["template"]["spec"].get("serviceAccountName", ""),
+        config=_mounted_config(spec["template"]["spec"]),
     )
+
+
+def _mounted_config(pod: Json) -> str:
+    """The name of the ConfigMap with the driver's files; empty if somebody else's pod has none."""
+    volumes = (volume for volume in pod.get("volumes", []) if volume["name"] == CONFIG_VOLUME)
+    return next((v["configMap"].get("name", "") for v in volumes if "configMap" in v), "")
 
 
 def pod_failure_of(pod: Json) -> PodFailure | None:
@@ -88,6 +96,20 @@ def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
         return StatusReport(_STATUS.validate_json(body), received)
     except ValidationError:
         return None
+
+
+def contract_mismatch(status: Status) -> str:
+    """Why this operator may not understand a driver; empty if it does."""
+    versions = f"{OLDEST_VERSION} to {VERSION}"
+    if OLDEST_VERSION <= status.contract <= VERSION:
+        return ""
+    advice = (
+        "upgrade the operator" if status.contract > VERSION else "give the group a newer spec.image"
+    )
+    return (
+        f"the driver of {status.revision} ({status.version}) has version {status.contract} of the "
+        f"driver contract, and this operator knows {versions}: {advice}"
+    )
 
 
 def status_of(stored: Json) -> GroupStatus:

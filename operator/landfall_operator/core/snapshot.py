@@ -55,6 +55,7 @@ class Driver:
         report: the driver's last answer.
         process_gone: whether the process that gave this answer has ended; another may run already.
         account: name of the pod's ServiceAccount.
+        config: name of the ConfigMap that the pod mounts.
     """
 
     revision: str
@@ -68,6 +69,7 @@ class Driver:
     report: StatusReport | None = None
     process_gone: bool = False
     account: str = ""
+    config: str = ""
 
     def fresh_status(self, now: datetime) -> Status | None:
         """The last answer, if it is recent and its process still runs."""

@@ -2,8 +2,9 @@
 
 Equal arguments give equal bytes. The ``ConsumerGroup`` owns all objects, so deleting it deletes
 them. Each carries the hash of what was applied, so the operator applies only what differs. The
-exception is a driver's Deployment: it changes only when the digest of its *spec* differs. A new
-release of the operator may write other templates, but must not restart any driver.
+exceptions are a driver's Deployment, which changes only when the digest of its *spec* differs, and
+the ConfigMap that it mounts, which never changes. A new release of the operator may write other
+templates, but must not restart any driver, nor rewrite what one reads when it restarts.
 """
 
 import json
@@ -25,8 +26,8 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
     DRIVER_PORT,
+    EXECUTORS_KEY,
     OperatorContext,
-    driver_template,
     executor_template,
     spark_defaults,
 )
@@ -90,19 +91,39 @@ def control_secret(owner: Owner, token: str) -> Json:
 def config_map(
     owner: Owner, group: ConsumerGroup, image: str, executors: int, context: OperatorContext
 ) -> Json:
-    """The files that a revision's driver reads: group file, Spark properties, executor template."""
-    name = names.revision_name(owner.name, revision_of(group))
+    """The files that a revision's driver reads: group file, Spark properties, executor template.
+
+    It is named after its content and never changes: a Deployment keeps the one that it was created
+    with, whatever later releases of the operator would write.
+    """
     data = {
         "group.json": group_file(group),
         "spark-defaults.conf": spark_defaults(group, image, executors, context),
         "executor.json": _json(executor_template(group, context)),
     }
-    return with_hash({**_object(owner, "v1", "ConfigMap", name, revision_of(group)), "data": data})
+    name = names.config_name(owner.name, manifest_hash(data))
+    base = _object(owner, "v1", "ConfigMap", name, revision_of(group))
+    return with_hash({**base, "data": data, "immutable": True})
 
 
-def deployment(
-    owner: Owner, group: ConsumerGroup, image: str, replicas: int, context: OperatorContext
-) -> Json:
+def restored(config: Json, name: str) -> Json:
+    """A ConfigMap under the name that a Deployment mounts, for one that somebody deleted."""
+    rest = {key: value for key, value in config.items() if key != "immutable"}
+    return with_hash({**rest, "metadata": {**config["metadata"], "name": name}})
+
+
+def live_settings(owner: Owner, group: ConsumerGroup, executors: int) -> Json:
+    """The ConfigMap with what changes while drivers run: executor count, and the spec in force.
+
+    A driver that starts while no operator runs starts with this count. The operator itself reads
+    the spec back, as the last valid one.
+    """
+    base = _object(owner, "v1", "ConfigMap", names.driver_name(owner.name), revision_of(group))
+    data = {"group.json": group_file(group), EXECUTORS_KEY: str(executors)}
+    return with_hash({**base, "data": data})
+
+
+def deployment(owner: Owner, group: ConsumerGroup, replicas: int, template: Json) -> Json:
     """A revision's driver. ``Recreate`` ensures that it never has more than one pod.
 
     It has no hash: ``decide`` compares the digest of its spec instead.
@@ -119,7 +140,7 @@ def deployment(
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": names.selector(owner.name, "driver", revision)},
-            "template": driver_template(group, image, context),
+            "template": template,
         },
     }
 

@@ -1,7 +1,8 @@
 """Names and labels of a group's objects; the operator finds what it created by them. Pure.
 
-Objects that all drivers share are named ``<group>-driver``. Each revision has a Deployment and a
-ConfigMap named ``<group>-<revision>``.
+Objects that all drivers share are named ``<group>-driver``. Each revision has a Deployment named
+``<group>-<revision>``, and a ConfigMap named after its content. Formerly that ConfigMap had the
+name of its Deployment and was rewritten in place.
 """
 
 from collections.abc import Mapping
@@ -32,8 +33,17 @@ def control_name(group: str) -> str:
 
 
 def revision_name(group: str, revision: str) -> str:
-    """Name of a revision's Deployment and ConfigMap."""
+    """Name of a revision's Deployment."""
     return f"{group}-{revision}"
+
+
+def config_name(group: str, content: str) -> str:
+    """Name of the ConfigMap that a revision's driver mounts; ``content`` is the hash of its data.
+
+    The group's name does not come first: an operator of the former scheme deletes ConfigMaps whose
+    names begin with it, and after a roll-back of the operator drivers may still need this one.
+    """
+    return f"config-{group}-{content}"
 
 
 def record_name(group: str, digest: str) -> str:

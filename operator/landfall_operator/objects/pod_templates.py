@@ -22,6 +22,7 @@ from datetime import timedelta
 from landfall.api.contract import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
+    EXECUTORS,
     GROUP_FILE,
     HTTP_PORT,
     PEERS,
@@ -34,7 +35,6 @@ from landfall_operator.objects.names import (
     control_name,
     driver_name,
     labels,
-    revision_name,
 )
 from landfall_operator.objects.overlay import Json, merged, overlay
 from landfall_operator.objects.resources import (
@@ -46,6 +46,10 @@ from landfall_operator.objects.resources import (
     executor_resources,
 )
 
+EXECUTORS_KEY = "executors"
+"""Key of the desired executor count in the ConfigMap with live settings."""
+CONFIG_VOLUME = "group"
+"""Volume of the driver's pod with the ConfigMap of its revision."""
 GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
@@ -82,8 +86,10 @@ class OperatorContext:
     image_pull_secrets: tuple[str, ...] = ()
 
 
-def driver_template(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
-    """The pod template of the driver's Deployment."""
+def driver_template(
+    group: ConsumerGroup, image: str, config: str, context: OperatorContext
+) -> Json:
+    """The pod template of the driver's Deployment, which mounts the ConfigMap ``config``."""
     name, revision = group.metadata.name, revision_of(group)
     grace = group.spec.upgrade.drain_timeout + GRACE
     ours: Json = {
@@ -96,7 +102,7 @@ def driver_template(group: ConsumerGroup, image: str, context: OperatorContext) 
         },
     }
     volumes = [
-        {"name": "group", "configMap": {"name": revision_name(name, revision)}},
+        {"name": CONFIG_VOLUME, "configMap": {"name": config}},
         {"name": "control", "secret": {"secretName": control_name(name), "defaultMode": 0o440}},
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
@@ -196,7 +202,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
 def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
     own = _container(group)
     mounts = [
-        {"name": "group", "mountPath": GROUP_FOLDER, "readOnly": True},
+        {"name": CONFIG_VOLUME, "mountPath": GROUP_FOLDER, "readOnly": True},
         {"name": "control", "mountPath": CONTROL_FOLDER, "readOnly": True},
     ]
     health = {"httpGet": {"path": "/healthcheck", "port": "http"}, "timeoutSeconds": 5}
@@ -242,7 +248,10 @@ def _environment(group: ConsumerGroup) -> list[Json]:
         "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
     }
     fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    # Optional: a driver starts without it, with the count in spark-defaults.conf.
+    executors = {"name": driver_name(group.metadata.name), "key": EXECUTORS_KEY, "optional": True}
     return [
+        {"name": EXECUTORS, "valueFrom": {"configMapKeyRef": executors}},
         *(
             {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
             for name, path in fields.items()

@@ -20,7 +20,7 @@ from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
-from landfall_operator.core.parsing import report_of
+from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.snapshot import GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
@@ -61,6 +61,7 @@ class GroupState:
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
         decided: whether a pass has been completed since the operator started.
+        mismatches: why the operator may not understand a driver, as announced.
     """
 
     reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class GroupState:
     invalid: int | None = None
     pod_failures: dict[str, object] = field(default_factory=dict)
     decided: bool = False
+    mismatches: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Reconciler:
         state = self._states.setdefault(key, GroupState())
         target = Target(key, resource, await self._poll_drivers(key, state))
         observed = await self._observe(target, state)
+        await self._announce_mismatches(target, state)
         desired = desired_state(observed)
         announcement = rollout_event(observed, desired)
         actions = decide(observed, desired, self._settings.context, announcement)
@@ -166,6 +169,15 @@ class Reconciler:
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
         return observed
+
+    async def _announce_mismatches(self, target: Target, state: GroupState) -> None:
+        """Post one Event about each driver of a contract that this operator does not know."""
+        found = {contract_mismatch(each.report.status) for each in state.reports.values()} - {""}
+        for message in sorted(found - state.mismatches):
+            await self._executor.emit_event(
+                target, EmitEvent("Warning", "ContractMismatch", message)
+            )
+        state.mismatches = found
 
     def _spec_error(self, resource: Resource, state: GroupState) -> str:
         """Why a spec that is valid by itself cannot be applied; else empty."""

@@ -42,6 +42,19 @@ that replaces one of its own revision asks there whether that one still drains, 
 CONTROL_TOKEN_FILE = "LANDFALL_CONTROL_TOKEN_FILE"  # noqa: S105  # the name of a variable that holds a path
 """Environment variable: the path of a file with the token that control requires."""
 
+EXECUTORS = "LANDFALL_EXECUTORS"
+"""Environment variable: the executor count to start with; Spark's own setting applies if unset. The
+operator's command replaces it.
+"""
+
+VERSION = 2
+"""The version of this contract. It is raised when something is added. Operators of version N work
+with drivers of version N-1 and later: a driver ignores what it does not know, and the operator does
+without what an older driver does not report.
+"""
+OLDEST_VERSION = 1
+"""The oldest version of drivers that this release's operator works with."""
+
 TERMINATION_FILE = "/dev/termination-log"
 """Where a driver that ends with an error writes ``REASON: message``, if the file exists; REASON is
 a ``landfall.errors.Reason`` or the name of the driver's ``ExitCode``.
@@ -239,3 +252,5 @@ class Status:
     repairing: int = 0
     """Committed objects whose uploads the store has lost, and that are being made again from Kafka.
     """
+    contract: int = 1
+    """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""

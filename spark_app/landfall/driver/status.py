@@ -10,7 +10,14 @@ from functools import cached_property, partial
 from operator import attrgetter
 
 from landfall import __version__
-from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Status, Workers
+from landfall.api.contract import (
+    VERSION,
+    CommitStatus,
+    PartitionStatus,
+    Phase,
+    Status,
+    Workers,
+)
 from landfall.api.next_steps import next_step
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
@@ -169,6 +176,7 @@ def standby_status(
         unapplied=0,
     )
     return Status(
+        contract=VERSION,
         version=__version__,
         group=group.metadata.name,
         namespace=group.metadata.namespace,

@@ -3,7 +3,8 @@ from importlib.resources import files
 
 import pytest
 
-from landfall.driver.spark.session import LOG4J, SchedulerPools, quiet_py4j
+from landfall.api.contract import EXECUTORS
+from landfall.driver.spark.session import LOG4J, SchedulerPools, executor_count, quiet_py4j
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:
@@ -27,3 +28,18 @@ def test_scheduler_pools_are_used_by_one_job_at_a_time_and_again() -> None:
         assert first != second
     with pools.own() as again:
         assert again == first
+
+
+@pytest.mark.parametrize(
+    ("environment", "setting"),
+    [
+        ({EXECUTORS: "7"}, {"spark.executor.instances": "7"}),
+        ({EXECUTORS: "0"}, {"spark.executor.instances": "0"}),
+        ({EXECUTORS: ""}, {}),
+        ({}, {}),
+    ],
+)
+def test_the_environment_has_the_executor_count_to_start_with(
+    environment: dict[str, str], setting: dict[str, str]
+) -> None:
+    assert executor_count(environment) == setting

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from landfall_operator.core.cache import ObjectCache
-from landfall_operator.objects.manifests import config_map, controller_revision, deployment
-from tests.support.api_objects import KEY, OWNER, resource, stored
+from landfall_operator.objects.manifests import config_map, controller_revision
+from tests.support.api_objects import KEY, OWNER, deployed, resource, stored
 from tests.support.cluster_model import SITE, group
 
 
@@ -67,7 +67,7 @@ def test_the_deletion_of_a_former_object_leaves_the_present_one(cache: ObjectCac
 
 
 def test_only_relevant_fields_of_a_deployment_are_a_reason_to_reconcile(cache: ObjectCache) -> None:
-    driver = stored(deployment(OWNER, group(), "good", 1, SITE))
+    driver = stored(deployed(group()))
     assert cache.put("Deployment", driver) == KEY
 
     assert cache.put("Deployment", {**stored(driver, 2), "status": {"readyReplicas": 1}}) is None

@@ -10,10 +10,10 @@ from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.core.inputs import DriverReport, Inputs, observe, process_id, reachable_pods
 from landfall_operator.core.snapshot import GroupObservation
-from landfall_operator.objects.manifests import Owner, deployment
+from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import labels
-from tests.support.api_objects import KEY, OWNER, resource, stored
-from tests.support.cluster_model import SITE, START, World, decided, group
+from tests.support.api_objects import KEY, deployed, resource, stored
+from tests.support.cluster_model import START, World, decided, group
 
 REVISION = revision_of(group("good"))
 
@@ -43,7 +43,7 @@ def pod(uid: str = "p", restarts: int = 0, **metadata: str) -> dict[str, Any]:
 def cache() -> ObjectCache:
     new = ObjectCache()
     new.put("ConsumerGroup", resource())
-    new.put("Deployment", stored(deployment(OWNER, group("good"), "good", 1, SITE)))
+    new.put("Deployment", stored(deployed(group("good"))))
     return new
 
 
@@ -100,9 +100,7 @@ def test_a_spec_with_an_error_is_not_used(cache: ObjectCache) -> None:
 
 
 def test_an_orphaned_deployment_is_applied_and_thereby_owned(cache: ObjectCache) -> None:
-    orphan = stored(
-        deployment(Owner("clicks", "logs", "somebody"), group("good"), "good", 1, SITE), 2
-    )
+    orphan = stored(deployed(group("good"), Owner("clicks", "logs", "somebody")), 2)
     cache.put("Deployment", orphan)
 
     assert observed(cache).drivers[REVISION].digest == ""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from landfall.api.contract import EXECUTORS
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.group_file import expand
 from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
@@ -80,12 +81,15 @@ Plain.add_representer(
 
 
 def all_manifests(spec: ConsumerGroup) -> list[dict[str, Any]]:
+    config = manifests.config_map(OWNER, spec, "good", 2, SITE)
+    template = driver_template(spec, "good", config["metadata"]["name"], SITE)
     return [
         *manifests.shared_objects(OWNER, {account_of(spec)}, SITE),
         manifests.control_secret(OWNER, "hush"),
         manifests.controller_revision(OWNER, spec, "good", 1),
-        manifests.config_map(OWNER, spec, "good", 2, SITE),
-        manifests.deployment(OWNER, spec, "good", 1, SITE),
+        manifests.live_settings(OWNER, spec, 3),
+        config,
+        manifests.deployment(OWNER, spec, 1, template),
     ]
 
 
@@ -116,9 +120,28 @@ def test_the_hash_identifies_what_was_applied() -> None:
     assert manifests.config_map(OWNER, group(), "good", 1, SITE) == one
 
 
+def test_the_files_of_a_driver_are_named_by_their_content_and_never_change() -> None:
+    one, other = (manifests.config_map(OWNER, group(), "good", n, SITE) for n in (1, 2))
+
+    assert one["metadata"]["name"] != other["metadata"]["name"]
+    assert one["immutable"] is True
+
+
+def test_the_executor_count_is_kept_apart_from_the_drivers_files() -> None:
+    live = manifests.live_settings(OWNER, group(replicas=5), 5)
+    (container,) = driver_template(group(), "good", "files", SITE)["spec"]["containers"]
+    (count,) = (item for item in container["env"] if item["name"] == EXECUTORS)
+
+    source = count["valueFrom"]["configMapKeyRef"]
+
+    assert (source["name"], source["optional"]) == (live["metadata"]["name"], True)
+    assert live["data"][source["key"]] == "5"
+    assert "immutable" not in live
+
+
 def test_a_live_change_leaves_the_pod_template_alone() -> None:
-    assert driver_template(group(replicas=1), "good", SITE) == driver_template(
-        group(replicas=7), "good", SITE
+    assert driver_template(group(replicas=1), "good", "files", SITE) == driver_template(
+        group(replicas=7), "good", "files", SITE
     )
 
 
@@ -132,7 +155,7 @@ def test_the_driver_reads_the_same_group_back() -> None:
 
 
 def test_pods_comply_with_the_restricted_standard() -> None:
-    pod = driver_template(group(), "good", SITE)["spec"]
+    pod = driver_template(group(), "good", "files", SITE)["spec"]
     container = pod["containers"][0]
 
     assert (pod["securityContext"]["runAsNonRoot"], pod["enableServiceLinks"]) == (True, False)
@@ -146,7 +169,7 @@ def test_a_user_may_choose_a_writable_root_and_another_scratch_volume() -> None:
         "containers": [{"name": "driver", "securityContext": {"readOnlyRootFilesystem": False}}],
         "volumes": [{"name": "scratch", "emptyDir": {"medium": "Memory"}}],
     }
-    pod = driver_template(group(driver=own), "good", SITE)["spec"]
+    pod = driver_template(group(driver=own), "good", "files", SITE)["spec"]
 
     assert pod["containers"][0]["securityContext"] == {**LOCKED, "readOnlyRootFilesystem": False}
     assert {"name": "scratch", "emptyDir": {"medium": "Memory"}} in pod["volumes"]
@@ -154,7 +177,7 @@ def test_a_user_may_choose_a_writable_root_and_another_scratch_volume() -> None:
 
 
 def test_a_users_pod_settings_are_merged_by_name() -> None:
-    template = driver_template(group(**FULL), "good", SITE)
+    template = driver_template(group(**FULL), "good", "files", SITE)
     pod, names = template["spec"], [c["name"] for c in template["spec"]["containers"]]
     env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
 
@@ -213,7 +236,10 @@ SCHEDULED: dict[str, Any] = {
 def test_scheduler_runtime_class_and_names_reach_both_kinds_of_pods() -> None:
     spec = group(driver=SCHEDULED, executor=SCHEDULED)
 
-    pods = [driver_template(spec, "good", SITE)["spec"], executor_template(spec, SITE)["spec"]]
+    pods = [
+        driver_template(spec, "good", "files", SITE)["spec"],
+        executor_template(spec, SITE)["spec"],
+    ]
 
     assert [{name: pod[name] for name in SCHEDULED} for pod in pods] == [SCHEDULED, SCHEDULED]
 
@@ -263,7 +289,7 @@ def test_what_spark_does_not_set_reaches_the_executors() -> None:
     ],
 )
 def test_a_default_follows_what_the_user_gives(given: Any, expected: Any) -> None:
-    template = driver_template(group(driver={"resources": given}), "good", SITE)
+    template = driver_template(group(driver={"resources": given}), "good", "files", SITE)
 
     assert template["spec"]["containers"][0]["resources"] == expected
 
@@ -282,6 +308,5 @@ def test_the_longest_names_fit() -> None:
     spec = group(generation=2**31 - 1)
 
     assert (
-        max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, "i", 1, SITE)])
-        <= 63
+        max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, 1, {})]) <= 63
     )

@@ -6,10 +6,9 @@ from datetime import timedelta
 from landfall_operator.core.actions import Apply
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.core.inputs import Inputs, observe
-from landfall_operator.objects import manifests
 from landfall_operator.objects.names import driver_name
-from tests.support.api_objects import KEY, OWNER, resource, stored
-from tests.support.cluster_model import SITE, START, World, decided, group
+from tests.support.api_objects import KEY, deployed, resource, stored
+from tests.support.cluster_model import START, World, decided, group
 
 
 def bound_accounts(world: World, account: str) -> list[str]:
@@ -38,7 +37,7 @@ def test_the_account_of_a_deployment_is_kept_in_the_cache() -> None:
     cache = ObjectCache()
     cache.put("ConsumerGroup", resource())
     spec = group("good", driver={"serviceAccountName": "own"})
-    deployment = manifests.deployment(OWNER, spec, "good", 1, SITE)
+    deployment = deployed(spec)
 
     cache.put("Deployment", stored(deployment))
     observed = observe(KEY, cache.groups[KEY], cache.owned(KEY), Inputs(START, {}))

@@ -19,9 +19,8 @@ from landfall_operator.core.parsing import (
 )
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
+from tests.support.api_objects import OWNER, deployed
 from tests.support.cluster_model import SITE, START, World, group
-
-OWNER = manifests.Owner("clicks", "logs", "u")
 
 
 def pod(state: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def test_a_pods_failure_has_a_reason(body: dict[str, Any], failure: PodFailure |
 
 
 def test_a_driver_is_read_from_what_was_applied() -> None:
-    applied = manifests.deployment(OWNER, group(), "good", 1, SITE)
+    applied = deployed(group())
 
     driver = driver_of(applied, [pod({"running": {}})], None)
 
@@ -117,7 +116,7 @@ def test_a_driver_is_read_from_what_was_applied() -> None:
 
 
 def test_a_deployment_that_cannot_create_pods_has_a_reason() -> None:
-    applied = manifests.deployment(OWNER, group(), "good", 1, SITE)
+    applied = deployed(group())
     condition = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
 
     driver = driver_of({**applied, "status": {"conditions": [condition]}}, [], None)

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,10 +18,10 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from landfall.api.contract import Workers
+from landfall.api.contract import EXECUTORS, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
-from landfall.driver.spark.executors import Executors, first_line
+from landfall.driver.spark.executors import INSTANCES, Executors, first_line
 from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
@@ -88,12 +88,21 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
         "spark.driver.extraJavaOptions": f"{log4j} {JVM}",
         "spark.executor.extraJavaOptions": JVM,
     }
-    settings = {**CONF, **(LOCAL_CONF if local else {}), **java}
+    settings = {**CONF, **(LOCAL_CONF if local else {}), **java, **executor_count(os.environ)}
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     quiet_py4j()
     with _stderr_as_events():
         return SparkContext.getOrCreate(conf)
+
+
+def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
+    """The setting for the executor count to start with, if the environment has one.
+
+    ``spark-defaults.conf`` has the count of the time when the driver was created.
+    """
+    count = environment.get(EXECUTORS, "")
+    return {INSTANCES: count} if count.isdecimal() else {}
 
 
 def quiet_py4j() -> None:
