@@ -5,12 +5,13 @@ As in the planner, the records of a Kafka partition become due together, at a fi
 start. Nothing here depends on the policies that are compared.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from landfall_operator.core.autoscaler import Sample
+from landfall_operator.core.samples import Sample
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 STEP = 5.0
@@ -30,6 +31,9 @@ class Scenario:
         max_age: ``maxAge`` of the upload policy in seconds.
         speed: records per second that an executor lands.
         start_delay: seconds until a requested executor works.
+        bound: records per second at a time in seconds that all executors together land at most.
+        is_driver_bound: whether tasks are as fast as ever at this bound, and there are fewer.
+        available: the executors that the cluster has room for.
     """
 
     arrival: Callable[[float], float]
@@ -40,6 +44,9 @@ class Scenario:
     max_age: float = 300.0
     speed: float = 2000.0
     start_delay: float = 10.0
+    bound: Callable[[float], float] = lambda _: math.inf
+    is_driver_bound: bool = False
+    available: float = math.inf
 
 
 @dataclass
@@ -86,13 +93,14 @@ class Group:
     def step(self) -> None:
         """Advance by ``STEP`` seconds."""
         self.ready += sum(n for at, n in self.starting if at <= self.time)
+        self.ready = min(self.ready, self.scenario.available)
         self.starting = [(at, n) for at, n in self.starting if at > self.time]
         if self.broker_is_down:
             self.held_by_producers += self.scenario.arrival(self.time) * STEP
         else:
             self._arrive(self.scenario.arrival(self.time) * STEP + self.held_by_producers)
             self.held_by_producers = 0.0
-            self._land(self.ready * self.scenario.speed * STEP)
+            self._land()
         self.time += STEP
 
     @property
@@ -156,7 +164,9 @@ class Group:
                 self.due.append(Due(p, self.waiting[p], began))
                 self.waiting[p], self.oldest[p] = 0.0, None
 
-    def _land(self, capacity: float) -> None:
+    def _land(self) -> None:
+        bound, free = self.scenario.bound(self.time), self.ready * self.scenario.speed
+        capacity = min(free, bound) * STEP
         left = capacity
         stuck: list[Due] = []
         while self.due and left > 0:
@@ -170,4 +180,6 @@ class Group:
                 self.due.appendleft(Due(work.partition, work.records - done, work.oldest))
         self.due.extendleft(reversed(stuck))
         self.landed += capacity - left
-        self.task_seconds += (capacity - left) / self.scenario.speed
+        is_waiting = bound < free and not self.scenario.is_driver_bound
+        speed = bound / self.ready if is_waiting else self.scenario.speed
+        self.task_seconds += (capacity - left) / speed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from landfall_operator.core.autoscaler import ScalingReason
 from tests.sim.group import Scenario
 from tests.sim.policies import Landfall
-from tests.sim.simulation import LIMITS, SCENARIOS, Outcome, policies, simulate
+from tests.sim.simulation import HOUR, LIMITS, SCENARIOS, Outcome, policies, simulate
 
 
 def outcomes(name: str) -> dict[str, Outcome]:
@@ -64,6 +64,64 @@ def test_it_does_not_scale_while_the_broker_is_down() -> None:
     simulate(outage, policy)
 
     assert ScalingReason.HOLD_LAG_UNKNOWN in policy.reasons
+
+
+WIDE = LIMITS.model_copy(update={"max_replicas": 100})
+BUSY = Scenario(lambda time: 12_000 if time >= HOUR / 2 else 2_000, seconds=6 * 3600)
+
+
+@pytest.mark.parametrize("is_driver_bound", [False, True])
+def test_a_bound_elsewhere_does_not_drive_the_number_up(is_driver_bound: bool) -> None:
+    bound = replace(BUSY, bound=lambda _: 6_000, is_driver_bound=is_driver_bound)
+    policy = Landfall(WIDE)
+
+    outcome = simulate(bound, policy)
+
+    assert outcome.peak <= 16
+    assert ScalingReason.INEFFECTIVE in policy.reasons
+    # For most of six hours it stays at what brings as much.
+    assert outcome.executor_seconds < 9 * bound.seconds
+
+
+def test_the_same_load_without_a_bound_gets_its_executors_at_once() -> None:
+    policy = Landfall(WIDE)
+
+    outcome = simulate(BUSY, policy)
+
+    assert (outcome.late, outcome.last) == (0, 9)
+    assert ScalingReason.INEFFECTIVE not in policy.reasons
+
+
+@pytest.mark.parametrize("load", [20_000, 60_000, 120_000])
+def test_an_honest_load_still_scales_from_4_to_what_it_needs(load: int) -> None:
+    honest = replace(BUSY, arrival=lambda time: load if time >= HOUR / 2 else 2_000)
+    policy = Landfall(WIDE)
+
+    outcome = simulate(honest, policy)
+
+    assert outcome.last >= load / 2_000
+    assert ScalingReason.INEFFECTIVE not in policy.reasons
+
+
+def test_it_scales_again_once_the_bound_is_gone() -> None:
+    lifted = replace(BUSY, bound=lambda time: 6_000 if time < 3 * HOUR else math.inf)
+    policy = Landfall(WIDE)
+
+    outcome = simulate(lifted, policy)
+
+    assert ScalingReason.INEFFECTIVE in policy.reasons
+    assert outcome.last >= 6  # 12,000 records per second, and nothing is late any more
+    assert policy.samples[-1].overdue_seconds == 0
+
+
+def test_a_full_cluster_prevents_no_step_down() -> None:
+    load = Scenario(lambda time: 30_000 if time < HOUR / 3 else 4_000, available=6)
+    policy = Landfall(LIMITS)
+
+    outcome = simulate(load, policy)
+
+    assert ScalingReason.HOLD_NO_CAPACITY in policy.reasons
+    assert outcome.last < 6
 
 
 @settings(max_examples=12)

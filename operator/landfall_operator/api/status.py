@@ -113,6 +113,19 @@ class ExecutorsStatus(Model):
     """Number of running executors."""
 
 
+class IneffectiveScaleUp(Model):
+    """A step up that brought no throughput: for an hour, no other one follows."""
+
+    since: Moment
+    """When that was noticed."""
+    executors: Count
+    """Number of executors that land as much; at least that before the step."""
+    landing: Count
+    """Records per second that were landed when it was noticed."""
+    message: str
+    """The measurements, and what probably limits the throughput."""
+
+
 class AutoscalingStatus(Model):
     """The last decision of the autoscaler."""
 
@@ -122,6 +135,8 @@ class AutoscalingStatus(Model):
     """Reason for the decision, in one word."""
     message: str
     """The measurements that led to the decision."""
+    ineffective: IneffectiveScaleUp | None = None
+    """The last step up, if it brought no throughput; absent once the throughput has changed."""
 
 
 class PlanStatus(Model):

@@ -15,18 +15,28 @@ Scaling down is slow: to the highest count that was needed at any time in ``DOWN
 most 40 % in one step. The two thresholds are far enough apart that a steady load never makes the
 count oscillate.
 
-The count stays unchanged while the lag is unknown, commits fail, an upgrade is in progress, or
-requested executors do not start: more executors would not help then.
+The count stays unchanged while the lag is unknown, commits fail or an upgrade is in progress. It
+does not rise while requested executors do not start, nor after a step up that brought no throughput
+(``ineffective``): more executors would not help then.
 """
 
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from landfall.api.spec import Autoscaling
+from landfall_operator.core.ineffective import (
+    PAUSE,
+    IneffectiveUp,
+    has_changed,
+    ineffective_up,
+    is_unjudged,
+    speed_before_up,
+)
+from landfall_operator.core.samples import Sample, of_present_driver
 
 TARGET_UTILIZATION = 0.7
 """Share of the slots that a steady load should fill."""
@@ -68,44 +78,41 @@ class ScalingReason(StrEnum):
     HOLD_UPGRADING = "HoldUpgrading"
     HOLD_NOT_MEASURED = "HoldNotMeasured"
     HOLD_NO_CAPACITY = "HoldNoCapacity"
+    INEFFECTIVE = "IneffectiveScaleUp"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A driver's measurements at one moment. Its counters start at zero with each driver process.
-
-    Attributes:
-        time: when the driver answered.
-        driver: identifies whose counters these are; changes whenever a driver starts.
-        arrived: counter of records that the topics grew by.
-        landed: counter of records in committed objects.
-        task_seconds: counter of the seconds that tasks occupied slots to land them.
-        lag_records: records not landed yet, without those of blocked topic partitions.
-        lag_seconds: age of the oldest of them.
-        overdue_seconds: the part of that age that the upload policy does not explain.
-        executors: registered executors.
-        wanted: executors that the driver was asked for.
-    """
-
-    time: datetime
-    driver: str
-    arrived: int
-    landed: int
-    task_seconds: float
-    lag_records: int
-    lag_seconds: float
-    overdue_seconds: float
-    executors: int
-    wanted: int
+_WANTS_MORE = frozenset({ScalingReason.AT_MAXIMUM, ScalingReason.COOLING_DOWN})
+"""Reasons to keep the count although the load needs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """The desired executor count, and why."""
+    """The desired executor count, and why.
+
+    Attributes:
+        desired: the count.
+        reason: why, in one word.
+        message: the measurements that led to it.
+        ineffective: the last step up, if it brought no throughput.
+    """
 
     desired: int
     reason: ScalingReason
     message: str = ""
+    ineffective: IneffectiveUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What else than samples decides.
+
+    Attributes:
+        hold: a reason to keep the present count.
+        ineffective: the step up that an earlier decision found to have brought no throughput.
+    """
+
+    hold: ScalingReason | None = None
+    ineffective: IneffectiveUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,7 @@ def scale(
     policy: Autoscaling,
     cores: int,
     now: datetime,
-    hold: ScalingReason | None = None,
+    standing: Standing = Standing(),
 ) -> Scaling:
     """The desired executor count of a group.
 
@@ -146,24 +153,39 @@ def scale(
         policy: the group's bounds and targets.
         cores: task slots of one executor.
         now: the present time, to notice outdated samples.
-        hold: a reason to keep the present count that the samples do not show.
+        standing: what the samples do not show.
     """
     latest = samples[-1]
     current = bounded(latest.wanted, policy)
     # The bounds apply at once, even while there is a reason to hold.
     if current != latest.wanted:
-        return Scaling(
-            current, ScalingReason.BOUNDS, f"{latest.wanted} is outside minReplicas and maxReplicas"
-        )
-    reason = hold or _hold(samples, now)
+        message = f"{latest.wanted} is outside minReplicas and maxReplicas"
+        return Scaling(current, ScalingReason.BOUNDS, message, standing.ineffective)
+    known = standing.ineffective
+    if known and has_changed(known, samples):
+        known = None
+    reason = standing.hold or _hold(samples, now)
     if reason:
-        return Scaling(current, reason)
-    return _scale_to_load(samples, policy, cores)
+        return Scaling(current, reason, ineffective=known)
+    wanted = _scale_to_load(samples, policy, cores)
+    # Only what would raise the count is prevented: a surplus goes, whatever else is wrong.
+    if wanted.desired >= current and _lacks_capacity(samples):
+        return Scaling(current, ScalingReason.HOLD_NO_CAPACITY, wanted.message, known)
+    if wanted.desired > current or wanted.reason in _WANTS_MORE:
+        paused = known is not None and now - known.since < PAUSE
+        found = known if paused else ineffective_up(samples, cores)
+        if found:
+            desired = bounded(min(current, found.executors), policy)
+            return Scaling(desired, ScalingReason.INEFFECTIVE, found.message, found)
+        # After a pause, one step at a time is tried.
+        if known and is_unjudged(samples):
+            return Scaling(current, ScalingReason.INEFFECTIVE, known.message, known)
+    return replace(wanted, ineffective=known)
 
 
 def load(samples: Sequence[Sample]) -> Load | None:
     """The load over ``RATE_WINDOW``; None with fewer than two samples of the present driver."""
-    own = _of_present_driver(samples)
+    own = of_present_driver(samples)
     return _load(own, len(own) - 1)
 
 
@@ -196,10 +218,6 @@ def _ratio(landed: int, seconds: float) -> float | None:
     return landed / seconds if landed > 0 and seconds > 0 else None
 
 
-def _of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
-    return [sample for sample in samples if sample.driver == samples[-1].driver]
-
-
 def _time(sample: Sample) -> datetime:
     return sample.time
 
@@ -207,17 +225,21 @@ def _time(sample: Sample) -> datetime:
 def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
     """Why the count must not change now, as far as the samples show it."""
     latest = samples[-1]
-    own = _of_present_driver(samples)
+    own = of_present_driver(samples)
     if now - latest.time > COOLDOWN:
         return ScalingReason.HOLD_LAG_UNKNOWN
     if latest.time - own[0].time < STABILIZATION and latest.wanted > 0:
         return ScalingReason.HOLD_STARTING
-    recent = [s for s in own if s.time >= latest.time - STARTUP_TIMEOUT]
-    if latest.time - own[0].time >= STARTUP_TIMEOUT and all(
-        s.executors < s.wanted == latest.wanted for s in recent
-    ):
-        return ScalingReason.HOLD_NO_CAPACITY
     return None
+
+
+def _lacks_capacity(samples: Sequence[Sample]) -> bool:
+    """Whether executors that were requested long ago still do not run."""
+    latest, own = samples[-1], of_present_driver(samples)
+    recent = [s for s in own if s.time >= latest.time - STARTUP_TIMEOUT]
+    return latest.time - own[0].time >= STARTUP_TIMEOUT and all(
+        s.executors < s.wanted == latest.wanted for s in recent
+    )
 
 
 def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scaling:
@@ -225,6 +247,9 @@ def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -
     current_load = load(samples)
     if current_load is None:
         return Scaling(latest.wanted, ScalingReason.HOLD_NOT_MEASURED)
+    # Until a step up is judged, a slot counts as fast as before: see ``ineffective``.
+    speeds = (current_load.speed, speed_before_up(samples))
+    current_load = replace(current_load, speed=max(filter(None, speeds), default=None))
     idle = current_load.arriving < NEGLIGIBLE_RATE and latest.lag_records == 0
     if current_load.speed is None and not idle:
         return _scale_unmeasured(latest, policy)
@@ -275,7 +300,7 @@ def _needed(current_load: Load, policy: Autoscaling, cores: int) -> int:
 
 def _highest_need(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
     """The highest count needed in ``DOWN_WINDOW``; None if the samples do not cover all of it."""
-    own = _of_present_driver(samples)
+    own = of_present_driver(samples)
     start = own[-1].time - DOWN_WINDOW
     if own[0].time > start:
         return None

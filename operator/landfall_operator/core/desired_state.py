@@ -18,7 +18,8 @@ from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, Stage
-from landfall_operator.core.autoscaler import Scaling, ScalingReason, bounded, scale
+from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, bounded, scale
+from landfall_operator.core.ineffective import IneffectiveUp
 from landfall_operator.core.rollout import Event, next_event, transition
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
 
@@ -321,15 +322,17 @@ def _scaling(
     policy = group.spec.autoscaling
     if policy is None:
         return Scaling(group.spec.replicas, ScalingReason.BY_HAND)
+    last = observed.status.autoscaling
+    known = IneffectiveUp(**dict(last.ineffective)) if last and last.ineffective else None
     if not observed.samples:
         # An operator that has just started has no measurements. It keeps the last decision.
-        last = observed.status.autoscaling
         return Scaling(
             bounded(last.desired if last else group.spec.replicas, policy),
             ScalingReason.HOLD_LAG_UNKNOWN,
+            ineffective=known,
         )
-    hold = _scaling_hold(observed, rollout)
-    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, hold)
+    standing = Standing(_scaling_hold(observed, rollout), known)
+    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, standing)
 
 
 def _scaling_hold(observed: GroupObservation, rollout: RolloutStatus) -> ScalingReason | None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
+from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
 from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json

@@ -14,7 +14,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.autoscaler import Sample
+from landfall_operator.core.samples import Sample
 
 FRESH = timedelta(seconds=45)
 """How long a driver's last answer counts as its present state: three polling intervals."""

@@ -7,6 +7,7 @@ the operator writes a status only when it says something new.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from landfall.api.contract import Status
@@ -19,6 +20,7 @@ from landfall_operator.api.status import (
     ExecutorsStatus,
     FailureStatus,
     GroupStatus,
+    IneffectiveScaleUp,
     LagStatus,
     Outcome,
     RateStatus,
@@ -190,8 +192,12 @@ def _autoscaling(desired: DesiredState) -> AutoscalingStatus | None:
     if desired.group is None or desired.group.spec.autoscaling is None:
         return None
     scaling = desired.scaling
+    found = scaling.ineffective
     return AutoscalingStatus(
-        desired=scaling.desired, reason=str(scaling.reason), message=scaling.message
+        desired=scaling.desired,
+        reason=str(scaling.reason),
+        message=scaling.message,
+        ineffective=IneffectiveScaleUp(**asdict(found)) if found else None,
     )
 
 

@@ -16,11 +16,11 @@ from landfall.errors import LandfallError
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import inputs
 from landfall_operator.core.actions import Action, Apply, EmitEvent, SaveRollout
-from landfall_operator.core.autoscaler import Sample
 from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.parsing import contract_mismatch, report_of
+from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.core.autoscaler import Sample, Scaling, ScalingReason, load, scale
+from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, load, scale
+from landfall_operator.core.samples import Sample
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLICY = Autoscaling(min_replicas=1, max_replicas=10)
@@ -39,7 +40,7 @@ def history(
 
 
 def decided(samples: list[Sample], hold: ScalingReason | None = None) -> tuple[int, ScalingReason]:
-    scaling: Scaling = scale(samples, POLICY, 1, NOW, hold)
+    scaling: Scaling = scale(samples, POLICY, 1, NOW, Standing(hold))
     return scaling.desired, scaling.reason
 
 
@@ -101,6 +102,12 @@ def test_no_more_executors_are_requested_while_some_do_not_start() -> None:
     samples = [replace(s, executors=3) for s in history(9000)]
 
     assert decided(samples) == (4, ScalingReason.HOLD_NO_CAPACITY)
+
+
+def test_a_surplus_goes_although_some_executors_do_not_start() -> None:
+    samples = [replace(s, executors=9) for s in history(700, wanted=10)]
+
+    assert decided(samples) == (6, ScalingReason.LESS_LOAD)
 
 
 def test_a_change_is_followed_by_a_cooldown() -> None:

@@ -1,0 +1,86 @@
+"""A driver's measurements over time, and what they add up to in a span of time. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+LONGEST_GAP = timedelta(seconds=60)
+"""The longest time between two samples for which the time between them counts as measured."""
+MEASURED_SHARE = 0.8
+"""Share of a span that must be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A driver's measurements at one moment. Its counters start at zero with each driver process.
+
+    Attributes:
+        time: when the driver answered.
+        driver: identifies whose counters these are; changes whenever a driver starts.
+        arrived: counter of records that the topics grew by.
+        landed: counter of records in committed objects.
+        task_seconds: counter of the seconds that tasks occupied slots to land them.
+        lag_records: records not landed yet, without those of blocked topic partitions.
+        lag_seconds: age of the oldest of them.
+        overdue_seconds: the part of that age that the upload policy does not explain.
+        executors: registered executors.
+        wanted: executors that the driver was asked for.
+    """
+
+    time: datetime
+    driver: str
+    arrived: int
+    landed: int
+    task_seconds: float
+    lag_records: int
+    lag_seconds: float
+    overdue_seconds: float
+    executors: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What a driver landed in a span of time.
+
+    Attributes:
+        landing: records per second.
+        executors: registered executors on average.
+        task_share: tasks that ran at the same time, on average, per executor.
+        always_late: whether records were overdue all the time, so that only the driver and what
+            it depends on limited the throughput, and not the load.
+    """
+
+    landing: float
+    executors: float
+    task_share: float
+    always_late: bool
+
+    @property
+    def speed(self) -> float | None:
+        """Records per second that one slot lands; None if nothing was landed."""
+        slots = self.executors * self.task_share
+        return self.landing / slots if self.landing > 0 and slots > 0 else None
+
+
+def of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples of the driver that the latest one is of."""
+    return [sample for sample in samples if sample.driver == samples[-1].driver]
+
+
+def throughput(own: Sequence[Sample], start: datetime, end: datetime) -> Throughput | None:
+    """What one driver landed from ``start`` to ``end``; None if too little of that is measured."""
+    inside = [sample for sample in own if start <= sample.time <= end]
+    spans = [(a, b) for a, b in pairwise(inside) if b.time - a.time <= LONGEST_GAP]
+    seconds = sum((b.time - a.time).total_seconds() for a, b in spans)
+    if seconds < MEASURED_SHARE * (end - start).total_seconds():
+        return None
+    executor_seconds = sum(a.executors * (b.time - a.time).total_seconds() for a, b in spans)
+    task_seconds = sum(b.task_seconds - a.task_seconds for a, b in spans)
+    return Throughput(
+        landing=sum(b.landed - a.landed for a, b in spans) / seconds,
+        executors=executor_seconds / seconds,
+        task_share=task_seconds / executor_seconds if executor_seconds else 0.0,
+        always_late=all(sample.overdue_seconds > 0 for sample in inside),
+    )
