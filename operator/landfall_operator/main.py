@@ -42,7 +42,9 @@ from landfall_operator.settings import Settings, read
 log = logging.getLogger("landfall_operator")
 
 LIVENESS_SECONDS = 120.0
-"""The liveness probe fails when a group or the lease has not been checked for this long."""
+"""The liveness probe fails when passes are due and none has ended for this long, or when the lease
+has not been checked for this long.
+"""
 RESYNC_SECONDS = 600.0
 """Time between two lists of all objects, which find changes that the watches missed."""
 LEASE_REQUEST_SECONDS = 3.0
@@ -188,9 +190,7 @@ class Operator:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
             try:
-                missed = await asyncio.to_thread(
-                    watcher.resync, self._kube, self._cache, self._settings.namespaces
-                )
+                missed = await watcher.resync(self._kube, self._cache, self._settings.namespaces)
                 for key in missed:
                     self._queue.wake(key)
             except LandfallError as error:
@@ -205,8 +205,8 @@ class Operator:
         unchecked = time.monotonic() - self._lease.last_check
         if unchecked > LIVENESS_SECONDS:
             return False, f"the lease was last checked {unchecked:.0f} s ago"
-        if self._queue.oldest > LIVENESS_SECONDS:
-            return False, f"a group was last reconciled {self._queue.oldest:.0f} s ago"
+        if self._queue.stalled > LIVENESS_SECONDS:
+            return False, f"no reconcile pass has ended for {self._queue.stalled:.0f} s"
         return True, "ok"
 
     def _ready(self) -> tuple[bool, str]:

@@ -101,7 +101,7 @@ async def run_operator(
             )
             try:
                 while not is_done():
-                    await asyncio.to_thread(watcher.resync, kube, cache, (namespace,))
+                    await watcher.resync(kube, cache, (namespace,))
                     await _pass(reconciler, (namespace, name))
                     await asyncio.sleep(PASS_INTERVAL)
             except Killed:

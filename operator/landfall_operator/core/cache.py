@@ -9,6 +9,7 @@ Each change returns the group that must be reconciled because of it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +25,10 @@ from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
-_MAX_DELETED = 4096
-"""How many uids of deleted objects the cache remembers."""
+_MAX_DELETED = 16384
+"""How many uids of deleted objects the cache remembers: those of a thousand groups with all of
+their objects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,11 @@ class Resource:
     status: GroupStatus
 
     @property
+    def name(self) -> str:
+        """The object's metadata.name."""
+        return str(self.body["metadata"]["name"])
+
+    @property
     def uid(self) -> str:
         """The object's metadata.uid."""
         return str(self.body["metadata"]["uid"])
@@ -127,51 +135,52 @@ class ObjectCache:
         if kind == GROUP:
             self._drop_group(key, uid)
         elif (
-            cached := self._owned[key].get((kind, body["metadata"]["name"]))
+            cached := self.owned(key).get((kind, body["metadata"]["name"]))
         ) and cached.uid == uid:
             del self._owned[key][kind, cached.name]
+            if not self._owned[key]:
+                del self._owned[key]
         return key
 
-    def sweep(
-        self, kind: str, namespace: str | None, items: Iterable[Mapping[str, Any]], version: str
+    def drop_missing(
+        self, kind: str, namespace: str | None, listed: AbstractSet[str], version: str
     ) -> set[Key]:
-        """Replace all objects of a kind by a complete list; returns the groups to reconcile.
+        """Remove what a complete list of a kind does not contain; returns the groups to reconcile.
 
         Args:
             kind: the kind that was listed.
             namespace: the namespace that was listed; None for all.
-            items: the listed objects.
+            listed: the uids of the listed objects.
             version: resourceVersion of the list. Objects that are missing from the list but newer
                 than it were created after it, so they stay.
         """
-        listed = list(items)
-        changed = {key for item in listed if (key := self.put(kind, item))}
-        listed_uids = {item["metadata"]["uid"] for item in listed}
-        for key, body in list(self._cached(kind, namespace)):
-            metadata = body["metadata"]
-            is_older = int(metadata["resourceVersion"]) < int(version)
-            if metadata["uid"] not in listed_uids and is_older:
-                self.drop(kind, body)
-                changed.add(key)
-        return changed
+        missing = [
+            (key, cached)
+            for key, cached in self._cached(kind, namespace)
+            if cached.uid not in listed and cached.version < int(version)
+        ]
+        for key, cached in missing:
+            self.drop(kind, minimal_body(key, cached))
+        return {key for key, _ in missing}
 
     def conflicting_groups(self, group: ConsumerGroup) -> str:
         """Why a group and another one in the cache exclude each other; empty if none does."""
         keys = {key for mark in _conflict_keys(group) for key in self._by_conflict_key[mark]}
         return conflict(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
 
-    def _cached(self, kind: str, namespace: str | None) -> Iterator[tuple[Key, Json]]:
-        if kind == GROUP:
-            every: Iterable[tuple[Key, Json]] = (
-                (key, group.body) for key, group in self.groups.items()
-            )
-        else:
-            every = (
-                (key, _as_body(key, cached))
+    def _cached(
+        self, kind: str, namespace: str | None
+    ) -> Iterator[tuple[Key, "Resource | CachedObject"]]:
+        every: Iterable[tuple[Key, Resource | CachedObject]] = (
+            self.groups.items()
+            if kind == GROUP
+            else (
+                (key, cached)
                 for key, owned in self._owned.items()
                 for cached in owned.values()
                 if cached.kind == kind
             )
+        )
         return (found for found in every if namespace in {None, found[0][0]})
 
     def _put_group(self, body: Mapping[str, Any]) -> Key | None:
@@ -213,10 +222,12 @@ class ObjectCache:
         key = _group_of(kind, body)
         if key is None:
             return None
-        new = _cached_object(kind, body)
-        known = self._owned[key].get((kind, new.name))
-        if known and new.version <= known.version:
+        metadata = body["metadata"]
+        known = self.owned(key).get((kind, metadata["name"]))
+        # Before anything is parsed: a resync lists thousands of objects that have not changed.
+        if known and int(metadata["resourceVersion"]) <= known.version:
             return None
+        new = _cached_object(kind, body)
         self._owned[key][kind, new.name] = new
         return None if known and known.is_equivalent(new) else key
 
@@ -349,13 +360,12 @@ def _pick(mapping: Mapping[str, Any], *names: str) -> Json:
     return {name: mapping[name] for name in names if name in mapping}
 
 
-def _as_body(key: Key, cached: CachedObject) -> Json:
-    """The parts of an object that ``drop`` needs."""
+def minimal_body(key: Key, cached: Resource | CachedObject) -> Json:
+    """As much of an object as ``ObjectCache.drop`` needs."""
     metadata = {
         "name": cached.name,
-        "namespace": cached.namespace,
+        "namespace": key[0],
         "uid": cached.uid,
-        "resourceVersion": str(cached.version),
         "labels": {GROUP_LABEL: key[1]},
     }
     return {"metadata": metadata}

@@ -99,6 +99,22 @@ def revisions(owned: OwnedObjects) -> set[str]:
     }
 
 
+def drivers_run(owned: OwnedObjects, uid: str) -> bool:
+    """Whether a group has a driver, and every driver that should run has a running pod.
+
+    Args:
+        owned: the objects with the group's label.
+        uid: the group's metadata.uid; drivers of a former group of the same name do not count.
+    """
+    deployments = [
+        cached
+        for cached in owned.values()
+        if cached.kind == "Deployment" and cached.value and cached.owner == uid
+    ]
+    wanted = {cached.revision for cached in deployments if cached.value["spec"]["replicas"]}
+    return bool(deployments) and wanted <= reachable_pods(owned).keys()
+
+
 def process_id(pod: Json) -> str:
     """Identifies the driver process in a pod: it differs after every restart of the container."""
     restarts = [

@@ -9,7 +9,6 @@ import asyncio
 import base64
 import logging
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,10 +16,17 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
 from landfall.api.contract import ControlCommand, HandOver, TakeOver, WantExecutors
-from landfall.errors import Retry
+from landfall.errors import LandfallError, Retry
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
-from landfall_operator.core.cache import GROUP, CachedObject, Key, ObjectCache, Resource
+from landfall_operator.core.cache import (
+    GROUP,
+    CachedObject,
+    Key,
+    ObjectCache,
+    Resource,
+    minimal_body,
+)
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
@@ -37,8 +43,6 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
-_TOKEN_SECONDS = 300.0
-"""How long a control token is cached. If its Secret is deleted, a new one is created after this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class ActionExecutor:
         self._drivers = drivers
         self._events = events
         self._pool = pool
-        self._tokens: dict[Key, tuple[str, float]] = {}
+        self._tokens: dict[Key, str] = {}
 
     async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """Execute one action.
@@ -119,6 +123,23 @@ class ActionExecutor:
             case _:
                 assert_never(action)
 
+    async def refresh(self, target: Target, action: actions.Action) -> None:
+        """Read the object of an action, which somebody else changed, into the cache.
+
+        If the API server does not answer, the cache stays as it is until the watch catches up.
+        """
+        kind, name = _object_of(target, action)
+        try:
+            body = await self._in_thread(self._kube.get, kind, target.key[0], name)
+        except NotFound:
+            cached = target.resource if kind == GROUP else self._cached(target, kind, name)
+            if cached:
+                self._cache.drop(kind, minimal_body(target.key, cached))
+        except LandfallError as error:
+            log.info("object not read again: %s", error, extra=_fields(target))
+        else:
+            self._cache.put(kind, body)
+
     async def emit_event(self, target: Target, event: actions.EmitEvent) -> None:
         """Log an event and post it as a Kubernetes Event.
 
@@ -148,32 +169,36 @@ class ActionExecutor:
             GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status")
         )
 
-    async def knows_token(self, target: Target) -> bool:
-        """Whether the group's control token exists, by the API server or a recent answer of it."""
-        cached = self._tokens.get(target.key)
-        if cached is None or time.monotonic() - cached[1] > _TOKEN_SECONDS:
+    async def has_token(self, target: Target) -> bool:
+        """Ask the API server whether the group's control token exists."""
+        self.forget(target.key)
+        return await self._token(target) is not None
+
+    async def _token(self, target: Target) -> str | None:
+        """The group's control token, however long ago it was read; None if it does not exist."""
+        if target.key not in self._tokens:
             try:
                 secret = await self._in_thread(
                     self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
                 )
             except NotFound:
-                self.forget(target.key)
-                return False
-            self._tokens[target.key] = (_token_of(secret), time.monotonic())
-        return True
+                return None
+            self._tokens[target.key] = _token_of(secret)
+        return self._tokens[target.key]
 
     def forget(self, key: Key) -> None:
         """Drop the cached token of a group."""
         self._tokens.pop(key, None)
 
     async def _create_token(self, target: Target) -> None:
-        secret = manifests.control_secret(target.owner, secrets.token_urlsafe(_TOKEN_BYTES))
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
-            await self._in_thread(self._kube.create, secret)
+            await self._in_thread(self._kube.create, manifests.control_secret(target.owner, token))
         except Conflict:
             log.debug("token exists already", extra=_fields(target))
-        self.forget(target.key)
-        await self.knows_token(target)
+            self.forget(target.key)
+        else:
+            self._tokens[target.key] = token
 
     async def _create_revision(self, manifest: Json) -> None:
         try:
@@ -215,7 +240,7 @@ class ActionExecutor:
         # A Status means that the object is gone. Otherwise the API server returns the object, with
         # its deletionTimestamp, and deletes it later.
         if answer["kind"] == "Status":
-            self._cache.drop(kind, _minimal_body(target.key, cached))
+            self._cache.drop(kind, minimal_body(target.key, cached))
         else:
             self._cache.put(kind, answer)
         log.info("deleted %s/%s", kind, name, extra=_fields(target))
@@ -245,17 +270,20 @@ class ActionExecutor:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""
         fields = {**_fields(target), "revision": revision, "command": str(command)}
         address = target.addresses.get(revision)
-        if address is None or not await self.knows_token(target):
+        token = await self._token(target) if address else None
+        if address is None or token is None:
             log.info("driver command skipped", extra=fields)
+            if address:
+                await self._create_token(target)  # somebody deleted it while the driver runs
             return
-        if not self._tokens[target.key][0]:
+        if not token:
             await self._announce_missing_token(target)
             return
         try:
-            await self._drivers.send(address, command, self._tokens[target.key][0])
+            await self._drivers.send(address, command, token)
         except DriverUnreachable as error:
             if isinstance(error, Unauthorized):
-                self.forget(target.key)  # its Secret may have been created again
+                self.forget(target.key)  # the Secret may have another token now
             log.warning("driver command failed: %s", error, extra=fields)
         else:
             log.info("driver command sent", extra=fields)
@@ -314,12 +342,14 @@ def _fields(target: Target) -> dict[str, str]:
     return {"group": "/".join(target.key)}
 
 
-def _minimal_body(key: Key, cached: CachedObject) -> Json:
-    """As much of an object as the cache needs to drop it."""
-    metadata = {
-        "name": cached.name,
-        "namespace": cached.namespace,
-        "uid": cached.uid,
-        "labels": {names.GROUP_LABEL: key[1]},
-    }
-    return {"metadata": metadata}
+def _object_of(target: Target, action: actions.Action) -> tuple[str, str]:
+    """The kind and name of the object that an action writes."""
+    match action:
+        case actions.Apply(manifest) | actions.CreateRevision(manifest):
+            return manifest["kind"], manifest["metadata"]["name"]
+        case actions.ScaleDriver(name):
+            return "Deployment", name
+        case actions.Delete(kind, name):
+            return kind, name
+        case _:
+            return GROUP, target.key[1]

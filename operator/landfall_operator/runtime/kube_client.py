@@ -107,11 +107,18 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-class Listing(NamedTuple):
-    """Listed objects, and the resourceVersion of the list."""
+class Page(NamedTuple):
+    """Some of the listed objects.
+
+    Attributes:
+        items: The objects.
+        version: The resourceVersion of the whole list, the same on all of its pages.
+        rest: Continues the list on the next page; empty on the last one.
+    """
 
     items: list[Json]
     version: str
+    rest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +178,22 @@ class KubeClient:
         served = KINDS[kind]
         return self._send(Request("get", served, "GET", served.path(namespace, name)))
 
-    def list(self, kind: str, namespace: str | None, selector: str) -> Listing:
-        """All objects that match a label selector, in one namespace or in all."""
+    def page(self, kind: str, namespace: str | None, selector: str, rest: str = "") -> Page:
+        """Up to ``PAGE_SIZE`` objects that match a label selector, in one namespace or in all.
+
+        Args:
+            kind: The kind of the objects.
+            namespace: Their namespace; None for all.
+            selector: The label selector; empty for all objects.
+            rest: The ``rest`` of the page before this one.
+        """
         served = KINDS[kind]
-        items: list[Json] = []
-        # Paged: a list of thousands of objects in one response is slow for the API server.
         query = {"labelSelector": selector, "limit": str(PAGE_SIZE)}
-        while True:
-            answer = self._send(Request("list", served, "GET", served.path(namespace), query))
-            items += answer["items"]
-            more = answer["metadata"].get("continue")
-            if not more:
-                return Listing(items, answer["metadata"]["resourceVersion"])
-            query = {**query, "continue": more}
+        if rest:
+            query["continue"] = rest
+        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        listed = answer["metadata"]
+        return Page(answer["items"], listed["resourceVersion"], listed.get("continue", ""))
 
     def may_list(self, kind: str, namespace: str | None, selector: str) -> None:
         """Return if the operator may list objects of a kind.

@@ -45,6 +45,12 @@ TRANSITION_TIME = timedelta(minutes=2)
 """How long a stage may last before ``INTERVAL`` applies to it again."""
 STATUS_INTERVAL = 5.0
 """Seconds between two writes of a status, except for changes of phase or conditions."""
+MAX_TRIES = 3
+"""How often a pass tries again with a fresh copy of an object that somebody else changed."""
+RETRY_SECONDS = 0.1
+"""The wait before the first such try; it doubles with each one."""
+TOKEN_INTERVAL = timedelta(minutes=5)
+"""Time between two checks of the Secret with the control token while a pod does not run."""
 FIRST_POLLS = 3
 """How often the first pass after a start polls a running driver that does not answer."""
 
@@ -60,6 +66,7 @@ class GroupState:
         rejection: what the API server rejected in the last pass; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
+        token_seen: when the control token was last seen while a driver's pod did not run.
         decided: whether a pass has been completed since the operator started.
         mismatches: why the operator may not understand a driver, as announced.
     """
@@ -70,6 +77,7 @@ class GroupState:
     rejection: str = ""
     invalid: int | None = None
     pod_failures: dict[str, object] = field(default_factory=dict)
+    token_seen: datetime | None = None
     decided: bool = False
     mismatches: set[str] = field(default_factory=set)
 
@@ -111,10 +119,21 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Run one pass; returns the seconds until the next one, None if the group is gone.
 
+        An object that somebody else changes at the same time is read again, and the pass decides
+        anew. The watch would bring it too, but perhaps much later.
+
         Raises:
-            Conflict: the group changed during the pass; it must be reconciled again at once.
+            Conflict: somebody else kept changing an object.
             LandfallError: an action failed.
         """
+        for failures in range(MAX_TRIES - 1):
+            try:
+                return await self._try(key)
+            except Conflict:
+                await asyncio.sleep(RETRY_SECONDS * 2**failures)
+        return await self._try(key)
+
+    async def _try(self, key: Key) -> float | None:
         resource = self._cache.groups.get(key)
         if resource is None:
             self._forget(key)
@@ -163,7 +182,7 @@ class Reconciler:
         state.reports = {rev: answer for rev, answer in state.reports.items() if rev in existing}
         active = target.resource.status.rollout.active
         _add_sample(state.samples, state.reports.get(active) if active else None, now)
-        token = control_name(target.key[1]) if await self._executor.knows_token(target) else ""
+        token = control_name(target.key[1]) if await self._has_token(target, state) else ""
         spec_error = self._spec_error(target.resource, state)
         gathered = inputs.Inputs(now, state.reports, tuple(state.samples), spec_error, token)
         observed = inputs.observe(target.key, target.resource, owned, gathered)
@@ -178,6 +197,20 @@ class Reconciler:
                 target, EmitEvent("Warning", "ContractMismatch", message)
             )
         state.mismatches = found
+
+    async def _has_token(self, target: Target, state: GroupState) -> bool:
+        """Whether the Secret with the control token exists, as far as that matters now.
+
+        No driver's pod starts without it, and one that runs has mounted it. So nobody asks for it
+        while all pods run, and then at once if one of them does not.
+        """
+        now = self._settings.clock()
+        if inputs.drivers_run(self._cache.owned(target.key), target.resource.uid):
+            state.token_seen = None
+            return True
+        if state.token_seen is None or now - state.token_seen > TOKEN_INTERVAL:
+            state.token_seen = now if await self._executor.has_token(target) else None
+        return state.token_seen is not None
 
     def _spec_error(self, resource: Resource, state: GroupState) -> str:
         """Why a spec that is valid by itself cannot be applied; else empty."""
@@ -212,10 +245,12 @@ class Reconciler:
             try:
                 await self._executor.execute(target, action)
             except LandfallError as failure:
-                # The decision was made from an outdated resource, so nothing may follow from it,
-                # not even a status.
-                if isinstance(action, SaveRollout) and isinstance(failure, Conflict):
-                    raise
+                if isinstance(failure, Conflict):
+                    await self._executor.refresh(target, action)
+                    # The decision was made from an outdated resource, so nothing may follow from
+                    # it, not even a status.
+                    if isinstance(action, SaveRollout):
+                        raise
                 await self._announce_rejection(target, action, failure, state)
                 return failure
             self._metrics.actions.labels(type(action).__name__).inc()

@@ -8,6 +8,7 @@ right except list and watch on the watched kinds. ``resync`` finds what kopf mis
 restarts.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -140,13 +141,16 @@ def check_rights(kube: KubeClient, namespaces: tuple[str, ...]) -> None:
             kube.may_list(kind, namespace, selector)
 
 
-def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
-    """List everything once; returns the groups of which the watches missed a change."""
+async def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
+    """List everything once; returns the groups of which the watches missed a change.
+
+    Only the requests run in threads. The cache changes on the event loop alone, page by page, so
+    that neither all objects are in memory at once nor passes wait for all of them.
+    """
     changed: set[Key] = set()
     for namespace in namespaces or (None,):
-        for kind, selector in SELECTORS.items():
-            listing = kube.list(kind, namespace, selector)
-            found = cache.sweep(kind, namespace, listing.items, listing.version)
+        for kind in SELECTORS:
+            found = await _resync_kind(kube, cache, kind, namespace)
             if found:
                 log.info(
                     "found changes that the watch missed",
@@ -154,3 +158,17 @@ def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ...]) ->
                 )
             changed |= found
     return changed
+
+
+async def _resync_kind(
+    kube: KubeClient, cache: ObjectCache, kind: str, namespace: str | None
+) -> set[Key]:
+    changed: set[Key] = set()
+    listed: set[str] = set()
+    rest, version = "", ""
+    while rest or not version:
+        page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest)
+        changed |= {key for body in page.items if (key := cache.put(kind, body))}
+        listed |= {body["metadata"]["uid"] for body in page.items}
+        rest, version = page.rest, page.version
+    return changed | cache.drop_missing(kind, namespace, listed, version)

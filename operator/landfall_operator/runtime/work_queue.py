@@ -1,8 +1,9 @@
 """Schedules reconcile passes: one coroutine per group sleeps until an event or its next due time.
 
 Events only wake a group; what has to be done is found out by observing it. Events that arrive
-during a pass lead to one more pass. A pass that fails is repeated with exponential backoff. The
-time since the last pass of the group that has waited longest decides the operator's liveness.
+during a pass lead to one more pass. A pass that fails is repeated with exponential backoff. Only so
+many passes run at once; the others wait for their turn, in the order in which they became due. The
+operator is alive as long as passes end: having many groups waiting is no reason to restart it.
 """
 
 import asyncio
@@ -25,6 +26,12 @@ MIN_INTERVAL_SECONDS = 0.3
 """The shortest time between two passes over a group: events come in bursts."""
 MAX_BACKOFF_SECONDS = 15.0
 """The longest wait after a failure, unless the API server asks for a longer one."""
+CONCURRENT_PASSES = 64
+"""Passes that run at once. If no driver answers, a thousand groups take their turn in a minute."""
+PASS_SECONDS = 120.0
+"""A pass that takes longer is given up; it continues from what is in the cluster."""
+JITTER = 0.25
+"""The share by which the time between two passes varies, so that groups do not stay in step."""
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
 """One pass; returns in how many seconds the next one is due, None when the group is gone."""
@@ -38,6 +45,7 @@ class _Item:
         task: The coroutine that runs the group's passes.
         wake: Set when an event has arrived since the last pass began.
         woken_at: When the first such event arrived; None if there is none.
+        due: When the next pass is or was due; it stays so until that pass has ended.
         last_pass: When the last pass ended; before the first pass, when the group was added.
         is_new: Whether the group has had no pass yet.
     """
@@ -45,6 +53,7 @@ class _Item:
     task: asyncio.Task[None] | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     woken_at: float | None = None
+    due: float = float("inf")
     last_pass: float = field(default_factory=time.monotonic)
     is_new: bool = True
 
@@ -52,11 +61,28 @@ class _Item:
 class WorkQueue:
     """Runs the passes over all groups; passes over the same group never overlap."""
 
-    def __init__(self, reconcile: Reconcile, metrics: Metrics) -> None:
-        """Start without groups; ``wake`` adds them."""
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        metrics: Metrics,
+        *,
+        concurrent: int = CONCURRENT_PASSES,
+        pass_seconds: float = PASS_SECONDS,
+    ) -> None:
+        """Start without groups; ``wake`` adds them.
+
+        Args:
+            reconcile: Runs one pass.
+            metrics: Counts the passes.
+            concurrent: How many passes may run at once.
+            pass_seconds: How long one pass may take.
+        """
         self._reconcile = reconcile
         self._metrics = metrics
+        self._pass_seconds = pass_seconds
+        self._slots = asyncio.Semaphore(concurrent)
         self._items: dict[Key, _Item] = {}
+        self._last_end = float("-inf")
 
     def __len__(self) -> int:
         return len(self._items)
@@ -66,6 +92,12 @@ class WorkQueue:
         """Seconds since the last pass over the group that has waited longest."""
         now = time.monotonic()
         return max((now - item.last_pass for item in self._items.values()), default=0.0)
+
+    @property
+    def stalled(self) -> float:
+        """Seconds for which passes have been due and none has ended; 0 when none is due."""
+        due = min((item.due for item in self._items.values()), default=float("inf"))
+        return max(0.0, time.monotonic() - max(due, self._last_end))
 
     def wake(self, key: Key) -> None:
         """Reconcile a group as soon as possible, and from then on whenever it is due."""
@@ -90,17 +122,21 @@ class WorkQueue:
         failures = 0
         await asyncio.sleep(self._first_delay())
         while wait is not None or item.wake.is_set():
+            item.due = time.monotonic() + (wait or 0.0)
             await _wait_for(item.wake, wait or 0.0)
-            # Cleared before the pass, so that an event during the pass leads to another one.
-            item.wake.clear()
-            if item.woken_at is not None:
-                self._metrics.wake_seconds.observe(time.monotonic() - item.woken_at)
-                item.woken_at = None
-            outcome, wait = await self._pass(key, failures)
+            item.due = min(item.due, time.monotonic())
+            async with self._slots:
+                # Cleared before the pass, so that an event during the pass leads to another one.
+                item.wake.clear()
+                if item.woken_at is not None:
+                    self._metrics.wake_seconds.observe(time.monotonic() - item.woken_at)
+                    item.woken_at = None
+                outcome, wait = await self._pass(key, failures)
             item.is_new = False
-            failures = failures + 1 if outcome == "failed" else 0
+            failures = failures + 1 if outcome != "done" else 0
             self._metrics.passes.labels(outcome).inc()
-            item.last_pass = time.monotonic()
+            item.last_pass = self._last_end = time.monotonic()
+            item.due = float("inf")
             await asyncio.sleep(MIN_INTERVAL_SECONDS)
         del self._items[key]
 
@@ -114,12 +150,15 @@ class WorkQueue:
         fields = {"group": "/".join(key)}
         try:
             with self._metrics.pass_seconds.time():
-                wait = await self._reconcile(key)
-            # The jitter keeps groups that started together from staying in step.
-            return "done", None if wait is None else wait * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
+                async with asyncio.timeout(self._pass_seconds):
+                    wait = await self._reconcile(key)
+            return "done", None if wait is None else _jittered(wait)
         except Conflict as conflict:
-            log.debug("group changed during the pass: %s", conflict, extra=fields)
-            return "conflict", 0.0
+            log.info("group keeps changing during the pass: %s", conflict, extra=fields)
+            return "conflict", backoff(failures)
+        except TimeoutError:
+            log.warning("pass given up after %g s", self._pass_seconds, extra=fields)
+            retry_after = None
         except LandfallError as failure:
             log.warning("pass failed: %s", failure, extra=fields)
             retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
@@ -127,6 +166,10 @@ class WorkQueue:
             log.exception("pass failed", extra=fields)
             retry_after = None
         return "failed", max(retry_after or 0.0, backoff(failures))
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  # no secret
 
 
 def backoff(failures: int) -> float:

@@ -98,7 +98,7 @@ def test_a_secret_without_a_token_is_named_in_an_event_and_ends_no_pass(
     events, drivers = Events(), Drivers()
     actions = executor(Kube(data), drivers, events)
 
-    assert asyncio.run(actions.knows_token(target()))
+    assert asyncio.run(actions.has_token(target()))
     asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
 
     assert drivers.tokens == []

@@ -52,6 +52,27 @@ def test_a_deleted_object_does_not_come_back(cache: ObjectCache) -> None:
     assert cache.groups == {}
 
 
+def test_objects_of_a_thousand_deleted_groups_do_not_come_back(cache: ObjectCache) -> None:
+    one = stored(config_map(OWNER, group(), "a", 1, SITE))
+    gone = [
+        {**one, "metadata": {**one["metadata"], "uid": f"{number}"}} for number in range(12_000)
+    ]
+    for body in gone:
+        cache.drop("ConfigMap", body)
+
+    assert [cache.put("ConfigMap", body) for body in (gone[0], gone[-1])] == [None, None]
+
+
+def test_a_version_that_is_known_is_not_parsed_again(
+    cache: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = stored(config_map(OWNER, group(), "a", 1, SITE))
+    cache.put("ConfigMap", body)
+    monkeypatch.delattr("landfall_operator.core.cache.driver_spec_of")
+
+    assert cache.put("ConfigMap", body) is None
+
+
 def test_a_new_object_of_the_same_name_is_stored(cache: ObjectCache) -> None:
     cache.drop("ConsumerGroup", resource(2))
 
@@ -93,14 +114,14 @@ def test_a_list_removes_older_objects_that_it_does_not_contain(cache: ObjectCach
     cache.put("ConfigMap", old)
     cache.put("ConfigMap", new)
 
-    assert cache.sweep("ConfigMap", "logs", [], "20") == {KEY}
+    assert cache.drop_missing("ConfigMap", "logs", set(), "20") == {KEY}
 
     assert [cached.uid for cached in cache.owned(KEY).values()] == ["b"]
 
 
 def test_a_list_of_one_namespace_does_not_affect_another(cache: ObjectCache) -> None:
-    assert cache.sweep("ConsumerGroup", "elsewhere", [], "99") == set()
-    assert cache.sweep("ConsumerGroup", None, [], "99") == {KEY}
+    assert cache.drop_missing("ConsumerGroup", "elsewhere", set(), "99") == set()
+    assert cache.drop_missing("ConsumerGroup", None, set(), "99") == {KEY}
 
 
 def test_groups_with_one_output_conflict_until_one_is_deleted(cache: ObjectCache) -> None:

@@ -1,12 +1,15 @@
 """When the work queue reconciles a group."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from landfall_operator.runtime.kube_client import Conflict, Unavailable
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
-from landfall_operator.runtime.work_queue import WorkQueue, backoff
+from landfall_operator.runtime.work_queue import Reconcile, WorkQueue, backoff
 
 KEY = ("logs", "clicks")
 
@@ -35,9 +38,31 @@ class Passes:
                 assert await self.keys.get() == KEY
 
 
-def queue_of(passes: Passes) -> tuple[WorkQueue, Metrics]:
+class HeldPasses:
+    """Passes that last until they are let go."""
+
+    def __init__(self) -> None:
+        self.running = self.most = self.ended = 0
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, _: tuple[str, str]) -> float | None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await self.let_go.wait()
+        finally:
+            self.running -= 1
+        self.ended += 1
+        return 3600.0
+
+
+def many(count: int) -> list[tuple[str, str]]:
+    return [("logs", f"group-{number}") for number in range(count)]
+
+
+def queue_of(passes: Reconcile, **settings: Any) -> tuple[WorkQueue, Metrics]:
     metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
-    return WorkQueue(passes, metrics), metrics
+    return WorkQueue(passes, metrics, **settings), metrics
 
 
 def passes_ended(metrics: Metrics, outcome: str) -> float:
@@ -107,3 +132,113 @@ async def test_a_deleted_group_is_no_longer_reconciled() -> None:
         while len(queue):  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(0.01)
     assert passes.keys.qsize() == 1
+
+
+async def test_only_so_many_passes_run_at_once() -> None:
+    passes = HeldPasses()
+    queue, _ = queue_of(passes, concurrent=4)
+
+    for key in many(20):
+        queue.wake(key)
+    await eventually(lambda: passes.running == 4)
+    await asyncio.sleep(1.2)  # the first passes of 20 groups are spread over a second
+
+    assert (passes.running, passes.most) == (4, 4)
+    passes.let_go.set()
+    await eventually(lambda: passes.ended == 20)
+    assert passes.most == 4
+    await queue.stop()
+
+
+async def test_many_groups_that_wait_are_no_stall_as_long_as_passes_end() -> None:
+    async def short(_: tuple[str, str]) -> float | None:
+        await asyncio.sleep(0.02)
+        return 3600.0
+
+    queue, _ = queue_of(short, concurrent=1)
+    for key in many(100):
+        queue.wake(key)
+    await asyncio.sleep(1.5)
+
+    assert queue.oldest > 1
+    assert queue.stalled < 1
+    await queue.stop()
+
+
+async def test_passes_that_are_due_and_do_not_end_are_a_stall() -> None:
+    passes = HeldPasses()
+    queue, _ = queue_of(passes, concurrent=2)
+    for key in many(4):
+        queue.wake(key)
+
+    await eventually(lambda: queue.stalled > 0.5)
+
+    passes.let_go.set()
+    await eventually(lambda: passes.ended == 4)
+    assert queue.stalled == 0
+    await queue.stop()
+
+
+async def test_nothing_is_stalled_while_no_pass_is_due() -> None:
+    passes = Passes(3600.0)
+    queue, _ = queue_of(passes)
+    assert queue.stalled == 0
+
+    queue.wake(KEY)
+    await passes.wait_for(1)
+    await asyncio.sleep(0.5)
+
+    assert queue.stalled == 0
+    await queue.stop()
+
+
+async def test_a_pass_that_hangs_is_given_up_and_repeated() -> None:
+    passes = HeldPasses()
+    queue, metrics = queue_of(passes, pass_seconds=0.1)
+
+    queue.wake(KEY)
+    await eventually(lambda: passes_ended(metrics, "failed") >= 1)
+    passes.let_go.set()
+
+    await eventually(lambda: passes_ended(metrics, "done") == 1)
+    await queue.stop()
+
+
+async def test_a_group_that_keeps_conflicting_is_reconciled_less_and_less_often() -> None:
+    passes = Passes(Conflict("changed"))
+    queue, _ = queue_of(passes)
+
+    queue.wake(KEY)
+    await asyncio.sleep(3)
+
+    assert 2 <= passes.keys.qsize() <= 4
+    await queue.stop()
+
+
+async def test_groups_that_were_woken_together_do_not_stay_in_step() -> None:
+    begun: list[float] = []
+
+    async def reconcile(_: tuple[str, str]) -> float | None:
+        begun.append(asyncio.get_running_loop().time())
+        return 1.0
+
+    queue, _ = queue_of(reconcile, concurrent=1000)
+    keys = many(100)
+    for key in keys:
+        queue.wake(key)
+    await eventually(lambda: len(begun) >= 100)
+    begun.clear()
+    for key in keys:
+        queue.wake(key)
+    await eventually(lambda: len(begun) >= 500)
+    await queue.stop()
+
+    # The fourth pass after they were woken: no tenth of a second has a third of all groups.
+    most = Counter(round(time * 10) for time in begun[400:]).most_common(1)[0][1]
+    assert most < 34
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110  # there is no event for it
+            await asyncio.sleep(0.01)

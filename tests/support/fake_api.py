@@ -1,0 +1,99 @@
+"""An API server in memory: it stores what the operator's client sends and counts the requests."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from copy import deepcopy
+from http import HTTPStatus
+from itertools import count
+
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, Request
+
+ROUTES = ("create", "update", "apply", "patch", "patch_status", "delete", "get", "list")
+
+
+class FakeApi(KubeClient):
+    """A client whose requests are answered from memory.
+
+    Attributes:
+        objects: The stored objects, by URL path.
+        requests: All requests so far.
+        before: Called with each request before it is answered; may change objects, as other clients
+            do, or raise the error with which it is answered.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is stored."""
+        self.objects: dict[str, Json] = {}
+        self.requests: list[Request] = []
+        self.before: Callable[[Request], None] = lambda _: None
+        self._versions = count(1000)
+
+    def asked(self, verb: str, kind: str) -> int:
+        """The number of requests of a verb for a kind."""
+        return sum((r.verb, r.kind.name) == (verb, kind) for r in self.requests)
+
+    def store(self, path: str, body: Json) -> Json:
+        """Store a new version of an object, as any client may; returns it."""
+        version = str(next(self._versions))
+        former = self.objects.get(path, {}).get("metadata", {})
+        fixed = {
+            "uid": former.get("uid", body["metadata"].get("uid", f"uid-{version}")),
+            "creationTimestamp": former.get("creationTimestamp", "2026-11-21T12:00:00Z"),
+            "resourceVersion": version,
+        }
+        new = deepcopy({**body, "metadata": {**body["metadata"], **fixed}})
+        if "stringData" in new:
+            texts: dict[str, str] = new.pop("stringData")
+            new["data"] = {name: b64encode(text.encode()).decode() for name, text in texts.items()}
+        self.objects[path] = new
+        return deepcopy(self.objects[path])
+
+    def _send(self, request: Request) -> Json:
+        assert request.verb in ROUTES, request.verb
+        self.requests.append(request)
+        self.before(request)
+        if request.verb == "list":
+            under = [body for path, body in self.objects.items() if path.startswith(request.path)]
+            return {"items": deepcopy(under), "metadata": {"resourceVersion": "999999"}}
+        if request.verb == "create":
+            path = f"{request.path}/{request.body['metadata']['name']}"
+            if path in self.objects:
+                raise Conflict(f"{path}: {HTTPStatus.CONFLICT}")
+            return self.store(path, request.body)
+        if request.verb == "apply":
+            return self.store(request.path, request.body)
+        return self._existing(request)
+
+    def _existing(self, request: Request) -> Json:
+        path = request.path.removesuffix("/status")
+        if path not in self.objects:
+            raise NotFound(f"{path}: {HTTPStatus.NOT_FOUND}")
+        body = self.objects[path]
+        if request.verb == "get":
+            return deepcopy(body)
+        metadata = (request.body or {}).get(
+            "metadata", (request.body or {}).get("preconditions", {})
+        )
+        for name in ("uid", "resourceVersion"):
+            if name in metadata and metadata[name] != body["metadata"][name]:
+                raise Conflict(f"{path}: {name} is {body['metadata'][name]}")
+        if request.verb == "delete":
+            del self.objects[path]
+            return {"kind": "Status"}
+        return self.store(
+            path, request.body if request.verb == "update" else merged(body, request.body)
+        )
+
+
+def merged(target: Json, patch: Json) -> Json:
+    """Apply a merge patch by RFC 7386."""
+    result = dict(target)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merged(result.get(name) or {}, value)
+        else:
+            result[name] = deepcopy(value)
+    return result
