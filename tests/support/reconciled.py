@@ -1,5 +1,6 @@
 """A reconciler with an API server in memory and with drivers that answer as a test says."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -39,13 +40,15 @@ class AnsweringDrivers:
     """Drivers that answer ``/status`` with ``answer`` and accept commands with ``token``.
 
     Attributes:
-        answer: The next answer of every driver; None for none.
+        answer: The answer of every driver; None for none.
+        changes: The fields in which the next answer differs from that of an idle driver.
         token: The token that the drivers accept; empty for any.
         sent: The accepted commands.
         tokens: The tokens of all commands, accepted or not.
     """
 
     answer: Status | None = None
+    changes: Callable[[], dict[str, Any]] = dict
     token: str = ""
     sent: list[ControlCommand] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
@@ -53,7 +56,9 @@ class AnsweringDrivers:
     async def status(self, address: str) -> bytes | None:
         """See ``DriverClient``."""
         assert address
-        return msgspec.json.encode(self.answer) if self.answer else None
+        if self.answer is None:
+            return None
+        return msgspec.json.encode(replace(self.answer, **self.changes()))
 
     async def send(self, address: str, command: ControlCommand, token: str) -> None:
         """See ``DriverClient``."""
@@ -161,9 +166,9 @@ class Reconciled:
         self.watch()
 
 
-def status_of(revision: str, now: datetime, **changes: Any) -> Status:
+def status_of(revision: str, now: datetime) -> Status:
     """The status of a driver that lands and has nothing to do."""
-    idle = Status(
+    return Status(
         version="0",
         group=KEY[1],
         namespace=KEY[0],
@@ -185,4 +190,3 @@ def status_of(revision: str, now: datetime, **changes: Any) -> Status:
         revision=revision,
         workers=Workers(1, 1, 1),
     )
-    return replace(idle, **changes)

@@ -58,7 +58,9 @@ class LagStatus(Model):
     seconds_text: str
     """The seconds in short form, such as 5m; with the age of the numbers when they are old."""
     time: Moment
-    """When the driver reported these numbers."""
+    """When the driver reported these numbers. Numbers that changed by less than a quarter since are
+    written every five minutes, numbers that did not change never.
+    """
     eta_seconds: Count | None = None
     """Seconds until the backlog is landed at the present speed; absent without a backlog or while
     it grows.

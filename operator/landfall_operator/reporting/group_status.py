@@ -2,8 +2,8 @@
 
 Only what cannot be observed is taken from the last status: the rollout, the plan, and the times at
 which conditions changed. The numbers of a driver that does not answer stay, with their time and
-with their age in the text; they never look fresh. All numbers are rounded to two digits, so that
-the operator writes a status only when it says something new.
+with their age in the text; they never look fresh. All numbers are rounded to two digits;
+``status_writes`` decides when a status that differs is written.
 """
 
 from collections.abc import Mapping
@@ -82,15 +82,6 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         history=_history(observed, desired.rollout),
         conditions=found,
     )
-
-
-def worth_writing(before: GroupStatus, after: GroupStatus) -> bool:
-    """Whether a status differs in more than the time of the driver's answer."""
-    if before.lag and after.lag:
-        after = after.model_copy(
-            update={"lag": after.lag.model_copy(update={"time": before.lag.time})}
-        )
-    return before != after
 
 
 def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:

@@ -6,7 +6,6 @@ where the previous one stopped.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +25,8 @@ from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
-from landfall_operator.reporting.group_status import report, worth_writing
+from landfall_operator.reporting.group_status import report
+from landfall_operator.reporting.status_writes import write_interval
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
 from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.group_metrics import GroupSnapshot
@@ -43,8 +43,6 @@ TRANSITION_INTERVAL = 3.0
 """Seconds between two passes while drivers start, stop or hand over."""
 TRANSITION_TIME = timedelta(minutes=2)
 """How long a stage may last before ``INTERVAL`` applies to it again."""
-STATUS_INTERVAL = 5.0
-"""Seconds between two writes of a status, except for changes of phase or conditions."""
 MAX_TRIES = 3
 """How often a pass tries again with a fresh copy of an object that somebody else changed."""
 RETRY_SECONDS = 0.1
@@ -62,7 +60,7 @@ class GroupState:
     Attributes:
         reports: the drivers' last answers, by revision.
         samples: measurements of the last half hour, oldest first.
-        status_written: when the status was last written, by the monotonic clock.
+        status_written: when the status was last written.
         rejection: what the API server rejected in the last pass; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
@@ -73,7 +71,7 @@ class GroupState:
 
     reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=deque)
-    status_written: float = float("-inf")
+    status_written: datetime | None = None
     rejection: str = ""
     invalid: int | None = None
     pod_failures: dict[str, object] = field(default_factory=dict)
@@ -281,27 +279,35 @@ class Reconciler:
         self._metrics.group_snapshots[target.key] = _group_snapshot(
             self._metrics.group_snapshots.get(target.key), observed, desired, status
         )
-        if (
-            current is None
-            or current.uid != target.resource.uid
-            or not worth_writing(current.status, status)
-        ):
+        if current is None or current.uid != target.resource.uid:
             return INTERVAL
-        wait = state.status_written + STATUS_INTERVAL - time.monotonic()
-        if wait > 0 and not _is_urgent(current.status, status):
-            return wait
+        wait = self._write_wait(current.status, status, state)
+        if wait is None or wait > 0:
+            return wait or INTERVAL
         try:
             await self._executor.write_status(
                 target, difference(current.body.get("status", {}), _to_json(status))
             )
         except NotFound:
             return INTERVAL  # The group was deleted meanwhile.
-        state.status_written = time.monotonic()
+        state.status_written = self._settings.clock()
         # The Events come after the write: before it, a write that keeps failing would post them
         # again in every pass.
         for event in condition_events(current.status, status):
             await self._executor.emit_event(target, event)
         return INTERVAL
+
+    def _write_wait(
+        self, stored: GroupStatus, status: GroupStatus, state: GroupState
+    ) -> float | None:
+        """Seconds until the status has to be written; None if it says nothing new."""
+        interval = write_interval(stored, status)
+        if interval is None or state.status_written is None:
+            return None if interval is None else 0.0
+        # An operator with short intervals, as in tests, also writes more often.
+        share = self._settings.interval / INTERVAL
+        since = self._settings.clock() - state.status_written
+        return (interval * share - since).total_seconds()
 
     def _forget(self, key: Key) -> None:
         self._states.pop(key, None)
@@ -343,20 +349,6 @@ def _add_sample(samples: deque[Sample], answer: inputs.DriverReport | None, now:
         samples.append(sample)
     while samples and now - samples[0].time > SAMPLES_KEPT:
         samples.popleft()
-
-
-def _is_urgent(before: GroupStatus, after: GroupStatus) -> bool:
-    """Whether the phase or a condition changed in more than its message."""
-
-    def essence(status: GroupStatus) -> tuple[object, ...]:
-        return (
-            status.phase,
-            status.reason,
-            status.observed_generation,
-            [(c.type, c.status, c.reason) for c in status.conditions],
-        )
-
-    return essence(before) != essence(after)
 
 
 def _next_interval(

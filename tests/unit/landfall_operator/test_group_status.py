@@ -12,7 +12,8 @@ from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, StatusReport
-from landfall_operator.reporting.group_status import report, worth_writing
+from landfall_operator.reporting.group_status import report
+from landfall_operator.reporting.status_writes import write_interval
 from tests.support.cluster_model import START, World, group
 
 TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "guides" / "troubleshooting.md"
@@ -107,7 +108,7 @@ def test_times_are_whole_seconds(running: GroupObservation) -> None:
     assert {c.last_transition_time.microsecond for c in status.conditions} == {0}
 
 
-def test_the_same_numbers_again_are_not_worth_writing(running: GroupObservation) -> None:
+def test_the_same_numbers_again_are_not_written(running: GroupObservation) -> None:
     before = status_of(running)
     running = replace(running, status=before)
     (driver,) = running.drivers.values()
@@ -116,8 +117,7 @@ def test_the_same_numbers_again_are_not_worth_writing(running: GroupObservation)
 
     after = status_of(with_driver(running, report=again))
 
-    assert not worth_writing(before, after)
-    assert worth_writing(before, after.model_copy(update={"replicas": 9}))
+    assert write_interval(before, after) is None
 
 
 def test_an_unchanged_condition_keeps_its_transition_time(running: GroupObservation) -> None:

@@ -1,14 +1,21 @@
 """What a pass requests, with an API server in memory."""
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from landfall.api.contract import WantExecutors
+from landfall.api.contract import CommitStatus, Failure, WantExecutors
 from landfall_operator.core.cache import GROUP
-from landfall_operator.runtime import reconciler
-from landfall_operator.runtime.kube_client import Conflict, Request
+from landfall_operator.main import RESYNC_SECONDS
+from landfall_operator.reporting.status_writes import NUMBERS
+from landfall_operator.runtime import reconciler, watcher
+from landfall_operator.runtime.kube_client import PAGE_SIZE, Conflict, Request
+from landfall_operator.runtime.leader_election import LeaseTimes
+from landfall_operator.runtime.watcher import SELECTORS
 from tests.support.api_objects import KEY
+from tests.support.cluster_model import START
 from tests.support.reconciled import Reconciled
 
 pytestmark = pytest.mark.asyncio
@@ -81,6 +88,80 @@ async def test_an_object_that_was_made_anew_is_read_again_and_left_alone(one: Re
 
     assert one.api.objects[path]["metadata"]["uid"] == anew["metadata"]["uid"]
     assert one.api.asked("delete", "ConfigMap") == 1
+
+
+def busy(one: Reconciled) -> dict[str, Any]:
+    """A driver that commits every minute; until then its lag grows."""
+    seconds = (one.now - START).total_seconds() % 60
+    return {"lag_records": int(100 * seconds), "lag_seconds": seconds, **commits(one)}
+
+
+def commits(one: Reconciled, failures: int = 0) -> dict[str, Any]:
+    """A driver that commits every minute and always has the same lag."""
+    total = int((one.now - START).total_seconds() / 60)
+    last = Failure(one.now.isoformat(), "EncodeFailed", "cannot encode") if failures else None
+    return {"commits": CommitStatus(total, failures, failures, one.now.isoformat(), last, 0)}
+
+
+async def test_an_idle_group_costs_no_request(one: Reconciled) -> None:
+    await one.start()
+
+    await one.run(3600)
+
+    assert one.api.requests == []
+
+
+async def test_a_group_that_commits_costs_a_request_a_minute(one: Reconciled) -> None:
+    await one.start()
+    one.drivers.changes = lambda: busy(one)
+
+    await one.run(3600)
+
+    assert {request.verb for request in one.api.requests} == {"patch_status"}
+    assert 30 <= len(one.api.requests) <= 60
+
+
+async def test_a_group_with_steady_numbers_is_written_every_five_minutes(one: Reconciled) -> None:
+    await one.start()
+    one.drivers.changes = lambda: commits(one)
+    await one.run(600)
+    one.api.requests.clear()
+
+    await one.run(3600)
+
+    assert {request.verb for request in one.api.requests} == {"patch_status"}
+    assert 10 <= len(one.api.requests) <= 12
+
+
+async def test_a_change_of_a_condition_is_written_in_the_pass_that_finds_it(
+    one: Reconciled,
+) -> None:
+    await one.start()
+    one.drivers.changes = lambda: busy(one)
+    await one.run(100)
+    before = len(one.api.requests)
+
+    one.drivers.changes = lambda: commits(one, failures=9)
+    await one.reconciler.reconcile(KEY)
+
+    assert len(one.api.requests) > before
+    conditions = {c["type"]: c["status"] for c in one.group["status"]["conditions"]}
+    assert conditions["CommitsHealthy"] == "False"
+
+
+async def test_what_a_thousand_groups_ask_of_the_api_server_each_minute() -> None:
+    """What does not come from passes; the tests above say what an idle or busy group adds."""
+    groups = 1000
+    lease = 2 * 60 / LeaseTimes().renew_interval
+    pages = len(SELECTORS) * math.ceil(2 * groups / PAGE_SIZE)  # two of a kind: old and new driver
+    lists = pages * 60 / RESYNC_SECONDS
+    silence = watcher.settings().watching.inactivity_timeout
+    watches = len(SELECTORS) * 60 / silence  # at worst: the API server sends bookmarks before that
+
+    fixed = lease + lists + watches
+    assert fixed <= 50
+    # Writes are a minute apart at least; the passes come every 15 s, give or take a quarter.
+    assert groups * 60 / NUMBERS.total_seconds() + fixed <= 1050
 
 
 async def test_the_token_of_a_driver_that_runs_is_read_only_to_send_a_command(

@@ -1,0 +1,101 @@
+"""When a status that differs from the stored one is written. Pure.
+
+With a thousand groups, writes of the status are nearly all that the operator asks of the API
+server. So what users and tools react to is written at once, and numbers only when they say
+something new:
+
+    what differs                                                    time since the last write
+    phase, its reason, a condition's status or reason               none
+    what the operator reads back after a restart; image, topics, …  ``SOON``
+    a number by a quarter of it, or from or to zero                 ``NUMBERS``
+    ready executors; the words of a message; the age of old numbers ``NUMBERS``
+    anything else                                                   ``REFRESH``
+    only the time of the driver's answer                            it is not written
+
+So stored numbers are never wrong by more than a quarter for longer than ``NUMBERS`` and a pass,
+and ``status.lag.time`` says when the driver reported them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from landfall_operator.api.status import GroupStatus
+
+AT_ONCE = timedelta(0)
+SOON = timedelta(seconds=5)
+NUMBERS = timedelta(minutes=1)
+REFRESH = timedelta(minutes=5)
+SHARE = 0.25
+"""The share by which a number must differ."""
+
+_DIGITS = re.compile(r"\d+")
+_ESSENCE = re.compile(r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason))")
+_EXECUTORS = re.compile(r"\.(replicas|executors\.ready)")
+_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions)\..*")
+_READ_BACK = ".autoscaling.desired"
+# What follows from other fields: the text of a number, the order of the worst, the last commit.
+_DERIVED = re.compile(
+    r"\.(lag\.(records_text|seconds_text|worst\..*)|commits\.last_time"
+    r"|conditions\.\d+\.(observed_generation|last_transition_time))"
+)
+_TIME = ".lag.time"
+_TEXT_WITH_AGE = ".lag.seconds_text"
+
+
+def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
+    """The time that must have passed since the last write; None if nothing has to be written."""
+    if before == _at_the_time_of(before, after):
+        return None
+    old, new = dict(_fields(before.model_dump())), dict(_fields(after.model_dump()))
+    changed = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
+    # The driver has not answered again, so the text says how old the same numbers are by now.
+    if _TIME not in changed and _TEXT_WITH_AGE in changed:
+        changed.remove(_TEXT_WITH_AGE)
+        return min([NUMBERS, *(_interval(path, old.get(path), new.get(path)) for path in changed)])
+    return min(_interval(path, old.get(path), new.get(path)) for path in changed if path != _TIME)
+
+
+def _at_the_time_of(before: GroupStatus, after: GroupStatus) -> GroupStatus:
+    """The later status, as if the driver had answered when it did for the earlier one."""
+    if before.lag is None or after.lag is None:
+        return after
+    return after.model_copy(update={"lag": after.lag.model_copy(update={"time": before.lag.time})})
+
+
+def _interval(path: str, old: object, new: object) -> timedelta:
+    """The interval for one field that differs; None stands for a field that does not exist."""
+    if _ESSENCE.fullmatch(path):
+        return AT_ONCE
+    if _EXECUTORS.fullmatch(path):
+        return NUMBERS
+    if _DERIVED.fullmatch(path):
+        return REFRESH
+    if path == _READ_BACK or not _MEASURED.fullmatch(path):
+        return SOON
+    if isinstance(old, int | None) and isinstance(new, int | None):
+        return NUMBERS if _differ(old or 0, new or 0) else REFRESH
+    same_words = isinstance(old, str) and isinstance(new, str) and _words(old) == _words(new)
+    return REFRESH if same_words else NUMBERS
+
+
+def _differ(old: int, new: int) -> bool:
+    """Whether two numbers differ by a quarter of the greater one, or one of them is zero."""
+    return abs(old - new) >= SHARE * max(abs(old), abs(new))
+
+
+def _words(text: str) -> str:
+    """A message without its numbers."""
+    return _DIGITS.sub("", text)
+
+
+def _fields(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """The fields of a status that have no fields of their own, by path."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _fields(inner, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _fields(inner, f"{path}.{index}")
+    else:
+        yield path, value
