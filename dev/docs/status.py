@@ -17,6 +17,7 @@ KINDS: Mapping[str, type] = {
     "commits": contract.CommitStatus,
     "commits.last_failure": contract.Failure,
     "partitions[]": contract.PartitionStatus,
+    "totals": contract.PartitionTotals,
     "rates": contract.Rates,
     "workers": contract.Workers,
 }

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from landfall.api.contract import OLDEST_VERSION, VERSION, ExitCode, Status
 from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.api.status import GroupStatus
@@ -91,9 +92,12 @@ def pod_failure_of(pod: Json) -> PodFailure | None:
 
 
 def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
-    """A driver's answer to ``/status``; None if it is not a status, as while the driver starts."""
+    """A driver's answer to ``/status``; None if it is not a status, as while the driver starts.
+
+    The operator keeps a summary, also of a driver that answers with all topic partitions.
+    """
     try:
-        return StatusReport(_STATUS.validate_json(body), received)
+        return StatusReport(summarize(_STATUS.validate_json(body)), received)
     except ValidationError:
         return None
 

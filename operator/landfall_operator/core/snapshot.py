@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec import ConsumerGroup
+from landfall.api.status_summary import totals_of
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
@@ -101,16 +102,16 @@ def sample_of(report: StatusReport) -> Sample | None:
         or not status.lag_known
     ):
         return None
-    unblocked = [p for p in status.partitions if not p.blocked]
+    totals = totals_of(status)
     return Sample(
         time=report.received,
         driver=f"{status.revision}/{status.epoch}",
         arrived=rates.arrived_records,
         landed=rates.landed_records + rates.dead_lettered,
         task_seconds=rates.task_seconds,
-        lag_records=sum(p.lag_records for p in unblocked),
-        lag_seconds=max((p.lag_seconds for p in unblocked), default=0.0),
-        overdue_seconds=max((p.overdue_seconds for p in unblocked), default=0.0),
+        lag_records=totals.lag_records,
+        lag_seconds=totals.lag_seconds,
+        overdue_seconds=totals.overdue_seconds,
         executors=workers.registered,
         wanted=workers.wanted,
     )

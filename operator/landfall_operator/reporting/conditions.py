@@ -13,6 +13,7 @@ from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
 from landfall.api.contract import Status
 from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
+from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
@@ -216,11 +217,12 @@ def _stalled(view: View) -> Finding:
         return stop
     if rejected:
         return Finding("True", Reason.ROLLED_BACK, _rejected_text(rejected))
-    if blocked:
-        first, verb = blocked[0], "is" if len(blocked) == 1 else "are"
+    if view.status and blocked:
+        count = totals_of(view.status).blocked
+        first, verb = blocked[0], "is" if count == 1 else "are"
         message = (
-            f"{plural(len(blocked), 'topic partition')} {verb} blocked and "
-            f"{'needs' if len(blocked) == 1 else 'need'} operator action; "
+            f"{plural(count, 'topic partition')} {verb} blocked and "
+            f"{'needs' if count == 1 else 'need'} operator action; "
             f"{first.topic}/{first.partition}: {first.message}{_next(view, first.next_step)}"
         )
         return Finding("True", _blocked_reason(first.blocked), message)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import Status
 from landfall.api.spec import ConsumerGroup
+from landfall.api.status_summary import WORST, how_bad, totals_of
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.status import (
     AutoscalingStatus,
@@ -35,7 +36,7 @@ from landfall_operator.humanize import aged, count_text, rough, shortened, time_
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
 
-MAX_WORST = 5
+MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
 HISTORY = 10
 """Revisions that ``status.history`` lists."""
@@ -106,11 +107,7 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
 
 def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
     status = answer.status
-    worst = sorted(
-        status.partitions,
-        key=lambda p: (p.overdue_seconds, p.lag_seconds, p.lag_records),
-        reverse=True,
-    )
+    worst = sorted(status.partitions, key=how_bad, reverse=True)
     seconds, records = rough(status.lag_seconds), rough(status.lag_records)
     return LagStatus(
         records=records,
@@ -132,7 +129,7 @@ def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
             for p in worst[:MAX_WORST]
             if p.lag_records or p.blocked
         ),
-        blocked=sum(1 for p in status.partitions if p.blocked),
+        blocked=totals_of(status).blocked,
     )
 
 

@@ -33,7 +33,7 @@ _DIGITS = re.compile(r"\d+")
 _ESSENCE = re.compile(r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason))")
 _EXECUTORS = re.compile(r"\.(replicas|executors\.ready)")
 _MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions)\..*")
-_READ_BACK = ".autoscaling.desired"
+_READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")
 # What follows from other fields: the text of a number, the order of the worst, the last commit.
 _DERIVED = re.compile(
     r"\.(lag\.(records_text|seconds_text|worst\..*)|commits\.last_time"
@@ -71,7 +71,7 @@ def _interval(path: str, old: object, new: object) -> timedelta:
         return NUMBERS
     if _DERIVED.fullmatch(path):
         return REFRESH
-    if path == _READ_BACK or not _MEASURED.fullmatch(path):
+    if _READ_BACK.fullmatch(path) or not _MEASURED.fullmatch(path):
         return SOON
     if isinstance(old, int | None) and isinstance(new, int | None):
         return NUMBERS if _differ(old or 0, new or 0) else REFRESH

@@ -20,8 +20,9 @@ from landfall_operator.runtime.metrics import Metrics
 
 TIMEOUT_SECONDS = 3.0
 MAX_STATUS_BYTES = 64 * 2**20
-"""A longer status is ignored; one topic partition takes about 300 bytes."""
+"""A longer status is ignored. Drivers of earlier releases list every topic partition: 300 bytes."""
 STATUS_PATH = "/status"
+_SUMMARY = f"{STATUS_PATH}?summary=true"
 
 
 class DriverUnreachable(Retry):
@@ -36,7 +37,7 @@ class DriverClient(Protocol):
     """The drivers as a reconcile pass sees them. Addresses are the IP addresses of driver pods."""
 
     async def status(self, address: str) -> bytes | None:
-        """The body of a driver's ``/status``; None when the driver does not answer."""
+        """A driver's status, or its summary; None when the driver does not answer."""
 
     async def send(self, address: str, command: ControlCommand, token: str) -> None:
         """Send a command to a driver.
@@ -71,7 +72,7 @@ class HttpDriverClient:
         outcome = "error"
         try:
             async with self._session.get(
-                _url(address, HTTP_PORT, STATUS_PATH), timeout=self._timeout
+                _url(address, HTTP_PORT, _SUMMARY), timeout=self._timeout
             ) as response:
                 outcome = _outcome(response.status)
                 return await _body(response) if response.status == HTTPStatus.OK else None

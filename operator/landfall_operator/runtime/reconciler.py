@@ -6,7 +6,6 @@ where the previous one stopped.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.parsing import contract_mismatch, report_of
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
@@ -33,10 +32,6 @@ from landfall_operator.runtime.group_metrics import GroupSnapshot
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import Metrics
 
-SAMPLES_KEPT = timedelta(minutes=30)
-"""How long samples are kept."""
-SAMPLE_INTERVAL = timedelta(seconds=5)
-"""The shortest time between two samples."""
 INTERVAL = 15.0
 """Seconds between two passes while nothing happens: a third of ``FRESH``."""
 TRANSITION_INTERVAL = 3.0
@@ -59,7 +54,7 @@ class GroupState:
 
     Attributes:
         reports: the drivers' last answers, by revision.
-        samples: measurements of the last half hour, oldest first.
+        samples: measurements of the last half hour.
         status_written: when the status was last written.
         rejection: what the API server rejected in the last pass; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
@@ -70,7 +65,7 @@ class GroupState:
     """
 
     reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
-    samples: deque[Sample] = field(default_factory=deque)
+    samples: SampleHistory = field(default_factory=SampleHistory)
     status_written: datetime | None = None
     rejection: str = ""
     invalid: int | None = None
@@ -179,7 +174,10 @@ class Reconciler:
         existing = inputs.revisions(owned)
         state.reports = {rev: answer for rev, answer in state.reports.items() if rev in existing}
         active = target.resource.status.rollout.active
-        _add_sample(state.samples, state.reports.get(active) if active else None, now)
+        answer = state.reports.get(active) if active else None
+        if answer and (sample := sample_of(answer.report)):
+            state.samples.add(sample)
+        state.samples.expire(now)
         token = control_name(target.key[1]) if await self._has_token(target, state) else ""
         spec_error = self._spec_error(target.resource, state)
         gathered = inputs.Inputs(now, state.reports, tuple(state.samples), spec_error, token)
@@ -340,15 +338,6 @@ def _group_snapshot(
         answers=driver is not None and driver.fresh_status(observed.now) is not None,
         restarts=driver.restarts if driver else 0,
     )
-
-
-def _add_sample(samples: deque[Sample], answer: inputs.DriverReport | None, now: datetime) -> None:
-    """Add an answer's measurements unless they came too soon; drop samples that are too old."""
-    sample = sample_of(answer.report) if answer else None
-    if sample and (not samples or sample.time - samples[-1].time >= SAMPLE_INTERVAL):
-        samples.append(sample)
-    while samples and now - samples[0].time > SAMPLES_KEPT:
-        samples.popleft()
 
 
 def _next_interval(

@@ -224,6 +224,25 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionTotals:
+    """Sums over all topic partitions, in a status that lists only some of them.
+
+    Attributes:
+        count: topic partitions of the group.
+        blocked: topic partitions that are blocked.
+        lag_records: offsets not landed yet, of topic partitions that are not blocked.
+        lag_seconds: age of the oldest record of those that is not landed yet.
+        overdue_seconds: longest wait of those beyond the upload policy.
+    """
+
+    count: int
+    blocked: int
+    lag_records: int
+    lag_seconds: float
+    overdue_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The body of ``/status``: the state of a driver after its last pass."""
 
@@ -251,6 +270,10 @@ class Status:
     """False until the driver has seen the log: its lag is then unknown, not zero."""
     repairing: int = 0
     """Committed objects whose uploads the store has lost, and that are being made again from Kafka.
+    """
+    totals: PartitionTotals | None = None
+    """Only in the answer to ``/status?summary=true``, where ``partitions`` has the worst and the
+    blocked ones.
     """
     contract: int = 1
     """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""

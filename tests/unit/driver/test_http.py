@@ -130,6 +130,23 @@ def test_status_shows_what_is_landed(server: ThreadingHTTPServer, board: StatusB
     ]
 
 
+def test_a_summary_lists_the_worst_topic_partitions_and_sums_all(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    log = FakeLog()
+    for number in range(12):
+        log.write(f"topic-{number:02}", 10)
+    posted(board, finished(log))
+
+    code, body = get(server, "/status?summary=true")
+    status = json.loads(body)
+
+    assert code == 200
+    assert (len(status["partitions"]), status["totals"]["count"]) == (5, 12)
+    for query in ("", "?summary=false", "?other=true"):
+        assert len(json.loads(get(server, f"/status{query}")[1])["partitions"]) == 12
+
+
 def test_a_failure_is_shown_with_its_reason(
     server: ThreadingHTTPServer, board: StatusBoard
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from landfall import errors
 from landfall.api.contract import Failure
+from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
@@ -57,6 +58,24 @@ def test_a_running_group_reports_its_numbers(running: GroupObservation) -> None:
     )
     assert status.selector == "landfall.dev/group=clicks,landfall.dev/role=executor"
     assert {c.type for c in status.conditions} == set(ConditionType)
+
+
+def test_all_blocked_topic_partitions_of_a_summary_are_counted(running: GroupObservation) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    one = driver.report.status.partitions[0]
+    many = tuple(replace(one, partition=n, blocked="LogTruncated") for n in range(300))
+    full = replace(driver.report.status, partitions=many)
+
+    summed, listed = (
+        status_of(with_driver(running, report=replace(driver.report, status=status)))
+        for status in (summarize(full), full)
+    )
+
+    assert summed == listed
+    assert summed.lag
+    assert summed.lag.blocked == 300
+    assert "300 topic partitions are blocked" in condition(summed, ConditionType.STALLED).message
 
 
 def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: GroupObservation) -> None:

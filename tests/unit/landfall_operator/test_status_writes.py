@@ -48,6 +48,8 @@ STORED: dict[str, Any] = {
     ),
 }
 
+INEFFECTIVE = {"since": NOW, "executors": 4, "landing": 500, "message": "no throughput"}
+
 
 def changed(**fields: Any) -> GroupStatus:
     """The stored status with other values; ``lag__records=5`` changes a field of ``lag``."""
@@ -82,6 +84,7 @@ def changed(**fields: Any) -> GroupStatus:
         ({"rollout": {"stage": "Watching"}}, SOON),
         ({"executors__wanted": 5}, SOON),
         ({"autoscaling__desired": 5}, SOON),
+        ({"autoscaling__ineffective": INEFFECTIVE}, SOON),
         ({"replicas": 3}, NUMBERS),
         ({"executors__ready": 3}, NUMBERS),
         ({"lag__records": 1334}, NUMBERS),

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
 from landfall.api.contract import Phase, Status
+from landfall.api.status_summary import summarize
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.status import StatusReport
@@ -38,7 +40,7 @@ _TEXT = "text/plain; charset=utf-8"
 _PATHS = (
     "/healthcheck  200 while the driver is healthy\n"
     "/version      version of Landfall\n"
-    "/status       progress, as JSON\n"
+    "/status       progress, as JSON; with ?summary=true, only some topic partitions\n"
     "/metrics      for Prometheus\n"
 )
 
@@ -104,7 +106,7 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
         timeout = PATIENCE_SECONDS
 
         def do_GET(self) -> None:
-            code, kind, body = _answer(self.path.split("?")[0], board, registry)
+            code, kind, body = _answer(self.path, board, registry)
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -156,22 +158,23 @@ def in_background(
 
 
 def _answer(
-    path: str, board: StatusBoard, registry: CollectorRegistry
+    target: str, board: StatusBoard, registry: CollectorRegistry
 ) -> tuple[HTTPStatus, str, bytes]:
+    path, _, query = target.partition("?")
     pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/": lambda: (HTTPStatus.OK, _TEXT, f"landfall {__version__}\n\n{_PATHS}".encode()),
         "/healthcheck": lambda: _json(*board.health()),
         "/version": lambda: _json(HTTPStatus.OK, {"version": __version__}),
-        "/status": lambda: _status(board),
+        "/status": lambda: _status(board, summary=parse_qs(query).get("summary") == ["true"]),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
     }
     missing = (HTTPStatus.NOT_FOUND, _TEXT, f"not found; these paths exist:\n{_PATHS}".encode())
     return pages[path]() if path in pages else missing
 
 
-def _status(board: StatusBoard) -> tuple[HTTPStatus, str, bytes]:
+def _status(board: StatusBoard, *, summary: bool) -> tuple[HTTPStatus, str, bytes]:
     if latest := board.latest:
-        return _json(HTTPStatus.OK, latest[0])
+        return _json(HTTPStatus.OK, summarize(latest[0]) if summary else latest[0])
     return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
 
 
