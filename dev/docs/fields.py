@@ -20,8 +20,7 @@ field leads to:
 |---|---|
 | Ignore | nothing; only the operator reads the field |
 | Live | the running driver applies it |
-| Restart | the driver restarts and continues where it was |
-| NewGeneration | [a new driver takes over](../guides/change-a-group.md), or is rolled back |
+| NewRevision | [a new driver takes over](../guides/change-a-group.md), or is rolled back |
 
 `status.plan` says which of them the last change was.
 """

@@ -62,13 +62,12 @@ WAYS = (
     _way("Settled", Stage.DRAINING, "M82 204V279H295", (180, 272)),
     _way("Settled", Stage.OPENING, "M134 187H546", (450, 181)),
     _way("Warming", Stage.YIELDING, "M312 95H384", (348, 88)),
-    _way("Warming", Stage.SETTLED, "M240 112V180H136", (234, 150), "end"),
+    _way("Warming", Stage.WATCHING, "M230 78V26H816V168", (520, 19)),
     _way("Warming", Stage.DRAINING, "M270 112C270 200 310 190 322 260", (300, 240), "end"),
     _way("Draining", Stage.WARMING, "M355 262C362 200 312 170 302 114", (362, 240), "start"),
-    _way("Draining", Stage.SETTLED, "M305 262V214H110V206", (150, 227)),
-    _way("Yielding", Stage.SETTLED, "M438 78V40H50V168", (240, 33)),
+    _way("Yielding", Stage.WATCHING, "M490 84H785V168", (640, 98), "start"),
     _way("Yielding", Stage.OPENING, "M490 95H600V168", (608, 140), "start"),
-    _way("Draining", Stage.OPENING, "M401 279H600V206", (500, 272)),
+    _way("Draining", Stage.OPENING, "M401 279H600V206", (482, 272)),
     _way("Opening", Stage.WATCHING, "M652 187H724", (688, 180)),
     _way("Opening Watching", Stage.WARMING, "M745 158V56H260V76", (745, 49), "end"),
     _way("Opening Watching", Stage.DRAINING, "M745 216V312H349V298", (690, 326), "middle"),
@@ -145,7 +144,7 @@ def picture() -> str:
         back = (
             way.target in {Stage.SETTLED, Stage.WARMING, Stage.DRAINING}
             and Stage.SETTLED not in way.sources
-        )
+        ) or (way.target is Stage.WATCHING and Stage.OPENING not in way.sources)
         drawing.path(way.path, GREY if back else BLUE, dashed=back)
     for way, events in ways:
         style = Style(size=11, anchor=way.anchor, color=MUTED, halo=True)

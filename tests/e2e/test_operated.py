@@ -83,7 +83,7 @@ def test_a_new_generation_takes_over_under_load(group: LiveGroup, topic: str) ->
         )
 
     assert group.final_audit() == SOUND
-    assert group.status()["plan"]["change"] == "NewGeneration"
+    assert group.status()["plan"]["change"] == "NewRevision"
     assert {key.rpartition("/")[2].partition("_")[0] for key in data_keys(group.scene.bucket)} == {
         "1",
         "2",

@@ -3,25 +3,18 @@ driver's contract (``landfall.api.contract``).
 
 The name of a driver's image decides how the driver behaves: ``broken`` crashes, ``slow`` never gets
 ready, ``bad`` stops at bad records, ``deaf`` ignores commands and SIGTERM, ``failing`` fails all
-its commits; any other works.
+its commits; any other works. ``World.away`` says what of the environment fails. Drivers whose image
+or digest is in ``World.crashing`` crash from now on.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from landfall.api.contract import (
-    CommitStatus,
-    Failure,
-    PartitionStatus,
-    Phase,
-    Rates,
-    Status,
-    Workers,
-)
+from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.status import GroupStatus, Stage
+from landfall_operator.api.status import GroupStatus, RolloutStatus, Stage
 from landfall_operator.core import actions as act
 from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
@@ -32,7 +25,6 @@ from landfall_operator.core.snapshot import (
     GroupObservation,
     PodFailure,
     RecordedSpec,
-    StatusReport,
     sample_of,
 )
 from landfall_operator.objects.names import (
@@ -44,6 +36,7 @@ from landfall_operator.objects.names import (
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import rollout_event
 from landfall_operator.reporting.group_status import report
+from tests.support.cluster_model_drivers import Deployed, Pod, pod_failure_of, report_of
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = OperatorContext(
@@ -81,34 +74,6 @@ def decided(
 
 
 @dataclass
-class Pod:
-    """The pod of a driver."""
-
-    started: datetime
-    phase: Phase = Phase.STARTING
-    restarts: int = 0
-    ends: datetime | None = None
-    executors: int = 1
-
-
-@dataclass
-class Deployed:
-    """A Deployment of a driver."""
-
-    revision: str
-    digest: str
-    image: str
-    replicas: int
-    config: str = ""
-    executors: int = 1
-    terminating: bool = False
-    pod: Pod | None = None
-
-    def behaves(self, how: str) -> bool:
-        return self.image.startswith(how)
-
-
-@dataclass
 class World:
     """One group, its objects, its drivers and its lane."""
 
@@ -126,6 +91,10 @@ class World:
     drivers: dict[str, Deployed] = field(default_factory=dict)
     holder: str | None = None
     yielded: bool = True
+    away: set[str] = field(default_factory=set)
+    crashing: set[str] = field(default_factory=set)
+    pulled: set[str] = field(default_factory=set)
+    committed: set[str] = field(default_factory=set)
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
 
@@ -135,6 +104,23 @@ class World:
         """The user applies another spec; None with an error is one that is not valid."""
         self.group, self.spec_error = changed, spec_error
         self.generation += 1
+
+    def rename(self, old: str, new: str) -> None:
+        """A former release made this revision, and named it in its own way."""
+        driver = self.drivers[new] = self.drivers.pop(old)
+        self.hashes[f"ConfigMap/clicks-{new}"] = self.hashes.pop(f"ConfigMap/{driver.config}")
+        driver.revision, driver.config = new, f"clicks-{new}"
+        self.driver_specs[new] = self.driver_specs[old]
+        self.holder = new if self.holder == old else self.holder
+        self.records = [replace(r, label=new) if r.label == old else r for r in self.records]
+        # A former release did not know the other fields.
+        rollout = RolloutStatus(stage=self.status.rollout.stage, active=new)
+        self.status = self.status.model_copy(update={"rollout": rollout})
+
+    def add_record(self, recorded: ConsumerGroup, label: str) -> None:
+        """A former release recorded this spec, too."""
+        number = max(record.number for record in self.records) + 1
+        self.records.append(RecordedSpec(number, recorded, "good", self.now, label))
 
     # --------------------------------------------------------------------------------- the operator
 
@@ -208,7 +194,13 @@ class World:
                 data = manifest["data"]
                 recorded = parse_group(data["group"])
                 self.records.append(
-                    RecordedSpec(manifest["revision"], recorded, data["image"], self.now)
+                    RecordedSpec(
+                        manifest["revision"],
+                        recorded,
+                        data["image"],
+                        self.now,
+                        manifest["metadata"]["labels"][REVISION_LABEL],
+                    )
                 )
             case act.EnsureToken(name):
                 self.hashes[f"Secret/{name}"] = "made"
@@ -257,7 +249,7 @@ class World:
         match action:
             case act.SendScale(_, wanted):
                 deployed.pod.executors = wanted
-            case act.SendHandOver():
+            case act.SendHandOver() if "store" not in self.away:
                 deployed.pod.phase, self.yielded = Phase.YIELDED, True
             case act.SendTakeOver():
                 self._open(deployed)
@@ -273,9 +265,14 @@ class World:
             if deployed.terminating and not deployed.pod:
                 del self.drivers[deployed.revision]
             elif deployed.replicas and not deployed.pod and not deployed.terminating:
-                deployed.pod = Pod(self.now, executors=deployed.executors)
+                others = any(d.pod for d in self.drivers.values())
+                deployed.pod = Pod(
+                    self.now,
+                    executors=deployed.executors,
+                    scheduled=not (others and "room" in self.away),
+                )
             elif deployed.pod and not deployed.pod.ends:
-                self._advance_driver(deployed, deployed.pod)
+                self._advance_pod(deployed, deployed.pod)
 
     def _terminate_pods(self) -> None:
         for deployed in self.drivers.values():
@@ -287,9 +284,21 @@ class World:
                 slow = deployed.behaves("deaf")
                 deployed.pod.ends = self.now + (timedelta(hours=1) if slow else TICK)
 
+    def _advance_pod(self, deployed: Deployed, pod: Pod) -> None:
+        others = any(d.pod and d.pod.scheduled and d is not deployed for d in self.drivers.values())
+        pod.scheduled = pod.scheduled or not others or "room" not in self.away
+        if "image" not in self.away and pod.scheduled:
+            self.pulled.add(deployed.image)
+        if pod.scheduled and deployed.image in self.pulled:
+            self._advance_driver(deployed, pod)
+
     def _advance_driver(self, deployed: Deployed, pod: Pod) -> None:
-        if deployed.behaves("broken"):
+        if deployed.behaves("broken") or {deployed.image, deployed.digest} & self.crashing:
+            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1
+            pod.last_exit = PodFailure(Reason.CRASH_LOOP, "exit code 1")
+        elif pod.phase is Phase.STARTING and {"store", "kafka"} & self.away:
             pod.restarts += 1
+            pod.last_exit = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
         elif pod.phase is Phase.STARTING and not deployed.behaves("slow"):
             pod.phase = Phase.STANDBY
         if pod.phase is Phase.STANDBY and (
@@ -298,72 +307,38 @@ class World:
             self._open(deployed)
         if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
             pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, then restarted
+            pod.last_exit = PodFailure(Reason.FENCED, "another driver opened the ledger")
+        if pod.phase is Phase.RUNNING and not ({"store", "kafka"} & self.away):
+            pod.landed += 0 if deployed.behaves("failing") or deployed.behaves("bad") else 100
+            self.committed |= {deployed.digest} if pod.landed else set()
 
     def _open(self, deployed: Deployed) -> None:
         assert deployed.pod
+        if "store" in self.away:
+            return
         deployed.pod.phase, self.holder, self.yielded = Phase.RUNNING, deployed.revision, False
 
     def _release(self, deployed: Deployed) -> None:
-        if self.holder == deployed.revision:
+        if self.holder == deployed.revision and "store" not in self.away:
             self.yielded = True
 
     def _driver(self, deployed: Deployed) -> Driver:
         pod = deployed.pod
-        crashing = pod is not None and deployed.behaves("broken")
         return Driver(
             revision=deployed.revision,
             digest=deployed.digest,
             image=deployed.image,
             replicas=deployed.replicas,
             pods=1 if pod else 0,
+            pod=pod.started.isoformat() if pod else "",
             restarts=pod.restarts if pod else 0,
             terminating=deployed.terminating,
             config=deployed.config,
-            pod_failure=PodFailure(Reason.CRASH_LOOP, "exit code 1") if crashing else None,
-            report=self._report(deployed, pod) if pod and pod.phase is not Phase.STARTING else None,
-        )
-
-    def _report(self, deployed: Deployed, pod: Pod) -> StatusReport:
-        runs = pod.phase is Phase.RUNNING
-        partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
-        if runs and deployed.behaves("bad"):
-            partition = PartitionStatus(
-                "clicks", 0, 10, 12, 2, 3.0, 0.0, blocked="BadRecordsOverLimit", message="bad"
-            )
-        failures = 9 if runs and deployed.behaves("failing") else 0
-        last = Failure(self.now.isoformat(), "EncodeFailed", "cannot encode") if failures else None
-        seconds = int((self.now - pod.started).total_seconds())
-        return StatusReport(
-            Status(
-                version="0",
-                group="clicks",
-                namespace="logs",
-                generation=1,
-                epoch=1,
-                lane="0",
-                phase=pod.phase,
-                time=self.now.isoformat(),
-                started=pod.started.isoformat(),
-                lag_records=2,
-                lag_seconds=3.0,
-                overdue_seconds=0.0,
-                rounds=0,
-                commits=CommitStatus(5, failures, failures, self.now.isoformat(), last, 0),
-                rates=Rates(
-                    100,
-                    100,
-                    100,
-                    0,
-                    1.0,
-                    1.0,
-                    arrived_records=10 * seconds,
-                    task_seconds=0.1 * seconds,
-                ),
-                partitions=(partition,),
-                revision=deployed.revision,
-                workers=Workers(pod.executors, pod.executors, pod.executors),
-            ),
-            self.now,
+            pod_failure=pod_failure_of(deployed, pod, self) if pod else None,
+            last_exit=pod.last_exit if pod else None,
+            report=report_of(deployed, pod, self)
+            if pod and pod.phase is not Phase.STARTING
+            else None,
         )
 
     # ------------------------------------------------------------------------------------- queries

@@ -1,9 +1,8 @@
 """The impact of a change of the spec, by the fields that changed. Pure.
 
-    Ignore          only the operator reads the field
-    Live            the running driver receives the new value
-    Restart         the driver restarts and continues: landing pauses for half a minute
-    NewGeneration   another driver warms up and takes over; it is rolled back if it fails
+    Ignore         only the operator reads the field
+    Live           the running driver receives the new value
+    NewRevision    another driver warms up and takes over; it is rolled back if it fails
 
 The impact of every field is in one table, ``FIELDS``; a test compares it with the model.
 """
@@ -21,33 +20,31 @@ class Change(IntEnum):
 
     IGNORE = 0
     LIVE = 1
-    RESTART = 2
-    NEW_GENERATION = 3
+    NEW_REVISION = 2
 
     def __str__(self) -> str:
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 FIELDS: Mapping[str, Change] = {
-    "generation": Change.NEW_GENERATION,
-    "image": Change.NEW_GENERATION,
+    "generation": Change.NEW_REVISION,
+    "image": Change.NEW_REVISION,
     "state": Change.LIVE,
     "replicas": Change.LIVE,
-    "source": Change.RESTART,
-    "decode": Change.NEW_GENERATION,
-    "transforms": Change.NEW_GENERATION,
-    "route": Change.NEW_GENERATION,
-    "output": Change.NEW_GENERATION,
-    "output.s3": Change.RESTART,
-    "uploadPolicy": Change.RESTART,
-    "badRecords": Change.RESTART,
+    "source": Change.NEW_REVISION,
+    "decode": Change.NEW_REVISION,
+    "transforms": Change.NEW_REVISION,
+    "route": Change.NEW_REVISION,
+    "output": Change.NEW_REVISION,
+    "uploadPolicy": Change.NEW_REVISION,
+    "badRecords": Change.NEW_REVISION,
     "autoscaling": Change.LIVE,
     "upgrade.strategy": Change.IGNORE,
-    "upgrade.drainTimeout": Change.RESTART,  # the pod's grace period
+    "upgrade.drainTimeout": Change.NEW_REVISION,  # it is the pod's grace period
     "upgrade.rollback": Change.IGNORE,
-    "driver": Change.RESTART,
-    "executor": Change.RESTART,
-    "tuning": Change.RESTART,
+    "driver": Change.NEW_REVISION,
+    "executor": Change.NEW_REVISION,
+    "tuning": Change.NEW_REVISION,
 }
 """The impact by field path; the longest matching path applies."""
 

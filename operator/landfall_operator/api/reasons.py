@@ -75,6 +75,7 @@ class Reason(StrEnum):
     UNREACHABLE = "DriverUnreachable"
     DRIVER_STALLED = "DriverStalled"
     FENCED = "Fenced"
+    DEPENDENCY_UNAVAILABLE = "DependencyUnavailable"
 
     # the work
     COMMITS_FAILING = "CommitsFailing"
@@ -100,6 +101,26 @@ class Reason(StrEnum):
     BAD_RECORDS = "BadRecordsOverLimit"
     LEDGER_BROKEN = "LedgerBroken"
     OBJECT_LOST = "ObjectLost"
+
+
+_ENVIRONMENT = frozenset(
+    {
+        Reason.IMAGE_PULL,
+        Reason.UNSCHEDULABLE,
+        Reason.POD_REFUSED,
+        Reason.FENCED,
+        Reason.DEPENDENCY_UNAVAILABLE,
+    }
+)
+
+
+def is_environment(reason: str) -> bool:
+    """Whether the cluster, the store or Kafka fails rather than a revision.
+
+    Reasons of the store and of Kafka begin with ``Store`` and ``Source``, also those that only a
+    newer driver knows (``landfall.errors.cause``).
+    """
+    return reason in _ENVIRONMENT or reason.startswith(("Store", "Source"))
 
 
 GOOD_NEWS = frozenset(list(Reason)[: list(Reason).index(Reason.IMAGE_PULL)])

@@ -1,10 +1,13 @@
 """Names and digests by which specs are compared, and the documents they are computed from. Pure.
 
-A *revision* differs between two specs if a change from one to the other needs a handover. It names
-the driver's Deployment. A *digest* also differs if the change needs a restart of the driver. The
-Deployment carries it as an annotation and changes only when the digest does. Both depend only on
-fields that differ from their defaults, so neither a release that adds a field nor an upgrade of the
-operator restarts any driver.
+The *digest* of a spec differs between two specs if a change from one to the other needs another
+driver. The *revision* names the digest and with it the driver's Deployment, which never changes.
+Both depend only on fields that differ from their defaults, so neither a release that adds a field
+nor an upgrade of the operator replaces any driver.
+
+In the former scheme, a revision named fewer fields than the digest covers, and a Deployment could
+change its digest. Deployments and records of that scheme may still exist:
+``landfall_operator.core.snapshot.GroupObservation`` finds them by their digest.
 """
 
 import hashlib
@@ -17,13 +20,19 @@ from landfall_operator.api.change_impact import Change, leaves, weight
 
 
 def revision_of(group: ConsumerGroup) -> str:
-    """The revision of a group's spec: its generation and a hash, such as ``g3-1a2b3c4d``."""
-    return f"g{group.spec.generation}-{_hash(_part(group, Change.NEW_GENERATION))[:8]}"
+    """The revision of a group's spec: generation and half of its digest, as ``g3-1a2b3c4d``."""
+    return f"g{group.spec.generation}-{digest_of(group)[:8]}"
+
+
+def generation_of(revision: str) -> int:
+    """The generation that a revision names; 0 if it is not the name of a revision."""
+    number = revision.partition("-")[0].removeprefix("g")
+    return int(number) if number.isdecimal() else 0
 
 
 def digest_of(group: ConsumerGroup) -> str:
-    """Sixteen hexadecimal digits that differ between specs whose change restarts the driver."""
-    return _hash(_part(group, Change.RESTART))[:16]
+    """Sixteen hexadecimal digits that differ between specs that need different drivers."""
+    return _hash(_driver_fields(group))[:16]
 
 
 def document(group: ConsumerGroup) -> dict[str, Any]:
@@ -52,9 +61,13 @@ def manifest_hash(manifest: Mapping[str, Any]) -> str:
     return _hash(manifest)[:16]
 
 
-def _part(group: ConsumerGroup, least: Change) -> dict[str, object]:
-    """The fields whose change has at least the impact ``least``, with their values, by path."""
-    return {path: value for path, value in leaves(document(group)["spec"]) if weight(path) >= least}
+def _driver_fields(group: ConsumerGroup) -> dict[str, object]:
+    """The fields whose change needs another driver, with their values, by path."""
+    return {
+        path: value
+        for path, value in leaves(document(group)["spec"])
+        if weight(path) is Change.NEW_REVISION
+    }
 
 
 def _hash(value: object) -> str:

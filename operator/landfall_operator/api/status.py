@@ -144,8 +144,10 @@ class AutoscalingStatus(Model):
 class PlanStatus(Model):
     """Impact of the last change of the spec; written before the operator acts on it."""
 
-    change: Literal["Ignore", "Live", "Restart", "NewGeneration"]
-    """The strongest impact of all changed fields."""
+    change: Literal["Ignore", "Live", "NewRevision", "Restart", "NewGeneration"]
+    """The strongest impact of all changed fields. Restart and NewGeneration are words of older
+    releases for NewRevision.
+    """
     fields: tuple[str, ...]
     """Paths of the changed fields."""
     observed_generation: Count
@@ -178,7 +180,7 @@ class Stage(StrEnum):
 
 
 class Rejected(Model):
-    """A spec that was rolled back. It is not tried again until it changes."""
+    """A spec that was rolled back. It is not tried again until it changes, or ``retry`` says so."""
 
     digest: str
     """Digest that identifies the spec."""
@@ -188,6 +190,39 @@ class Rejected(Model):
     """Why the spec was rolled back."""
     generation: Count
     """The spec's generation, as in the names of its objects."""
+
+
+class Held(Model):
+    """What a rollout waits for: a failure of the cluster, the store or Kafka."""
+
+    reason: Reason
+    """The failure, in one word."""
+    since: Moment
+    """When the rollout began to wait."""
+
+
+class Crashes(Model):
+    """Crashes of a driver that is starting or watched, since it last committed."""
+
+    revision: str
+    """The driver's revision."""
+    pod: str
+    """metadata.uid of the pod that the restarts are counted in."""
+    restarts: Count
+    """Restarts of the pod's container that are counted already."""
+    count: Count
+    """Crashes that the revision itself caused."""
+
+
+class Retry(Model):
+    """A rollback that failed, or a spec that cluster, store or Kafka failed, is tried again."""
+
+    attempts: Count
+    """Attempts that failed."""
+    time: Moment
+    """When the next attempt begins."""
+    message: str = ""
+    """Why the last attempt failed."""
 
 
 class RolloutStatus(Model):
@@ -202,9 +237,21 @@ class RolloutStatus(Model):
     target: str | None = None
     """The revision that takes over next."""
     previous: str | None = None
-    """The revision to roll back to if the active one fails."""
+    """The revision to roll back to if the active one fails; it has committed. During a rollback it
+    stays until it lands.
+    """
+    committed: str | None = None
+    """The last revision that is known to have committed, or to have had nothing to land."""
     rejected: Rejected | None = None
     """The spec that was rolled back."""
+    held: Held | None = None
+    """What the stage waits for; its limits of time do not run meanwhile."""
+    resumed: Moment | None = None
+    """When the limits of time began anew: after the last wait, and at the first commit."""
+    crashes: Crashes | None = None
+    """Crashes since the last commit; absent while there are none."""
+    retry: Retry | None = None
+    """The next attempt of what failed; absent if nothing is tried again by itself."""
 
 
 class Outcome(Model):

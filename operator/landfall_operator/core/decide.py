@@ -150,11 +150,11 @@ def _driver_actions(
         return
     owner, image = _owner(observed), _image(observed, driver, group, context)
     # The ControllerRevision comes before its driver, so a rollback never lacks it.
-    if not observed.is_recorded(digest_of(group)):
+    if not observed.recorded(digest_of(group)):
         number = max((record.number for record in observed.records), default=0) + 1
         yield actions.CreateRevision(manifests.controller_revision(owner, group, image, number))
     config = manifests.config_map(owner, group, image, desired.scaling.desired, context)
-    if driver is None or driver.digest != digest_of(group):
+    if driver is None or _is_foreign(driver, group):
         # The ConfigMap comes before the Deployment, because the pod mounts it when it starts.
         yield from _apply_if_changed(observed, config)
         template = driver_template(group, image, config["metadata"]["name"], context)
@@ -166,11 +166,20 @@ def _driver_actions(
         yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
 
 
+def _is_foreign(driver: Driver, group: ConsumerGroup) -> bool:
+    """Whether a Deployment was not made for this group and this spec, so that it is applied.
+
+    One whose revision has another name is of the former scheme: it stays as it is.
+    """
+    same = driver.owned and driver.digest == digest_of(group)
+    return driver.revision == revision_of(group) and not same
+
+
 def _group_of(
     observed: GroupObservation, desired: DesiredState, revision: str
 ) -> ConsumerGroup | None:
     """A revision's spec: the effective one if it has this revision, else the recorded one."""
-    if desired.group and revision_of(desired.group) == revision:
+    if desired.group and observed.revision_of(desired.group) == revision:
         return desired.group
     record = observed.record(revision)
     return record.group if record else None
@@ -188,7 +197,7 @@ def _image(
     """
     if group.spec.image:
         return group.spec.image
-    record = observed.record(revision_of(group))
+    record = observed.recorded(digest_of(group))
     return driver.image if driver else record.image if record else context.image
 
 
@@ -216,12 +225,13 @@ def _unused_config_maps(
 def _expired_revisions(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
     """Deletes the oldest ControllerRevisions beyond ``HISTORY``, but none that may run again."""
     rollout = desired.rollout
-    needed = {rollout.active, rollout.target, rollout.previous}
+    roles = (rollout.active, rollout.target, rollout.previous)
+    needed = [record for role in roles if (record := observed.record(role))]
     oldest = sorted(observed.records, key=lambda record: record.number)[
         : max(0, len(observed.records) - HISTORY)
     ]
     for record in oldest:
-        if record.revision not in needed or record != observed.record(record.revision):
+        if record not in needed:
             yield actions.Delete(
                 "ControllerRevision", names.record_name(observed.name, record.digest)
             )

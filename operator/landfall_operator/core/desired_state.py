@@ -11,41 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.api.values import plural
 from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.revisions import generation_of
 from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, bounded, scale
+from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
 from landfall_operator.core.ineffective import IneffectiveUp
-from landfall_operator.core.rollout import Event, next_event, transition
+from landfall_operator.core.progress import with_progress
+from landfall_operator.core.rollout import Event, is_rollback, next_event, transition
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
 
-CRASH_LOOP_RESTARTS = 3
-"""Container restarts that count as a crash loop, if the driver is neither landing nor ready."""
-READY_TIMEOUT = timedelta(minutes=10)
-"""The longest time from the Deployment until its driver stands by or lands."""
-COMMIT_TIMEOUT = timedelta(minutes=15)
-"""The longest time that records of a watched driver may be overdue without any commit."""
 IN_TRANSITION = frozenset(
     {Stage.WARMING, Stage.YIELDING, Stage.DRAINING, Stage.OPENING, Stage.SUSPENDING}
 )
 """Stages in which drivers start, stop or hand over."""
-STARTING = frozenset({Stage.WARMING, Stage.OPENING})
-"""Stages in which ``READY_TIMEOUT`` applies."""
-
-_ENVIRONMENT = ("Store", "Source")
-"""Prefixes of failure reasons that any other generation would meet, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverFailure:
-    """Why a revision's driver counts as failed."""
-
-    reason: Reason
-    message: str
+DRAIN_TIMEOUT = timedelta(minutes=10)
+"""How long drivers of a group that never had a valid spec may take to stop."""
+_WITHOUT_ROOM = frozenset({Reason.UNSCHEDULABLE, Reason.POD_REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,104 +54,43 @@ class DesiredState:
 
 def desired_state(observed: GroupObservation) -> DesiredState:
     """The desired state for an observation, at most one transition of the rollout away."""
-    before = _clear_outdated_rejection(observed, observed.status.rollout)
+    before = with_progress(observed, observed.status.rollout)
     group = _effective_spec(observed, before)
     event = next_event(before.stage, frozenset(_events(observed, before, group)))
     after = before
     if event:
-        rejected = _rejected_spec(observed, before, event)
-        after = transition(before, event, _revision(group), observed.now, rejected)
+        rejected = _rejected_spec(observed, before, event, group)
+        wanted = observed.revision_of(group) if group else None
+        after = transition(before, event, wanted, observed.now, rejected)
     return DesiredState(group, after, event, _plan(observed), _scaling(observed, after, group))
-
-
-def driver_failure(
-    observed: GroupObservation,
-    driver: Driver | None,
-    rollout: RolloutStatus,
-    group: ConsumerGroup,
-) -> DriverFailure | None:
-    """Why a driver counts as failed; None while it may still work."""
-    if driver is None:
-        return None
-    status = driver.fresh_status(observed.now)
-    works = driver.lands(observed.now) or driver.phase(observed.now) is Phase.STANDBY
-    # The pod's own failure says more than the number of its restarts.
-    reason = driver.pod_failure.reason if driver.pod_failure else None
-    message = driver.pod_failure.message if driver.pod_failure else _restarts_text(driver.restarts)
-    if status and status.phase is Phase.STALLED:
-        return DriverFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
-    if not works and driver.restarts >= CRASH_LOOP_RESTARTS:
-        return DriverFailure(reason or Reason.CRASH_LOOP, message)
-    duration = stage_duration(observed, rollout)
-    if not works and rollout.stage in STARTING and duration > READY_TIMEOUT:
-        return DriverFailure(reason or Reason.NOT_READY_IN_TIME, message)
-    return _landing_failure(status, duration, group) if status else None
-
-
-def _restarts_text(restarts: int) -> str:
-    if not restarts:
-        return "the driver is not ready"
-    return f"the driver is not ready after {plural(restarts, 'restart')}"
-
-
-def _landing_failure(
-    status: Status, duration: timedelta, group: ConsumerGroup
-) -> DriverFailure | None:
-    """Why a driver that answers counts as failed; failures of store and Kafka are not its fault."""
-    failures, last = status.commits.consecutive_failures, status.commits.last_failure
-    own_fault = last is None or not last.reason.startswith(_ENVIRONMENT)
-    if failures >= group.spec.upgrade.rollback.max_commit_failures and own_fault:
-        return DriverFailure(
-            Reason.COMMITS_FAILING,
-            f"{plural(failures, 'consecutive commit failure')}; the last one: "
-            f"{last.message if last else 'unknown'}",
-        )
-    # Another generation may decode these records, so a rollback can help.
-    bad_records = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
-    if bad_records:
-        return DriverFailure(Reason.BAD_RECORDS, bad_records[0])
-    overdue = timedelta(seconds=status.overdue_seconds)
-    if own_fault and min(duration, overdue) > COMMIT_TIMEOUT and not status.rates.landed_records:
-        return DriverFailure(
-            Reason.NO_COMMIT, f"records are overdue by {overdue} and the driver has committed none"
-        )
-    return None
-
-
-def _clear_outdated_rejection(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
-    """Drops the rejection once the user asks for another spec, which then gets its own attempt."""
-    requested = _requested_digest(observed)
-    if rollout.rejected and requested and requested != rollout.rejected.digest:
-        return rollout.model_copy(update={"rejected": None})
-    return rollout
-
-
-def _requested_digest(observed: GroupObservation) -> str | None:
-    return digest_of(observed.spec) if observed.spec else None
-
-
-def _revision(group: ConsumerGroup | None) -> str | None:
-    return revision_of(group) if group else None
 
 
 def _effective_spec(observed: GroupObservation, rollout: RolloutStatus) -> ConsumerGroup | None:
     """The spec in force; see the module's docstring."""
-    rejected = (
-        rollout.rejected is not None and _requested_digest(observed) == rollout.rejected.digest
-    )
-    if observed.spec is not None and not rejected:
+    # A rejection of another spec than the requested one has been dropped by now.
+    if observed.spec is not None and not rollout.rejected:
         return observed.spec
     revision = rollout.target or rollout.active
     record = observed.record(revision)
     if observed.spec and record:
         return _with_live_settings(record.group, observed.spec)
-    last_valid = observed.driver_specs.get(revision) if revision else None
-    return observed.spec or last_valid or (record.group if record else None)
+    last_valid = _last_spec(observed, revision)
+    return observed.spec or last_valid
+
+
+def _last_spec(observed: GroupObservation, revision: str | None) -> ConsumerGroup | None:
+    """The last valid spec of a revision with its live settings, or at least the recorded one."""
+    record = observed.record(revision)
+    # The ConfigMap with live settings has the spec's own name, also for a driver of the former
+    # naming scheme.
+    named = (record.revision if record else None, revision)
+    found = (observed.driver_specs.get(name) for name in named if name)
+    return next(filter(None, found), record.group if record else None)
 
 
 def _with_live_settings(group: ConsumerGroup, requested: ConsumerGroup) -> ConsumerGroup:
     """A recorded spec, with the fields that need no other driver taken from the requested spec."""
-    # drainTimeout is also the pod's grace period, so a change of it restarts the driver.
+    # drainTimeout is also the pod's grace period, so it belongs to the recorded driver.
     upgrade = requested.spec.upgrade.model_copy(
         update={"drain_timeout": group.spec.upgrade.drain_timeout}
     )
@@ -200,7 +124,7 @@ def _spec_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
     """Events from comparing the revision that the spec asks for with those that have a role."""
-    wanted, active = _revision(group), observed.driver(rollout.active)
+    wanted, active = observed.revision_of(group), observed.driver(rollout.active)
     if rollout.active is None:
         yield Event.FIRST
     elif wanted == rollout.active and rollout.target:
@@ -222,31 +146,63 @@ def _driver_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
     """Events from the state of the active driver and of the target's driver."""
-    active, target = observed.driver(rollout.active), observed.driver(rollout.target)
+    active, limit = observed.driver(rollout.active), group.spec.upgrade.rollback
     if rollout.target:
-        if driver_failure(observed, target, rollout, group):
-            yield Event.TARGET_BROKEN
-        elif target and target.phase(observed.now) in {
-            Phase.STANDBY,
-            Phase.RECOVERING,
-            Phase.RUNNING,
-        }:
-            yield Event.TARGET_WARM
+        yield from _target_events(observed, rollout, group)
         # A driver that drains still holds the lane: it hands over when it is done.
         if active is None or active.phase(observed.now) not in {*OWNS_LANE, Phase.DRAINING}:
             yield Event.YIELDED
     if active and active.lands(observed.now):
         yield Event.LANDING
-    # Without its recorded spec, the previous revision cannot be started again.
-    if (
-        rollout.previous
-        and observed.record(rollout.previous)
-        and driver_failure(observed, active, rollout, group)
+    # A rollback that failed is tried again, even if the failed revision seems to work meanwhile.
+    rejected = _is_rejected(observed, rollout)
+    if _can_revert(observed, rollout) and (
+        rejected or driver_failure(observed, active, rollout, limit)
     ):
         yield Event.REVERT_WARM if _can_warm(observed, active, group) else Event.REVERT_DRAIN
-    window = group.spec.upgrade.rollback.window
-    if not rollout.previous or stage_duration(observed, rollout) > window:
+    proven = (
+        rollout.committed == rollout.active
+        and not rejected
+        and time_in_stage(observed, rollout) > limit.window
+    )
+    if not rollout.previous or proven:
         yield Event.PROVEN
+
+
+def _target_events(
+    observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
+) -> Iterator[Event]:
+    """Events from the state of the target's driver."""
+    target, limit = observed.driver(rollout.target), group.spec.upgrade.rollback
+    if driver_failure(observed, target, rollout, limit):
+        yield Event.TARGET_BROKEN
+    elif target and target.phase(observed.now) in {Phase.STANDBY, *OWNS_LANE}:
+        yield Event.TARGET_WARM
+    crowded = rollout.held is not None and rollout.held.reason in _WITHOUT_ROOM
+    if is_rollback(rollout) and crowded and held_for(observed, rollout) > limit.ready_in:
+        yield Event.NO_ROOM
+
+
+def _can_revert(observed: GroupObservation, rollout: RolloutStatus) -> bool:
+    """Whether there is a revision to roll back to, and no pause before the next attempt."""
+    previous = observed.record(rollout.previous)
+    if previous is None or rollout.previous == rollout.active:
+        return False
+    excluded = {_digest(observed, rollout.active), rollout.rejected and rollout.rejected.digest}
+    paused = rollout.retry is not None and observed.now < rollout.retry.time
+    return previous.digest not in excluded and not paused
+
+
+def _is_rejected(observed: GroupObservation, rollout: RolloutStatus) -> bool:
+    """Whether the active revision is one that should be rolled back."""
+    rejected = rollout.rejected
+    return rejected is not None and rejected.digest == _digest(observed, rollout.active)
+
+
+def _digest(observed: GroupObservation, revision: str | None) -> str | None:
+    """The digest of a revision's spec, from its Deployment or its record."""
+    driver, record = observed.driver(revision), observed.record(revision)
+    return driver.digest if driver else record.digest if record else None
 
 
 def _stop_events(
@@ -260,32 +216,27 @@ def _stop_events(
         if every or driver.revision == rollout.active
     ):
         yield Event.DRAINED
-    timeout = group.spec.upgrade.drain_timeout if group else READY_TIMEOUT
-    if stage_duration(observed, rollout) > timeout:
+    timeout = group.spec.upgrade.drain_timeout if group else DRAIN_TIMEOUT
+    if rollout.since and observed.now - rollout.since > timeout:
         yield Event.TIMED_OUT
 
 
-def stage_duration(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
-    """How long the rollout has been in its stage; zero before its first transition."""
-    return observed.now - rollout.since if rollout.since else timedelta(0)
-
-
 def _rejected_spec(
-    observed: GroupObservation, rollout: RolloutStatus, event: Event
+    observed: GroupObservation, rollout: RolloutStatus, event: Event, group: ConsumerGroup | None
 ) -> Rejected | None:
     """The failed spec, if the event rolls back the active revision or gives up the target."""
-    if event not in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TARGET_BROKEN}:
+    if event not in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TARGET_BROKEN} or not group:
         return None
-    record = observed.record(rollout.target if event is Event.TARGET_BROKEN else rollout.active)
-    if record is None:
+    failed = rollout.target if event is Event.TARGET_BROKEN else rollout.active
+    digest, driver = _digest(observed, failed), observed.driver(failed)
+    if not failed or not digest:
         return None
-    driver = observed.driver(record.revision)
-    failure = driver_failure(observed, driver, rollout, record.group)
+    failure = driver_failure(observed, driver, rollout, group.spec.upgrade.rollback)
     return Rejected(
-        digest=record.digest,
+        digest=digest,
         reason=failure.reason if failure else Reason.UNKNOWN,
         message=failure.message if failure else "",
-        generation=record.group.spec.generation,
+        generation=generation_of(failed),
     )
 
 
@@ -293,16 +244,17 @@ def _rejected_spec(
 
 
 def _plan(observed: GroupObservation) -> PlanStatus | None:
-    """The impact of the latest edit, compared with the newest recorded spec."""
-    old = observed.status.plan
+    """The impact of the latest edit, compared with the spec that was in force before it."""
+    old, rollout = observed.status.plan, observed.status.rollout
+    revision = rollout.target or rollout.active
+    before = _last_spec(observed, revision)
     if (
         observed.spec is None
-        or not observed.records
+        or before is None
         or (old and old.observed_generation == observed.generation)
     ):
         return old
-    newest = max(observed.records, key=lambda record: record.number)
-    found: Difference = difference(newest.group.spec, observed.spec.spec)
+    found: Difference = difference(before.spec, observed.spec.spec)
     if not found.fields:
         return old
     return PlanStatus.model_validate(

@@ -8,7 +8,7 @@ from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
-from landfall_operator.objects.names import DIGEST_ANNOTATION, FINALIZER, driver_name
+from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
 
 OwnedObjects = Mapping[tuple[str, str], CachedObject]
@@ -140,8 +140,9 @@ def _drivers(
     uid: str, owned: OwnedObjects, reports: Mapping[str, DriverReport]
 ) -> dict[str, Driver]:
     return {
-        cached.revision: _driver(
-            _adoptable(cached, uid), _pods(owned, cached.revision), reports.get(cached.revision)
+        cached.revision: replace(
+            _driver(cached.value, _pods(owned, cached.revision), reports.get(cached.revision)),
+            owned=cached.owner == uid,
         )
         for cached in owned.values()
         if cached.kind == "Deployment" and cached.revision
@@ -162,15 +163,3 @@ def _pods(owned: OwnedObjects, revision: str) -> list[Json]:
         for cached in owned.values()
         if cached.kind == "Pod" and cached.revision == revision
     ]
-
-
-def _adoptable(deployment: CachedObject, uid: str) -> Json:
-    """The Deployment; without its digest if this group does not own it, such as an orphaned one.
-
-    A Deployment without a digest differs from every spec. So it is applied, and then owned.
-    """
-    if deployment.owner == uid:
-        return deployment.value  # type: ignore[no-any-return]  # slim JSON, by its kind
-    metadata = deployment.value["metadata"]
-    annotations = {**metadata.get("annotations", {}), DIGEST_ANNOTATION: ""}
-    return {**deployment.value, "metadata": {**metadata, "annotations": annotations}}

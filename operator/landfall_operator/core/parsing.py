@@ -61,9 +61,11 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         ),
         replicas=spec.get("replicas", 1),
         pods=len(pods),
+        pod=newest["metadata"].get("uid", "") if newest else "",
         restarts=container.get("restartCount", 0),
         terminating="deletionTimestamp" in metadata,
         pod_failure=pod_failure_of(newest) if newest else _replica_failure(deployment),
+        last_exit=_last_exit(container),
         report=report,
         account=spec["template"]["spec"].get("serviceAccountName", ""),
         config=_mounted_config(spec["template"]["spec"]),
@@ -159,6 +161,7 @@ def record_of(revision: Json) -> RecordedSpec:
         group=parse_group(revision["data"]["group"]),
         image=revision["data"]["image"],
         created=datetime.fromisoformat(revision["metadata"]["creationTimestamp"]),
+        label=revision["metadata"].get("labels", {}).get(REVISION_LABEL, ""),
     )
 
 
@@ -184,6 +187,15 @@ def _container(pod: Json) -> Json:
     return next((status for status in statuses if status["name"] == "driver"), {})
 
 
+def _last_exit(container: Json) -> PodFailure | None:
+    """Why a container ended last; None if it never did, or ended without an error."""
+    states = (container.get(name, {}).get("terminated") for name in ("state", "lastState"))
+    terminated = next(filter(None, states), None)
+    if terminated is None or terminated.get("exitCode") == ExitCode.OK:
+        return None
+    return _container_failure(terminated)
+
+
 def _container_failure(terminated: Json) -> PodFailure:
     """Why a container ended. A driver's termination message ends with ``REASON: message``."""
     last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
@@ -194,6 +206,11 @@ def _container_failure(terminated: Json) -> PodFailure:
         return PodFailure(Reason.FENCED, _short(last_line or "another driver opened the ledger"))
     if colon and name in _REASONS:
         return PodFailure(_REASONS[name], _short(message))
+    if terminated.get("exitCode") == ExitCode.UNAVAILABLE:
+        why = message if colon and name == ExitCode.UNAVAILABLE.name else last_line
+        return PodFailure(
+            Reason.DEPENDENCY_UNAVAILABLE, _short(why or "the store, Kafka or Spark did not answer")
+        )
     return PodFailure(
         Reason.CRASH_LOOP,
         _short(f"exit code {terminated.get('exitCode')}: {last_line}".removesuffix(": ")),

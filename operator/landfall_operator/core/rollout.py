@@ -12,6 +12,7 @@ any point continues from the stage that it reads and from what it observes.
     HandOver    Settled → Warming → Yielding → Opening → Watching → Settled
     Recreate    Settled → Draining → Opening → Watching → Settled
     rollback    Opening or Watching → Warming or Draining, with the previous revision as the target
+    given up    Warming or Yielding → Watching, with the same active revision as before
     suspend     any → Suspending → Suspended → Opening
     delete      any → Deleting → Deleted
 
@@ -21,10 +22,15 @@ because the ledger accepts commits only from the driver that opened it last.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from landfall_operator.api.status import Rejected, RolloutStatus, Stage, whole_seconds
+from landfall_operator.api.reasons import is_environment
+from landfall_operator.api.status import Rejected, Retry, RolloutStatus, Stage, whole_seconds
+
+FIRST_PAUSE = timedelta(minutes=10)
+"""The pause after the first failed attempt of what is tried again; each further one is doubled."""
+LONGEST_PAUSE = timedelta(hours=1)
 
 
 class Event(StrEnum):
@@ -50,6 +56,10 @@ class Event(StrEnum):
     """The target's driver is ready to take over."""
     TARGET_BROKEN = "TargetBroken"
     """The target's driver crashes, is stalled, or did not become ready in time."""
+    NO_ROOM = "NoRoom"
+    """The cluster has had no room for ``readyIn`` for the revision that is rolled back to: the
+    failed one must stop first.
+    """
     YIELDED = "Yielded"
     """The active driver has handed the lane over, or does not hold it."""
     DRAINED = "Drained"
@@ -63,7 +73,9 @@ class Event(StrEnum):
     REVERT_DRAIN = "RevertDrain"
     """The active revision fails and must stop before the previous one starts."""
     PROVEN = "Proven"
-    """The rollback window is over, or there is no previous revision."""
+    """The active revision has committed and the rollback window is over, or there is no previous
+    revision.
+    """
 
 
 _ALWAYS = {Event.DELETE: Stage.DELETING, Event.SUSPEND: Stage.SUSPENDING}
@@ -75,20 +87,21 @@ TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
     Stage.WARMING: {
         **_ALWAYS,
         **_CHANGED,
-        Event.WITHDRAWN: Stage.SETTLED,
-        Event.TARGET_BROKEN: Stage.SETTLED,
+        Event.WITHDRAWN: Stage.WATCHING,
+        Event.TARGET_BROKEN: Stage.WATCHING,
         Event.TARGET_WARM: Stage.YIELDING,
+        Event.NO_ROOM: Stage.DRAINING,
     },
     Stage.YIELDING: {
         **_ALWAYS,
-        Event.TARGET_BROKEN: Stage.SETTLED,
+        Event.TARGET_BROKEN: Stage.WATCHING,
         Event.YIELDED: Stage.OPENING,
         Event.TIMED_OUT: Stage.OPENING,
     },
     Stage.DRAINING: {
         **_ALWAYS,
         **_CHANGED,
-        Event.WITHDRAWN: Stage.SETTLED,
+        Event.WITHDRAWN: Stage.OPENING,
         Event.DRAINED: Stage.OPENING,
         Event.TIMED_OUT: Stage.OPENING,
     },
@@ -136,9 +149,37 @@ def transition(
         update={
             "stage": stage,
             "since": whole_seconds(now),
+            "resumed": None,
+            "retry": _retry(rollout, event, rejected, now),
             **_roles(rollout, event, wanted, rejected),
         }
     )
+
+
+def is_rollback(rollout: RolloutStatus) -> bool:
+    """Whether the previous revision is on its way back."""
+    return rollout.previous is not None and rollout.previous in {rollout.target, rollout.active}
+
+
+def forgive(rollout: RolloutStatus) -> RolloutStatus:
+    """The rollout without what speaks against the requested spec, so that it is tried at once."""
+    crashes = rollout.crashes and rollout.crashes.model_copy(update={"count": 0})
+    return rollout.model_copy(update={"rejected": None, "retry": None, "crashes": crashes})
+
+
+def _retry(
+    rollout: RolloutStatus, event: Event, rejected: Rejected | None, now: datetime
+) -> Retry | None:
+    """The next attempt of what the event ends; what an event does not concern stays."""
+    reverts = event in {Event.REVERT_WARM, Event.REVERT_DRAIN}
+    later = reverts and rejected is not None and is_environment(rejected.reason)
+    if later or (event is Event.TARGET_BROKEN and is_rollback(rollout) and rollout.rejected):
+        attempts = rollout.retry.attempts + 1 if rollout.retry else 1
+        pause = min(FIRST_PAUSE * 2 ** min(attempts - 1, 8), LONGEST_PAUSE)
+        message = rejected.message if rejected else ""
+        return Retry(attempts=attempts, time=now + pause, message=message)
+    returned = rollout.rejected is not None and is_environment(rollout.rejected.reason)
+    return None if event is Event.LANDING and not returned else rollout.retry
 
 
 def _roles(
@@ -151,28 +192,32 @@ def _roles(
             roles = {"target": wanted}
         case Event.FIRST | Event.RESUME:
             # The spec may have changed while the group was suspended: then the revision that ran
-            # before is the one to roll back to.
+            # before may be the one to roll back to.
             moved = wanted != rollout.active
-            roles = {"active": wanted, "previous": rollout.active if moved else rollout.previous}
+            roles = {
+                "active": wanted,
+                "previous": _fallback(rollout) if moved else rollout.previous,
+            }
         case Event.REVERT_WARM | Event.REVERT_DRAIN:
-            roles = {"target": rollout.previous, "previous": None, "rejected": rejected}
+            # The spec that the user still asks for stays the rejected one.
+            roles = {"target": rollout.previous, "rejected": rollout.rejected or rejected}
         case Event.TARGET_BROKEN:
-            # During a rollback the target is the previous revision. The spec that failed first
-            # stays the rejected one.
+            # During a rollback the target is the previous revision, which stays the previous one.
             roles = {"target": None, "rejected": rollout.rejected or rejected}
         case Event.WITHDRAWN | Event.DELETE | Event.SUSPEND:
             roles = {"target": None}
-        case Event.PROVEN:
-            roles = {"previous": None}
+        case Event.LANDING | Event.PROVEN:
+            done = event is Event.PROVEN or is_rollback(rollout)
+            roles = {"previous": None if done else rollout.previous}
         case Event.YIELDED | Event.DRAINED | Event.TIMED_OUT if rollout.target:
             roles = {"active": rollout.target, "target": None, "previous": _fallback(rollout)}
     return roles
 
 
 def _fallback(rollout: RolloutStatus) -> str | None:
-    """The revision to roll back to once the target is active: the last one that was proven.
+    """The revision to roll back to once another one is active: the last one that was proven.
 
-    There is none during a rollback, so that two failing revisions do not alternate forever.
+    One that never committed is none. During a rollback it is the target itself, until that lands.
     """
-    candidate = rollout.previous or rollout.active
-    return None if rollout.rejected or candidate == rollout.target else candidate
+    proven = rollout.active if rollout.active == rollout.committed else None
+    return rollout.previous or proven

@@ -8,6 +8,7 @@ is None, never a guess.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec import ConsumerGroup
@@ -50,9 +51,12 @@ class Driver:
         image: image of the driver's container.
         replicas: desired pods, 0 or 1.
         pods: existing pods, including terminating ones.
-        restarts: restarts of the driver's container in the newest pod.
+        pod: metadata.uid of the newest pod; empty without one.
+        restarts: restarts of the driver's container in that pod.
         terminating: whether the Deployment is being deleted.
         pod_failure: why the pod does not run, if it does not.
+        last_exit: why the container ended last in the newest pod, even if it runs again.
+        owned: whether the group owns the Deployment, which may have been orphaned.
         report: the driver's last answer.
         process_gone: whether the process that gave this answer has ended; another may run already.
         account: name of the pod's ServiceAccount.
@@ -64,9 +68,12 @@ class Driver:
     image: str
     replicas: int = 1
     pods: int = 0
+    pod: str = ""
     restarts: int = 0
     terminating: bool = False
     pod_failure: PodFailure | None = None
+    last_exit: PodFailure | None = None
+    owned: bool = True
     report: StatusReport | None = None
     process_gone: bool = False
     account: str = ""
@@ -117,7 +124,7 @@ def sample_of(report: StatusReport) -> Sample | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedSpec:
     """A spec that was rolled out, as its ControllerRevision keeps it.
 
@@ -126,19 +133,21 @@ class RecordedSpec:
         group: the resource, with this spec.
         image: the image it ran with, also where the spec names none.
         created: creation time of the ControllerRevision.
+        label: the revision that the ControllerRevision names, which may be of the former scheme.
     """
 
     number: int
     group: ConsumerGroup
     image: str
     created: datetime
+    label: str = ""
 
-    @property
+    @cached_property
     def revision(self) -> str:
-        """The revision that the spec belongs to."""
+        """The revision of the spec."""
         return revision_of(self.group)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The digest of the spec."""
         return digest_of(self.group)
@@ -189,13 +198,31 @@ class GroupObservation:
         return self.drivers.get(revision) if revision else None
 
     def record(self, revision: str | None) -> RecordedSpec | None:
-        """The newest recorded spec of a revision, if one is kept."""
-        return max(
-            (r for r in self.records if r.revision == revision),
-            key=lambda r: r.number,
-            default=None,
-        )
+        """The recorded spec of a revision; None if there is none, or if it is not known which.
 
-    def is_recorded(self, digest: str) -> bool:
-        """Whether a ControllerRevision with this digest exists."""
-        return any(r.digest == digest for r in self.records)
+        A Deployment says by its digest what it was made from. In the former scheme several records
+        may share the name of a revision whose Deployment is gone: then it is not known which of
+        them ran last, and none is returned rather than one that nobody asks for.
+        """
+        if driver := self.driver(revision):
+            return self.recorded(driver.digest)
+        named = [r for r in self.records if r.revision == revision]
+        found = named or [r for r in self.records if r.label and r.label == revision]
+        return found[0] if len(found) == 1 else None
+
+    def recorded(self, digest: str) -> RecordedSpec | None:
+        """The recorded spec with a digest, if one is kept."""
+        return next((r for r in self.records if r.digest == digest), None)
+
+    def revision_of(self, group: ConsumerGroup) -> str:
+        """The revision of a spec: of the Deployment that was made from it, else its own name.
+
+        A Deployment of the former scheme has another name, and is never changed.
+        """
+        digest, own = digest_of(group), revision_of(group)
+        formerly = sorted(
+            driver.revision
+            for driver in self.drivers.values()
+            if driver.digest == digest and driver.owned and not driver.terminating
+        )
+        return own if own in self.drivers or not formerly else formerly[0]

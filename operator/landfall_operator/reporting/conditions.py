@@ -18,6 +18,8 @@ from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
+from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 from landfall_operator.objects.names import revision_name
 
@@ -193,21 +195,41 @@ def _upgrading(view: View) -> Finding:
     between = rollout.target or rollout.previous
     if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
         return Finding("False", Reason.AS_EXPECTED)
-    rolling_back = rollout.rejected is not None
-    reason = Reason.ROLLING_BACK if rolling_back else _STAGES[rollout.stage]
+    reason = _STAGES[rollout.stage]
+    if is_rollback(rollout) or _next_rollback(rollout):
+        reason = Reason.ROLLING_BACK
+    if rollout.held:
+        return Finding("True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}")
     return Finding("True", reason, _roles_text(rollout))
 
 
 def _roles_text(rollout: RolloutStatus) -> str:
     if rollout.target:
         return f"changing from {rollout.active} to {rollout.target}"
-    return f"watching {rollout.active} before it is settled"
+    return _next_rollback(rollout) or f"watching {rollout.active} before it is settled"
+
+
+def _next_rollback(rollout: RolloutStatus) -> str:
+    """When a rollback that failed is tried again; empty if none is to be."""
+    if not rollout.retry or not rollout.rejected or not rollout.previous or rollout.target:
+        return ""
+    times = plural(rollout.retry.attempts, "time")
+    return (
+        f"the rollback from {rollout.active} to {rollout.previous} has failed {times} and is tried "
+        f"again at {rollout.retry.time:%H:%M:%S} UTC: {rollout.retry.message}"
+    )
+
+
+def _wait_text(view: View) -> str:
+    """What the judged driver waits for."""
+    rollout = view.desired.rollout
+    found = obstacle(view.observed, judged_driver(view.observed, rollout))
+    return f"{rollout.target or rollout.active} waits: {found.message if found else 'unknown'}"
 
 
 def _stalled(view: View) -> Finding:
     rejected = view.desired.rollout.rejected
     failure = view.driver.pod_failure if view.driver else None
-    blocked = [p for p in view.status.partitions if p.blocked] if view.status else []
     # The order is the priority: what prevents everything else from working comes first.
     if view.observed.spec_error:
         return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
@@ -216,17 +238,23 @@ def _stalled(view: View) -> Finding:
     if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
     if rejected:
-        return Finding("True", Reason.ROLLED_BACK, _rejected_text(rejected))
-    if view.status and blocked:
-        count = totals_of(view.status).blocked
-        first, verb = blocked[0], "is" if count == 1 else "are"
-        message = (
-            f"{plural(count, 'topic partition')} {verb} blocked and "
-            f"{'needs' if count == 1 else 'need'} operator action; "
-            f"{first.topic}/{first.partition}: {first.message}{_next(view, first.next_step)}"
-        )
-        return Finding("True", _blocked_reason(first.blocked), message)
-    return Finding("False", Reason.AS_EXPECTED)
+        return Finding("True", Reason.ROLLED_BACK, _rejected_text(view.desired.rollout, rejected))
+    return _held_up(view) or _blocked(view) or Finding("False", Reason.AS_EXPECTED)
+
+
+def _blocked(view: View) -> Finding | None:
+    """The topic partitions that are blocked, if any are."""
+    blocked = [p for p in view.status.partitions if p.blocked] if view.status else []
+    if not view.status or not blocked:
+        return None
+    count = totals_of(view.status).blocked
+    first, verb = blocked[0], "is" if count == 1 else "are"
+    message = (
+        f"{plural(count, 'topic partition')} {verb} blocked and "
+        f"{'needs' if count == 1 else 'need'} operator action; "
+        f"{first.topic}/{first.partition}: {first.message}{_next(view, first.next_step)}"
+    )
+    return Finding("True", _blocked_reason(first.blocked), message)
 
 
 def _next(view: View, step: str) -> str:
@@ -253,10 +281,27 @@ def _stop_of_driver(view: View, status: Status) -> Finding | None:
     return None
 
 
-def _rejected_text(rejected: Rejected) -> str:
-    return (
+def _held_up(view: View) -> Finding | None:
+    """The obstacle that a rollout waits for, if it does not end by itself or has not for long."""
+    rollout = view.desired.rollout
+    if rollout.held is None or view.desired.group is None:
+        return None
+    patience = view.desired.group.spec.upgrade.rollback.ready_in
+    long = held_for(view.observed, rollout) > patience
+    if not long and rollout.held.reason not in NEEDS_USER:
+        return None
+    return Finding("True", rollout.held.reason, _wait_text(view))
+
+
+def _rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
+    why = (
         f"generation {rejected.generation} was rolled back ({rejected.reason}): {rejected.message}"
     )
+    if pending := _next_rollback(rollout):
+        return f"{why}; {pending}"
+    if rollout.retry:
+        return f"{why}; it is tried again at {rollout.retry.time:%H:%M:%S} UTC"
+    return why
 
 
 def _blocked_reason(name: str | None) -> Reason:

@@ -19,7 +19,8 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
     if desired.event is None:
         return None
     before, after = observed.status.rollout, desired.rollout
-    rejected = after.rejected.message if after.rejected else ""
+    failed = after.retry if desired.event is Event.TARGET_BROKEN else None
+    rejected = (failed and failed.message) or (after.rejected.message if after.rejected else "")
     message = _MESSAGES[desired.event].format(
         active=before.active or "no revision",
         target=before.target or "no revision",
@@ -81,9 +82,10 @@ _MESSAGES: Mapping[Event, str] = {
     Event.FIRST: "starting {next}",
     Event.CHANGE_WARM: "warming up {next} while {active} continues to land",
     Event.CHANGE_DRAIN: "stopping {active} before {next} starts",
-    Event.WITHDRAWN: "the change was withdrawn; {active} continues to land",
+    Event.WITHDRAWN: "the change was withdrawn; {active} continues",
     Event.TARGET_WARM: "{target} is ready; asking {active} to hand over",
-    Event.TARGET_BROKEN: "giving up {target}; {active} continues to land: {why}",
+    Event.TARGET_BROKEN: "giving up {target}; {active} continues: {why}",
+    Event.NO_ROOM: "stopping {active} to make room for {target}, which comes back",
     Event.YIELDED: "{active} has handed over to {target}",
     Event.DRAINED: "{active} has stopped",
     Event.TIMED_OUT: "{active} did not stop in time; the next driver that takes the lane fences it",

@@ -6,14 +6,16 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import Failure, Status
-from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.status import Crashes, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.rollout import Event
-from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
+from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure, StatusReport
 from tests.support.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
+OOM = PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
 
 
 @pytest.fixture
@@ -64,6 +66,13 @@ def rollout(observed: GroupObservation, **changes: object) -> GroupObservation:
     return replace(observed, status=observed.status.model_copy(update={"rollout": moved}))
 
 
+def crashed(observed: GroupObservation, restarts: int) -> GroupObservation:
+    """So many restarts of the active driver's pod have been counted already."""
+    driver = active(observed)
+    known = Crashes(revision=driver.revision, pod=driver.pod, restarts=restarts, count=0)
+    return rollout(observed, crashes=known)
+
+
 def test_a_watched_driver_that_is_silent_for_a_while_is_not_rolled_back(
     watched: GroupObservation,
 ) -> None:
@@ -73,15 +82,52 @@ def test_a_watched_driver_that_is_silent_for_a_while_is_not_rolled_back(
 
 
 def test_a_watched_driver_that_crashes_is_rolled_back(watched: GroupObservation) -> None:
-    crashing = with_active(watched, replace(active(watched), report=None, restarts=3))
+    crashing = with_active(
+        watched, replace(active(watched), report=None, restarts=5, last_exit=OOM)
+    )
 
-    chosen = desired_state(crashing)
+    chosen = desired_state(crashed(crashing, restarts=2))
 
     assert (chosen.event, chosen.rollout.target) == (
         Event.REVERT_DRAIN,
         watched.status.rollout.previous,
     )
     assert chosen.rollout.rejected
+    assert chosen.rollout.rejected.reason is Reason.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize("restarts", [3, 5])
+def test_only_crashes_since_the_last_commit_count(watched: GroupObservation, restarts: int) -> None:
+    crashing = with_active(
+        watched, replace(active(watched), report=None, restarts=5, last_exit=OOM)
+    )
+
+    chosen = desired_state(crashed(crashing, restarts=restarts))
+
+    assert chosen.event is None
+    assert chosen.rollout.crashes
+    assert chosen.rollout.crashes.count == 5 - restarts
+
+
+def test_crashes_of_the_environment_do_not_count(watched: GroupObservation) -> None:
+    away = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+    crashing = with_active(watched, replace(active(watched), report=None, last_exit=away))
+    crashing = with_active(crashing, replace(active(crashing), restarts=9))
+
+    chosen = desired_state(crashed(crashing, restarts=0))
+
+    assert chosen.event is None
+    assert chosen.rollout.crashes
+    assert (chosen.rollout.crashes.restarts, chosen.rollout.crashes.count) == (9, 0)
+
+
+def test_a_commit_clears_the_crashes(watched: GroupObservation) -> None:
+    crashing = with_active(watched, replace(active(watched), restarts=2, last_exit=OOM))
+
+    chosen = desired_state(crashed(crashing, restarts=0))
+
+    assert chosen.rollout.crashes
+    assert (chosen.rollout.crashes.restarts, chosen.rollout.crashes.count) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +147,11 @@ def test_a_generation_that_commits_nothing_is_rolled_back(watched: GroupObservat
     )
 
     since = watched.now - 20 * MINUTE
+    idle = rollout(idle, since=since, resumed=None)
 
-    assert desired_state(rollout(idle, since=since)).event is Event.REVERT_WARM
+    assert desired_state(idle).event is Event.REVERT_WARM
+    resumed = rollout(idle, resumed=watched.now - 10 * MINUTE)
+    assert desired_state(resumed).event is None
 
 
 def test_nothing_scales_during_a_handover(watched: GroupObservation) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from landfall_operator.api.revisions import revision_of
+from landfall_operator.core.actions import Apply
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.core.inputs import DriverReport, Inputs, observe, process_id, reachable_pods
 from landfall_operator.core.snapshot import GroupObservation
@@ -103,7 +104,10 @@ def test_an_orphaned_deployment_is_applied_and_thereby_owned(cache: ObjectCache)
     orphan = stored(deployed(group("good"), Owner("clicks", "logs", "somebody")), 2)
     cache.put("Deployment", orphan)
 
-    assert observed(cache).drivers[REVISION].digest == ""
+    _, actions = decided(observed(cache))
+
+    applied = [action.manifest["kind"] for action in actions if isinstance(action, Apply)]
+    assert (observed(cache).drivers[REVISION].owned, applied[-1]) == (False, "Deployment")
 
 
 def test_the_token_is_created_once(cache: ObjectCache) -> None:

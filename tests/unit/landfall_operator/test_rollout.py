@@ -1,9 +1,12 @@
 """The table leaves no stage without a way out, and deletion always comes first."""
 
+from datetime import timedelta
+
 import pytest
 
-from landfall_operator.api.status import RolloutStatus, Stage
-from landfall_operator.core.rollout import TABLE, Event, next_event, transition
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.status import Crashes, Rejected, Retry, RolloutStatus, Stage
+from landfall_operator.core.rollout import TABLE, Event, forgive, next_event, transition
 from tests.support.cluster_model import START
 
 
@@ -65,20 +68,74 @@ def test_every_transition_restarts_the_stages_clock(stage: Stage, event: Event) 
 
 
 def test_a_handover_records_the_revision_to_roll_back_to() -> None:
-    before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b")
+    before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b", committed="g1-a")
 
     after = transition(before, Event.YIELDED, "g2-b", START, None)
 
     assert (after.active, after.target, after.previous) == ("g2-b", None, "g1-a")
 
 
+@pytest.mark.parametrize("event", [Event.YIELDED, Event.TIMED_OUT])
+def test_a_revision_that_never_committed_is_not_recorded(event: Event) -> None:
+    before = RolloutStatus(stage=Stage.YIELDING, active="g1-a", target="g2-b")
+
+    assert transition(before, event, "g2-b", START, None).previous is None
+
+
 def test_an_unproven_revision_is_never_rolled_back_to() -> None:
-    before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g3-c", previous="g1-a")
+    before = RolloutStatus(
+        stage=Stage.YIELDING, active="g2-b", target="g3-c", previous="g1-a", committed="g2-b"
+    )
 
     assert transition(before, Event.YIELDED, "g3-c", START, None).previous == "g1-a"
 
 
-def test_a_rollback_has_no_revision_to_roll_back_to() -> None:
-    before = RolloutStatus(stage=Stage.YIELDING, active="g2-b", target="g1-a", previous="g1-a")
+def test_a_rollback_keeps_its_target_until_it_lands() -> None:
+    rollout = RolloutStatus(stage=Stage.WATCHING, active="g2-b", previous="g1-a")
 
-    assert transition(before, Event.YIELDED, "g1-a", START, None).previous is None
+    for event in (Event.REVERT_WARM, Event.TARGET_WARM, Event.YIELDED):
+        rollout = transition(rollout, event, "g2-b", START, rejected())
+        assert rollout.previous == "g1-a"
+    rollout = transition(rollout, Event.LANDING, "g1-a", START, None)
+
+    assert (rollout.active, rollout.previous, rollout.rejected) == ("g1-a", None, rejected())
+
+
+def test_the_pauses_between_rollbacks_grow_up_to_an_hour() -> None:
+    rollout = RolloutStatus(stage=Stage.WATCHING, active="g2-b", previous="g1-a")
+    pauses = []
+
+    for _ in range(5):
+        rollout = transition(rollout, Event.REVERT_WARM, "g2-b", START, rejected())
+        rollout = transition(rollout, Event.TARGET_BROKEN, "g2-b", START, rejected())
+        assert rollout.retry
+        pauses.append((rollout.retry.time - START) / timedelta(minutes=1))
+
+    assert pauses == [10, 20, 40, 60, 60]
+    assert (rollout.previous, rollout.retry.message) == ("g1-a", "why")
+
+
+def test_what_the_environment_caused_is_tried_again() -> None:
+    rollout = RolloutStatus(stage=Stage.OPENING, active="g2-b", previous="g1-a")
+
+    rollout = transition(rollout, Event.REVERT_DRAIN, "g2-b", START, rejected(Reason.IMAGE_PULL))
+    rollout = transition(rollout, Event.DRAINED, "g1-a", START, None)
+    rollout = transition(rollout, Event.LANDING, "g1-a", START, None)
+
+    assert rollout.retry == Retry(attempts=1, time=START + timedelta(minutes=10), message="why")
+
+
+def test_forgiving_clears_all_that_speaks_against_a_spec() -> None:
+    crashes = Crashes(revision="g2-b", pod="p", restarts=4, count=3)
+    retry = Retry(attempts=2, time=START)
+    before = RolloutStatus(rejected=rejected(), retry=retry, crashes=crashes)
+
+    after = forgive(before)
+
+    assert (after.rejected, after.retry) == (None, None)
+    assert after.crashes == Crashes(revision="g2-b", pod="p", restarts=4, count=0)
+    assert forgive(RolloutStatus()) == RolloutStatus()
+
+
+def rejected(reason: Reason = Reason.CRASH_LOOP) -> Rejected:
+    return Rejected(digest="d", reason=reason, message="why", generation=2)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from landfall_operator.api.revisions import digest_of
 from landfall_operator.api.status import Stage
 from tests.support.cluster_model import SITE, World, group
 
@@ -98,7 +99,7 @@ def test_a_generation_that_never_stands_by_never_stops_the_old_one(
     world.edit(group(image))
     world.run(15 * MINUTE)
 
-    assert world.stages == [Stage.WARMING, Stage.SETTLED]
+    assert world.stages == [Stage.WARMING, Stage.WATCHING, Stage.SETTLED]
     assert (world.landing, world.images, world.status.phase) == (["good"], ["good"], "Stalled")
     assert world.status.reason == "RolledBack"
 
@@ -154,7 +155,7 @@ def test_a_change_is_withdrawn_before_it_is_done(world: World) -> None:
     world.edit(old)
     world.run(MINUTE)
 
-    assert world.stages == [Stage.WARMING, Stage.SETTLED]
+    assert world.stages == [Stage.WARMING, Stage.WATCHING, Stage.SETTLED]
     assert world.images == ["good"]
 
 
@@ -199,21 +200,30 @@ def test_an_invalid_spec_keeps_the_last_live_settings(world: World) -> None:
     assert (world.landing, world.status.rollout.stage) == ([], Stage.SUSPENDED)
 
 
-def test_a_restart_happens_in_place(world: World) -> None:
-    revision = world.status.rollout.active
-    pod = next(iter(world.drivers.values())).pod
-
+def test_a_driver_setting_is_handed_over_like_any_revision(world: World) -> None:
     world.edit(group("good", replicas=2, uploadPolicy={"maxAge": "1m"}))
     world.run(5 * MINUTE)
 
-    assert (world.status.rollout.active, world.stages, world.landing) == (
-        revision,
-        [Stage.SETTLED],
-        ["good"],
-    )
+    assert world.stages == [Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING]
+    assert world.group
+    assert [d.digest for d in world.drivers.values()] == [digest_of(world.group)]
     assert world.status.plan
-    assert world.status.plan.change == "Restart"
-    assert next(iter(world.drivers.values())).pod is not pod
+    assert (world.status.plan.change, world.status.plan.fields) == (
+        "NewRevision",
+        ("uploadPolicy.maxAge",),
+    )
+
+
+def test_the_plan_of_a_revert_names_what_was_reverted(world: World) -> None:
+    old = world.group
+    world.edit(group("good", replicas=2, uploadPolicy={"maxAge": "1m"}))
+    world.run(5 * MINUTE)
+
+    world.edit(old)
+    world.run(MINUTE)
+
+    assert world.status.plan
+    assert world.status.plan.fields == ("uploadPolicy.maxAge",)
 
 
 def test_suspending_drains_and_resuming_continues(world: World) -> None:

@@ -108,18 +108,30 @@ class Autoscaling(Model):
 
 
 class Rollback(Model):
-    """When a new generation is rolled back automatically."""
+    """When a new revision is rolled back automatically."""
 
     window: Duration = timedelta(hours=2)
-    """How long a new generation is watched after its first commit."""
+    """How long a new revision is watched after its first commit."""
     max_commit_failures: Annotated[int, Field(ge=1)] = 5
     """Number of consecutive commit failures that triggers a rollback. A batch counts once, however
     many of its topic partitions failed.
     """
+    crashes: Annotated[int, Field(ge=1)] = 3
+    """Number of crashes since the last commit that triggers a rollback, or gives the revision up
+    before it takes over. Those that the store, Kafka or the cluster caused do not count.
+    """
+    ready_in: Duration = timedelta(minutes=10)
+    """How long a driver may take to get ready. Time in which the cluster has no room for it, or in
+    which the image, the store or Kafka is not available, does not count.
+    """
+    no_commit: Duration = timedelta(minutes=15)
+    """How long records of a watched revision may be overdue without any commit before it is rolled
+    back.
+    """
 
 
 class Upgrade(Model):
-    """How one generation hands over to the next."""
+    """How one revision hands over to the next."""
 
     strategy: Literal["HandOver", "Recreate"] = "HandOver"
     """HandOver starts the new driver beside the running one, which then hands over. Recreate stops
@@ -130,7 +142,7 @@ class Upgrade(Model):
     had not committed is landed again by the new driver.
     """
     rollback: Rollback = Rollback()
-    """When a new generation is rolled back automatically."""
+    """When a new revision is rolled back automatically."""
 
 
 class Tuning(Model):

@@ -1,0 +1,199 @@
+"""Whether a revision's driver works, what keeps it from working, and whose fault that is. Pure.
+
+A revision fails by itself if its driver crashes, is stalled, does not get ready or does not commit.
+An *obstacle* is a failure of the environment: of the cluster, the image registry, the store or
+Kafka. Another revision would meet it as well, so a rollout waits for its end, and no limit of time
+runs meanwhile. There is one exception: if the revision changed the very fields that the obstacle is
+about, and nothing lands, the previous revision comes back, and the spec is tried again later.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from landfall.api.contract import Phase, Status
+from landfall.api.spec.policies import Rollback
+from landfall.api.values import plural
+from landfall_operator.api.change_impact import difference
+from landfall_operator.api.reasons import Reason, is_environment
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure, RecordedSpec
+
+IMAGE_PULL_TIMEOUT = timedelta(minutes=2)
+"""How long an image may fail to be pulled while nothing lands and the previous image is another."""
+JUDGED = frozenset({Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING})
+"""Stages in which a driver is judged: the target's if there is a target, else the active one."""
+STARTING = frozenset({Stage.WARMING, Stage.OPENING})
+"""Stages in which ``rollback.readyIn`` applies."""
+
+_PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
+    Reason.IMAGE_PULL: ("image",),
+    Reason.UNSCHEDULABLE: ("driver",),
+    Reason.POD_REFUSED: ("driver",),
+    Reason.DEPENDENCY_UNAVAILABLE: ("image", "source", "output.s3", "driver", "executor", "tuning"),
+    Reason.STORE_UNAVAILABLE: ("output", "driver", "executor"),
+    Reason.STORE_DENIED: ("output", "driver", "executor"),
+    Reason.STORE_UNSAFE: ("output",),
+    Reason.SOURCE_UNAVAILABLE: ("source", "driver", "executor"),
+    Reason.SOURCE_DENIED: ("source", "driver", "executor"),
+}
+"""The fields whose change may have caused an obstacle, by its reason."""
+_KNOWN_REASONS = frozenset(reason.value for reason in Reason)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFailure:
+    """Why a revision's driver counts as failed."""
+
+    reason: Reason
+    message: str
+
+
+def judged_driver(observed: GroupObservation, rollout: RolloutStatus) -> Driver | None:
+    """The driver that decides how the rollout goes on; None in stages that judge none."""
+    if rollout.stage not in JUDGED:
+        return None
+    return observed.driver(rollout.target or rollout.active)
+
+
+def works(observed: GroupObservation, driver: Driver) -> bool:
+    """Whether a driver lands or stands by."""
+    return driver.lands(observed.now) or driver.phase(observed.now) is Phase.STANDBY
+
+
+def has_committed(observed: GroupObservation, driver: Driver) -> bool:
+    """Whether the driver's process has landed records, or has the lane and nothing to land."""
+    status = driver.fresh_status(observed.now)
+    if status is None or not driver.lands(observed.now):
+        return False
+    landed = status.rates.landed_records + status.rates.dead_lettered
+    idle = status.phase is Phase.RUNNING and status.lag_known and not status.lag_records
+    return bool(landed or (idle and not status.commits.consecutive_failures))
+
+
+def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | None:
+    """What keeps a driver from working that is not the revision's fault; None if nothing does."""
+    if driver is None:
+        return None
+    if driver.pod_failure and not works(observed, driver):
+        return driver.pod_failure if is_environment(driver.pod_failure.reason) else None
+    status = driver.fresh_status(observed.now)
+    if status is None:
+        return None
+    if status.phase is Phase.STALLED:
+        reason, _, message = status.message.partition(": ")
+        return _environment(reason, message)
+    last = status.commits.last_failure
+    if last and status.commits.consecutive_failures:
+        return _environment(last.reason, last.message)
+    return None
+
+
+def _environment(reason: str, message: str) -> PodFailure | None:
+    if not is_environment(reason):
+        return None
+    known = reason if reason in _KNOWN_REASONS else Reason.DEPENDENCY_UNAVAILABLE
+    return PodFailure(Reason(known), message)
+
+
+def time_in_stage(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
+    """How long the limits of time of this stage have run; they stand still during an obstacle."""
+    if rollout.since is None or rollout.held:
+        return timedelta(0)
+    return observed.now - max(rollout.since, rollout.resumed or rollout.since)
+
+
+def held_for(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
+    """How long an obstacle has lasted in this stage; zero without one."""
+    if rollout.held is None:
+        return timedelta(0)
+    return observed.now - max(rollout.held.since, rollout.since or rollout.held.since)
+
+
+def driver_failure(
+    observed: GroupObservation, driver: Driver | None, rollout: RolloutStatus, limit: Rollback
+) -> DriverFailure | None:
+    """Why a driver counts as failed; None while it may still work."""
+    if driver is None:
+        return None
+    if blocked := obstacle(observed, driver):
+        patience = _patience(blocked, limit)
+        caused = held_for(observed, rollout) > patience and _caused(observed, rollout, blocked)
+        return DriverFailure(blocked.reason, blocked.message) if caused else None
+    status = driver.fresh_status(observed.now)
+    if status and status.phase is Phase.STALLED:
+        return DriverFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
+    if not works(observed, driver):
+        return _start_failure(observed, driver, rollout, limit)
+    elapsed = time_in_stage(observed, rollout)
+    return _landing_failure(status, elapsed, limit) if status else None
+
+
+def _start_failure(
+    observed: GroupObservation, driver: Driver, rollout: RolloutStatus, limit: Rollback
+) -> DriverFailure | None:
+    """Why a driver that neither lands nor stands by counts as failed."""
+    # The pod's own failure says more than the number of its restarts.
+    failure = driver.pod_failure or driver.last_exit
+    reason = failure.reason if failure else None
+    message = failure.message if failure else _restarts_text(driver.restarts)
+    crashes = rollout.crashes
+    if crashes and crashes.revision == driver.revision and crashes.count >= limit.crashes:
+        return DriverFailure(reason or Reason.CRASH_LOOP, message)
+    if rollout.stage in STARTING and time_in_stage(observed, rollout) > limit.ready_in:
+        return DriverFailure(reason or Reason.NOT_READY_IN_TIME, message)
+    return None
+
+
+def _restarts_text(restarts: int) -> str:
+    if not restarts:
+        return "the driver is not ready"
+    return f"the driver is not ready after {plural(restarts, 'restart')}"
+
+
+def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> DriverFailure | None:
+    """Why a driver that answers counts as failed, without an obstacle."""
+    failures, last = status.commits.consecutive_failures, status.commits.last_failure
+    if failures >= limit.max_commit_failures:
+        return DriverFailure(
+            Reason.COMMITS_FAILING,
+            f"{plural(failures, 'consecutive commit failure')}; the last one: "
+            f"{last.message if last else 'unknown'}",
+        )
+    # Another revision may decode these records, so a rollback can help.
+    bad_records = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
+    if bad_records:
+        return DriverFailure(Reason.BAD_RECORDS, bad_records[0])
+    overdue = timedelta(seconds=status.overdue_seconds)
+    if min(elapsed, overdue) > limit.no_commit and not status.rates.landed_records:
+        return DriverFailure(
+            Reason.NO_COMMIT, f"records are overdue by {overdue} and the driver has committed none"
+        )
+    return None
+
+
+def _patience(blocked: PodFailure, limit: Rollback) -> timedelta:
+    """How long an obstacle may last that the active revision has probably caused."""
+    pulling = blocked.reason is Reason.IMAGE_PULL
+    return min(limit.ready_in, IMAGE_PULL_TIMEOUT) if pulling else limit.ready_in
+
+
+def _caused(observed: GroupObservation, rollout: RolloutStatus, blocked: PodFailure) -> bool:
+    """Whether the active revision has probably caused an obstacle, so that nothing lands.
+
+    While the active driver lands, or if the previous revision would meet the same obstacle, the
+    rollout waits instead.
+    """
+    if rollout.stage not in {Stage.OPENING, Stage.WATCHING}:
+        return False
+    present, previous = observed.record(rollout.active), observed.record(rollout.previous)
+    if not present or not previous:
+        return False
+    fields = _PROBABLE_CAUSES.get(blocked.reason, ())
+    return any(path.startswith(fields) for path in _changed(previous, present))
+
+
+def _changed(before: RecordedSpec, after: RecordedSpec) -> tuple[str, ...]:
+    """The paths of the fields that differ between two recorded specs."""
+    fields = difference(before.group.spec, after.group.spec).fields
+    return (*fields, "image") if before.image != after.image else fields

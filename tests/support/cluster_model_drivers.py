@@ -1,0 +1,116 @@
+"""The drivers in the model of a cluster: their Deployments, their pods and what they answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from landfall.api.contract import (
+    CommitStatus,
+    Failure,
+    PartitionStatus,
+    Phase,
+    Rates,
+    Status,
+    Workers,
+)
+from landfall_operator.api.reasons import Reason
+from landfall_operator.core.snapshot import PodFailure, StatusReport
+
+ENVIRONMENT = ("image", "room", "store", "kafka")
+"""What may be away: images that no node has, room for a second driver, the store, Kafka."""
+
+
+class Cluster(Protocol):
+    """What drivers depend on."""
+
+    now: datetime
+    away: set[str]
+    pulled: set[str]
+
+
+@dataclass
+class Pod:
+    """The pod of a driver."""
+
+    started: datetime
+    phase: Phase = Phase.STARTING
+    restarts: int = 0
+    ends: datetime | None = None
+    executors: int = 1
+    scheduled: bool = True
+    landed: int = 0
+    last_exit: PodFailure | None = None
+
+
+@dataclass
+class Deployed:
+    """A Deployment of a driver."""
+
+    revision: str
+    digest: str
+    image: str
+    replicas: int
+    config: str = ""
+    executors: int = 1
+    terminating: bool = False
+    pod: Pod | None = None
+
+    def behaves(self, how: str) -> bool:
+        return self.image.startswith(how)
+
+
+def pod_failure_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> PodFailure | None:
+    """Why the pod does not run."""
+    if not pod.scheduled:
+        return PodFailure(Reason.UNSCHEDULABLE, "0/3 nodes are available")
+    if deployed.image not in cluster.pulled and "image" in cluster.away:
+        return PodFailure(Reason.IMAGE_PULL, "the registry does not answer")
+    return pod.last_exit if pod.phase is Phase.STARTING else None
+
+
+def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:
+    """The driver's answer to ``/status``."""
+    runs = pod.phase is Phase.RUNNING
+    partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
+    if runs and deployed.behaves("bad"):
+        partition = PartitionStatus(
+            "clicks", 0, 10, 12, 2, 3.0, 0.0, blocked="BadRecordsOverLimit", message="bad"
+        )
+    outage = runs and bool({"store", "kafka"} & cluster.away)
+    failures = 9 if runs and (deployed.behaves("failing") or outage) else 0
+    away = "StoreUnavailable" if "store" in cluster.away else "SourceUnavailable"
+    reason = away if outage else "EncodeFailed"
+    last = Failure(cluster.now.isoformat(), reason, "cannot commit") if failures else None
+    seconds = int((cluster.now - pod.started).total_seconds())
+    return StatusReport(
+        Status(
+            version="0",
+            group="clicks",
+            namespace="logs",
+            generation=1,
+            epoch=1,
+            lane="0",
+            phase=pod.phase,
+            time=cluster.now.isoformat(),
+            started=pod.started.isoformat(),
+            lag_records=2,
+            lag_seconds=3.0,
+            overdue_seconds=0.0 if pod.landed else float(seconds),
+            rounds=0,
+            commits=CommitStatus(5, failures, failures, cluster.now.isoformat(), last, 0),
+            rates=Rates(
+                pod.landed,
+                100,
+                100,
+                0,
+                1.0,
+                1.0,
+                arrived_records=10 * seconds,
+                task_seconds=0.1 * seconds,
+            ),
+            partitions=(partition,),
+            revision=deployed.revision,
+            workers=Workers(pod.executors, pod.executors, pod.executors),
+        ),
+        cluster.now,
+    )
