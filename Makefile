@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench bench-idle bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +120,10 @@ bench: ready ## Measure the sink, or whole runs beside Spark Structured Streamin
 
 bench-idle: ready ## Measure groups of 1,000 and 10,000 idle topic partitions (ARGS=--help lists the options)
 	@$(BIN)/python -m tests.bench.idle $(ARGS)
+
+bench-fleet: setup ## Measure an operator with 1,000 groups on a real API server with played drivers (ARGS="--groups 50")
+	@dev/cluster build --control-plane
+	@$(BIN)/python -m tests.bench.fleet $(ARGS)
 
 bench-ledger: ready ## Write a ledger of a million slots, and measure opening, locate and the check of its chain (ARGS="--slots 20000")
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)

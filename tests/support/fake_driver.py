@@ -14,6 +14,7 @@ outlives the pods as a ledger does. The name of its image decides how a driver b
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -38,6 +39,7 @@ from landfall.api.contract import (
     Status,
     Workers,
 )
+from landfall.api.status_summary import summarize
 
 Json = dict[str, Any]
 
@@ -79,7 +81,13 @@ class Lane:
 
 @dataclass
 class FakeDriver:
-    """The driver in one pod."""
+    """The driver in one pod.
+
+    Attributes:
+        busy: Whether it commits every minute, and lags behind until then.
+        received: The paths of the commands that it has executed.
+        received_at: When it executed the last one, by the monotonic clock.
+    """
 
     uid: str
     pod: str
@@ -96,7 +104,9 @@ class FakeDriver:
     lag: int = 2
     failures: int = 0
     silent: bool = False
+    busy: bool = False
     received: list[str] = field(default_factory=list)
+    received_at: float = 0.0
     restarts: int = 0
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -121,6 +131,7 @@ class FakeDriver:
     def dispatch(self, path: str, document: Json) -> None:
         """Execute a command."""
         self.received.append(path)
+        self.received_at = time.monotonic()
         if path == EXECUTORS_PATH:
             self.wanted = document["wanted"]
         elif path == YIELD_PATH:
@@ -135,6 +146,8 @@ class FakeDriver:
         blocked = "BadRecordsOverLimit" if runs and self.behaves("bad") else None
         seconds = int((datetime.now(UTC) - self.started).total_seconds())
         began = self.started.isoformat()
+        commits, waiting = divmod(seconds, 60) if self.busy else (0, 3)
+        lag = self.lag + 100 * waiting if self.busy else self.lag
         return Status(
             contract=VERSION,
             version="fake",
@@ -146,12 +159,12 @@ class FakeDriver:
             phase=self.phase,
             time=datetime.now(UTC).isoformat(),
             started=began,
-            lag_records=self.lag,
-            lag_seconds=3.0,
+            lag_records=lag,
+            lag_seconds=float(waiting),
             overdue_seconds=0.0,
             rounds=0,
             commits=CommitStatus(
-                total=5,
+                total=5 + commits,
                 failures=failures,
                 consecutive_failures=failures,
                 last_time=began,
@@ -166,9 +179,9 @@ class FakeDriver:
                     "clicks",
                     0,
                     10,
-                    10 + self.lag,
-                    self.lag,
-                    3.0,
+                    10 + lag,
+                    lag,
+                    float(waiting),
                     0.0,
                     blocked=blocked,
                     message="12 of 800 records",
@@ -232,7 +245,9 @@ class DriverServers:
         driver = self._addressee(request)
         if driver is None or driver.silent or driver.phase is Phase.STARTING:
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
-        return web.json_response(asdict(driver.status()))
+        status = driver.status()
+        asks_summary = request.query.get("summary") == "true"
+        return web.json_response(asdict(summarize(status) if asks_summary else status))
 
     async def _command(self, request: web.Request) -> web.Response:
         driver, document = self._addressee(request), await request.json()

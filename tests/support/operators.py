@@ -67,9 +67,9 @@ class Running:
         }
 
     def asked(self) -> float:
-        """The number of requests to the API server, except for the lease and watches."""
+        """The number of requests to the API server, except for watches."""
         requests = (s for s in self._samples() if s.name == "landfall_operator_api_requests_total")
-        return sum(s.value for s in requests if s.labels["kind"] != "Lease")
+        return sum(s.value for s in requests)
 
     def _samples(self) -> list[Sample]:
         families = text_string_to_metric_families(self.ask("/metrics")[1])
