@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from kubernetes.client.exceptions import ApiException
 from rich.console import Console
 from rich.table import Table
 
@@ -200,7 +201,10 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
     def look() -> bool:
         time.sleep(LOOK_SECONDS)
-        return holds()
+        try:
+            return holds()
+        except ApiException:
+            return False  # a busy API server answers 504 to long lists
 
     eventually(look, bool, PATIENCE)
 

@@ -139,6 +139,13 @@ class FakeDriver:
         elif self.phase in {Phase.STANDBY, Phase.YIELDED}:
             self.open()
 
+    def _progress(self, seconds: int) -> tuple[int, int, int]:
+        """Its commits, the age of its oldest record in seconds, and its lag in records."""
+        if not self.busy:
+            return 0, 3, self.lag
+        commits, waiting = divmod(seconds, 60)
+        return commits, waiting, self.lag + 100 * waiting
+
     def status(self) -> Status:
         """The status of a driver with little to land."""
         runs = self.phase is Phase.RUNNING
@@ -146,8 +153,7 @@ class FakeDriver:
         blocked = "BadRecordsOverLimit" if runs and self.behaves("bad") else None
         seconds = int((datetime.now(UTC) - self.started).total_seconds())
         began = self.started.isoformat()
-        commits, waiting = divmod(seconds, 60) if self.busy else (0, 3)
-        lag = self.lag + 100 * waiting if self.busy else self.lag
+        commits, waiting, lag = self._progress(seconds)
         return Status(
             contract=VERSION,
             version="fake",

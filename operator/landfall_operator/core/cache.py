@@ -10,7 +10,7 @@ Each change returns the group that must be reconciled because of it.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup
@@ -18,6 +18,7 @@ from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
+from landfall_operator.core.snapshot import RecordedSpec
 from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import CONFIG_VOLUME
@@ -197,6 +198,7 @@ class ObjectCache:
         )
         # Most new versions carry only a status. Parsing the spec again would dominate the cost.
         spec, error = (known.spec, known.spec_error) if known and unchanged else parsed(slim)
+        spec = self._shared(key, spec) if spec else None
         self.groups[key] = new = Resource(
             slim, version, spec, error, status_of(slim.get("status", {}))
         )
@@ -227,9 +229,29 @@ class ObjectCache:
         # Before anything is parsed: a resync lists thousands of objects that have not changed.
         if known and int(metadata["resourceVersion"]) <= known.version:
             return None
-        new = _cached_object(kind, body)
+        new = self._with_shared_spec(key, _cached_object(kind, body))
         self._owned[key][kind, new.name] = new
         return None if known and known.is_equivalent(new) else key
+
+    def _with_shared_spec(self, key: Key, new: CachedObject) -> CachedObject:
+        match new.value:
+            case RecordedSpec(group=spec):
+                return replace(new, value=replace(new.value, group=self._shared(key, spec)))
+            case ConsumerGroup():
+                return replace(new, value=self._shared(key, new.value))
+        return new
+
+    def _shared(self, key: Key, spec: ConsumerGroup) -> ConsumerGroup:
+        """The equal spec that the cache has of this group, if any: each takes 8 kB of memory.
+
+        A settled group has the same spec three times: requested, recorded, and for the driver.
+        """
+        resource = self.groups.get(key)
+        values = [resource.spec if resource else None]
+        for cached in self.owned(key).values():
+            value = cached.value
+            values.append(value.group if isinstance(value, RecordedSpec) else value)
+        return next((v for v in values if isinstance(v, ConsumerGroup) and v == spec), spec)
 
 
 def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:

@@ -73,6 +73,21 @@ def test_a_version_that_is_known_is_not_parsed_again(
     assert cache.put("ConfigMap", body) is None
 
 
+def test_equal_specs_of_a_group_are_one_object(cache: ObjectCache) -> None:
+    made = group(output={"url": "s3://logs/clicks"})
+    cache.put("ControllerRevision", stored(controller_revision(OWNER, made, "good", 1)))
+    cache.put("ConfigMap", stored(config_map(OWNER, made, "good", 1, SITE), uid="c"))
+    other = group("bad", output={"url": "s3://logs/clicks"})
+    cache.put("ConfigMap", stored(config_map(OWNER, other, "bad", 1, SITE), uid="e"))
+
+    values = [cached.value for cached in cache.owned(KEY).values()]
+    recorded, mounted, different = values
+
+    assert (recorded.group, mounted, different) == (made, made, other)
+    assert recorded.group is mounted
+    assert cache.groups[KEY].spec is mounted
+
+
 def test_a_new_object_of_the_same_name_is_stored(cache: ObjectCache) -> None:
     cache.drop("ConsumerGroup", resource(2))
 
