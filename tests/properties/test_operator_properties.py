@@ -31,7 +31,8 @@ from landfall_operator.core.snapshot import (
     sample_of,
 )
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import START, World, decided, group
+from tests.support.cluster_model import START, TICK, World, decided, group
+from tests.support.cluster_model_drivers import ENVIRONMENT
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
 SPECS = st.fixed_dictionaries(
@@ -40,20 +41,35 @@ SPECS = st.fixed_dictionaries(
         "replicas": st.integers(0, 3),
         "state": st.sampled_from(["Running", "Running", "Running", "Suspended"]),
         "badRecords": st.sampled_from([{}, {"maxRatio": "0.5"}]),
+        "uploadPolicy": st.sampled_from([{}, {"maxAge": "1m"}]),
         "upgrade": st.sampled_from([{}, {"strategy": "Recreate"}]),
         "autoscaling": st.sampled_from([None, {"minReplicas": 1, "maxReplicas": 4}]),
     }
 )
 GROUPS = SPECS.map(lambda spec: group(**spec))
+WORKING = SPECS.map(
+    lambda spec: group(
+        **{**spec, "state": "Running", "image": "good" if spec["image"] == "good" else "better"}
+    )
+)
+"""Specs that land, unless something of the environment is away."""
+FAULTS = st.one_of(
+    st.tuples(st.just("crash"), st.none()),
+    st.tuples(st.just("lose"), st.none()),
+    st.tuples(st.just("away"), st.sampled_from(ENVIRONMENT)),
+    st.tuples(st.just("back"), st.none()),
+    st.tuples(
+        st.just("wait"),
+        st.sampled_from(
+            [timedelta(seconds=15), timedelta(minutes=2), timedelta(minutes=12), timedelta(hours=2)]
+        ),
+    ),
+)
 STEPS = st.one_of(
     st.tuples(st.just("edit"), GROUPS),
     st.tuples(st.just("invalidate"), st.none()),
-    st.tuples(st.just("crash"), st.none()),
-    st.tuples(st.just("lose"), st.none()),
-    st.tuples(
-        st.just("wait"),
-        st.sampled_from([timedelta(seconds=15), timedelta(minutes=2), timedelta(minutes=12)]),
-    ),
+    st.tuples(st.just("rename"), st.none()),
+    FAULTS,
 )
 
 
@@ -63,20 +79,51 @@ def perform(world: World, step: tuple[str, Any]) -> None:
             world.edit(changed)
         case ("invalidate", _):
             world.edit(None, "not valid")
-        case ("crash", _):
+        case ("rename", _):
+            rename_active(world)
+        case _:
+            fail(world, *step)
+    world.settle()
+    check_previous(world)
+
+
+def fail(world: World, kind: str, value: Any) -> None:
+    """Something of the cluster or of the environment fails, or comes back, or time passes."""
+    match kind:
+        case "crash":
             for deployed in world.drivers.values():
                 deployed.pod = None
-        case ("lose", _):
+        case "lose":
             world.drivers.clear()
             world.hashes.clear()
             world.driver_specs.clear()
-        case ("wait", time):
-            world.run(time)
-    world.settle()
+        case "away":
+            world.away.add(value)
+        case "back":
+            world.away.clear()
+        case "wait":
+            world.run(value, TICK if value < timedelta(hours=1) else timedelta(minutes=4))
+
+
+def rename_active(world: World) -> None:
+    """The group was made by a former release, which named revisions by fewer fields."""
+    active = world.status.rollout.active
+    if active in world.drivers and world.status.rollout.stage is Stage.SETTLED:
+        former = f"g1-former{len(world.records)}"
+        if former not in world.drivers and world.is_whole(active):
+            world.rename(active, former)
+
+
+def check_previous(world: World) -> None:
+    """A revision that never committed is never rolled back to."""
+    rollout = world.status.rollout
+    previous = world.observe().record(rollout.previous)
+    assert previous is None or previous.digest in world.committed
 
 
 def finish(world: World) -> None:
     """Ask for a new spec that works, and wait longer than any timeout."""
+    world.away.clear()
     world.edit(group("good", route={"pattern": "final={date}"}))
     world.run(timedelta(minutes=30), timedelta(minutes=1))
     world.run(timedelta(hours=3), timedelta(minutes=20))
@@ -98,6 +145,27 @@ def test_after_any_history_the_last_good_spec_lands_alone(
     assert (world.status.phase, world.status.rollout.stage) == ("Running", Stage.SETTLED)
     assert world.group
     assert world.status.rollout.active == revision_of(world.group)
+
+
+@settings(max_examples=25)
+@given(GROUPS, st.lists(STEPS, max_size=6), WORKING, st.lists(FAULTS, max_size=5))
+def test_after_any_outage_what_is_asked_for_lands(
+    first: Any, steps: list[tuple[str, Any]], asked: Any, faults: list[tuple[str, Any]]
+) -> None:
+    world = World(first)
+    for step in steps:
+        perform(world, step)
+    world.edit(asked)
+    for step in faults:
+        perform(world, step)
+
+    world.away.clear()
+    world.run(timedelta(minutes=30), timedelta(minutes=1))
+    world.run(timedelta(hours=4), timedelta(minutes=4))
+
+    assert [d.digest for d in world.drivers.values()] == [digest_of(asked)]
+    assert world.landing == [asked.spec.image]
+    assert world.status.rollout.rejected is None
 
 
 @settings(max_examples=15)

@@ -117,6 +117,10 @@ class World:
         rollout = RolloutStatus(stage=self.status.rollout.stage, active=new)
         self.status = self.status.model_copy(update={"rollout": rollout})
 
+    def is_whole(self, revision: str) -> bool:
+        """Whether the files of a driver exist, so that it can start again."""
+        return f"ConfigMap/{self.drivers[revision].config}" in self.hashes
+
     def add_record(self, recorded: ConsumerGroup, label: str) -> None:
         """A former release recorded this spec, too."""
         number = max(record.number for record in self.records) + 1
