@@ -19,10 +19,12 @@ from landfall.api.contract import (
     CONTROL_TOKEN_FILE,
     GROUP_FILE,
     HTTP_PORT,
+    KNOWN_LEDGER,
     PEERS,
     REVISION,
     TERMINATION_FILE,
     ExitCode,
+    LedgerPosition,
 )
 from landfall.cli import group_file
 from landfall.cli.numbers import port
@@ -33,6 +35,9 @@ from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.logs import log_as_json
 
 log = logging.getLogger("landfall.main")
+
+_OF_THE_SPEC = frozenset({Reason.SPEC_INVALID, Reason.LEDGER_BEHIND})
+"""Reasons that an edit of the resource ends."""
 
 
 def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitCode:
@@ -46,7 +51,7 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
     except Stalled as stalled:
         log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
         termination.write(f"{stalled.reason}: {stalled}")
-        return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+        return ExitCode.USAGE if stalled.reason in _OF_THE_SPEC else ExitCode.STALLED
     except StoreDenied as denied:
         log.error("cannot run", extra={"reason": Reason.STORE_DENIED, "why": str(denied)})  # noqa: TRY400  # as above
         termination.write(f"{Reason.STORE_DENIED}: {denied}")
@@ -63,13 +68,22 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
 
 def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Options:
     token = environment.get(CONTROL_TOKEN_FILE)
+    known = environment.get(KNOWN_LEDGER, "")
     return Options(
         http_host=arguments.host,
         http_port=arguments.http_port,
         revision=environment.get(REVISION, ""),
         peers=environment.get(PEERS, ""),
+        known_ledger=_position(known) if known else None,
         control=Control(Path(token), arguments.host, arguments.control_port) if token else None,
     )
+
+
+def _position(text: str) -> LedgerPosition:
+    try:
+        return LedgerPosition.parse(text)
+    except ValueError as error:
+        raise Stalled(Reason.SPEC_INVALID, f"{KNOWN_LEDGER}: {error}") from error
 
 
 def _arguments() -> argparse.Namespace:

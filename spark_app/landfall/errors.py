@@ -28,6 +28,7 @@ class Reason(StrEnum):
     DATA_LOSS = "DataLoss"
     BAD_RECORDS = "BadRecordsOverLimit"
     LEDGER_BROKEN = "LedgerBroken"
+    LEDGER_BEHIND = "LedgerBehind"
     OBJECT_LOST = "ObjectLost"
 
 

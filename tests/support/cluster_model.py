@@ -84,6 +84,7 @@ class World:
     spec_error: str = ""
     deleting: bool = False
     finalizer: bool = False
+    annotations: dict[str, str] = field(default_factory=dict)
     status: GroupStatus = field(default_factory=GroupStatus)
     records: list[RecordedSpec] = field(default_factory=list)
     driver_specs: dict[str, ConsumerGroup] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class World:
             generation=self.generation,
             deleting=self.deleting,
             finalizer=self.finalizer,
+            annotations=dict(self.annotations),
             spec=self.group,
             spec_error=self.spec_error,
             status=self.status,
@@ -194,6 +196,8 @@ class World:
                 self.finalizer = True
             case act.RemoveFinalizer():
                 self.finalizer = False
+            case act.RemoveAnnotation(name):
+                self.annotations.pop(name, None)
             case act.CreateRevision(manifest):
                 data = manifest["data"]
                 recorded = parse_group(data["group"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
-from landfall.api.contract import ExitCode, Phase, Status
+from landfall.api.contract import ExitCode, LedgerPosition, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
@@ -29,6 +29,7 @@ class DriverThread:
 
     Attributes:
         look_interval: how often it looks at the lane by itself; a test says ``wake`` otherwise.
+        known_ledger: what it knows of the group's ledger.
         is_owner_working: whether it finds the process that owns the lane at work.
         statuses: all that it has posted.
         waits_for: what it has waited for.
@@ -42,6 +43,7 @@ class DriverThread:
     group: ConsumerGroup = field(default_factory=fakes.group)
     runner: Runner | None = None
     look_interval: timedelta = timedelta(hours=1)
+    known_ledger: LedgerPosition | None = None
     is_owner_working: Callable[[], bool] = lambda: False
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
@@ -65,7 +67,9 @@ class DriverThread:
             deps,
             lambda writer, report: Driver(self.group, writer, deps, report),
             StatusReporter(self._post, self.waits_for.append),
-            ContenderOptions(self.revision, self.look_interval, self.is_owner_working),
+            ContenderOptions(
+                self.revision, self.look_interval, self.known_ledger, self.is_owner_working
+            ),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
 

@@ -97,6 +97,15 @@ class CommitsStatus(Model):
     """The last failure of the present driver."""
 
 
+class LedgerStatus(Model):
+    """What the group's ledger has reached at least: its drivers refuse one that has not."""
+
+    epoch: Count
+    """Epoch of its last OPEN."""
+    slot: Count
+    """A slot that it has in this epoch; the last one is up to a tenth higher."""
+
+
 class RateStatus(Model):
     """Rates over the last five minutes, rounded up to two digits."""
 
@@ -311,6 +320,8 @@ class GroupStatus(Model):
     """Lag of the group."""
     commits: CommitsStatus | None = None
     """Commits of the group."""
+    ledger: LedgerStatus | None = None
+    """What the ledger has reached at least."""
     rate: RateStatus | None = None
     """Rates at which records arrive and are landed."""
     autoscaling: AutoscalingStatus | None = None

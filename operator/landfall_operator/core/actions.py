@@ -44,6 +44,13 @@ class RemoveFinalizer:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveAnnotation:
+    """Remove an annotation of the group: what the user asked for by it is done."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateRevision:
     """Create the ControllerRevision of a spec before it runs; an existing one stays unchanged."""
 
@@ -111,6 +118,7 @@ Action = (
     | EmitEvent
     | AddFinalizer
     | RemoveFinalizer
+    | RemoveAnnotation
     | CreateRevision
     | EnsureToken
     | Apply

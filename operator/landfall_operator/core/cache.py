@@ -19,7 +19,7 @@ from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.core.snapshot import RecordedSpec
-from landfall_operator.objects.names import GROUP_LABEL, HASH_ANNOTATION, REVISION_LABEL
+from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 
@@ -256,7 +256,7 @@ class ObjectCache:
 
 def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
     metadata = body["metadata"]
-    name = metadata["name"] if kind == GROUP else metadata.get("labels", {}).get(GROUP_LABEL)
+    name = metadata["name"] if kind == GROUP else metadata.get("labels", {}).get(names.GROUP_LABEL)
     return (metadata["namespace"], name) if name else None
 
 
@@ -272,13 +272,14 @@ def _requested(body: Json) -> Json:
     return {
         "spec": body.get("spec"),
         "metadata": [
-            metadata.get(name) for name in ("uid", "generation", "deletionTimestamp", "finalizers")
+            metadata.get(name)
+            for name in ("uid", "generation", "deletionTimestamp", "finalizers", "annotations")
         ],
     }
 
 
 def _slim_group(body: Mapping[str, Any]) -> Json:
-    names = (
+    kept = (
         "name",
         "namespace",
         "uid",
@@ -287,7 +288,11 @@ def _slim_group(body: Mapping[str, Any]) -> Json:
         "deletionTimestamp",
         "finalizers",
     )
-    metadata = {name: body["metadata"][name] for name in names if name in body["metadata"]}
+    metadata = {name: body["metadata"][name] for name in kept if name in body["metadata"]}
+    annotations = body["metadata"].get("annotations", {})
+    metadata["annotations"] = {
+        name: value for name, value in annotations.items() if name.startswith(names.ANNOTATIONS)
+    }
     rest = {name: body[name] for name in ("apiVersion", "kind", "spec", "status") if name in body}
     return {
         "apiVersion": "landfall.dev/v1alpha1",
@@ -309,8 +314,8 @@ def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:
         version=int(metadata["resourceVersion"]),
         owner=next((owner["uid"] for owner in owners if owner.get("kind") == GROUP), ""),
         value=_value(kind, body),
-        hash=metadata.get("annotations", {}).get(HASH_ANNOTATION, ""),
-        revision=metadata["labels"].get(REVISION_LABEL, ""),
+        hash=metadata.get("annotations", {}).get(names.HASH_ANNOTATION, ""),
+        revision=metadata["labels"].get(names.REVISION_LABEL, ""),
     )
 
 
@@ -388,6 +393,6 @@ def minimal_body(key: Key, cached: Resource | CachedObject) -> Json:
         "name": cached.name,
         "namespace": key[0],
         "uid": cached.uid,
-        "labels": {GROUP_LABEL: key[1]},
+        "labels": {names.GROUP_LABEL: key[1]},
     }
     return {"metadata": metadata}

@@ -25,6 +25,7 @@ from landfall_operator.api.status import Stage
 from landfall_operator.core import actions
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.known_ledger import is_accepted, position_for_drivers
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
@@ -81,6 +82,8 @@ def _rollout_actions(
         yield announcement
     if desired.rollout.stage is Stage.DELETED and observed.finalizer:
         yield actions.RemoveFinalizer()
+    if is_accepted(observed, desired.ledger):
+        yield actions.RemoveAnnotation(names.ACCEPT_LEDGER)
     # The finalizer comes before the first object, so no driver ever runs without it.
     elif not observed.deleting and not observed.finalizer and desired.group:
         yield actions.AddFinalizer()
@@ -97,7 +100,12 @@ def _object_actions(
         yield from _shared_objects(observed, accounts | {account_of(desired.group)}, context)
         yield from _apply_if_changed(
             observed,
-            manifests.live_settings(_owner(observed), desired.group, desired.scaling.desired),
+            manifests.live_settings(
+                _owner(observed),
+                desired.group,
+                desired.scaling.desired,
+                position_for_drivers(observed, desired.ledger),
+            ),
         )
     created: list[Action] = []
     for revision, replicas in wanted.items():

@@ -16,10 +16,11 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import generation_of
-from landfall_operator.api.status import PlanStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, bounded, scale
 from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
 from landfall_operator.core.ineffective import IneffectiveUp
+from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
 from landfall_operator.core.rollout import Event, is_rollback, next_event, transition
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
@@ -43,6 +44,7 @@ class DesiredState:
         event: the event that caused the transition to that stage, if there was one.
         plan: the impact of the last change of the spec.
         scaling: the desired executor count.
+        ledger: what the ledger has reached at least, as far as the active driver has said.
     """
 
     group: ConsumerGroup | None
@@ -50,6 +52,7 @@ class DesiredState:
     event: Event | None
     plan: PlanStatus | None
     scaling: Scaling
+    ledger: LedgerStatus | None = None
 
 
 def desired_state(observed: GroupObservation) -> DesiredState:
@@ -62,7 +65,8 @@ def desired_state(observed: GroupObservation) -> DesiredState:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
         after = transition(before, event, wanted, observed.now, rejected)
-    return DesiredState(group, after, event, _plan(observed), _scaling(observed, after, group))
+    scaling, ledger = _scaling(observed, after, group), known_ledger(observed, after.active)
+    return DesiredState(group, after, event, _plan(observed), scaling, ledger)
 
 
 def _effective_spec(observed: GroupObservation, rollout: RolloutStatus) -> ConsumerGroup | None:

@@ -65,6 +65,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         generation=metadata.get("generation", 0),
         deleting="deletionTimestamp" in metadata,
         finalizer=FINALIZER in metadata.get("finalizers", []),
+        annotations=metadata.get("annotations", {}),
         spec=None if inputs.spec_error else resource.spec,
         spec_error=resource.spec_error or inputs.spec_error,
         status=resource.status,

@@ -165,6 +165,7 @@ class GroupObservation:
         generation: metadata.generation.
         deleting: whether the resource has a deletion timestamp.
         finalizer: whether Landfall's finalizer is set.
+        annotations: the annotations with Landfall's prefix that users have set.
         spec: the requested spec; None when it is not valid.
         spec_error: why the requested spec is not valid; else empty.
         status: the status that the operator wrote last.
@@ -184,6 +185,7 @@ class GroupObservation:
     generation: int
     deleting: bool = False
     finalizer: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
     spec: ConsumerGroup | None = None
     spec_error: str = ""
     status: GroupStatus = field(default_factory=GroupStatus)

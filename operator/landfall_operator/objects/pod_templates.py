@@ -25,6 +25,7 @@ from landfall.api.contract import (
     EXECUTORS,
     GROUP_FILE,
     HTTP_PORT,
+    KNOWN_LEDGER,
     PEERS,
     REVISION,
 )
@@ -47,6 +48,7 @@ from landfall_operator.objects.resources import (
 )
 
 EXECUTORS_KEY = "executors"
+LEDGER_KEY = "ledger"
 """Key of the desired executor count in the ConfigMap with live settings."""
 CONFIG_VOLUME = "group"
 """Volume of the driver's pod with the ConfigMap of its revision."""
@@ -248,10 +250,17 @@ def _environment(group: ConsumerGroup) -> list[Json]:
         "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
     }
     fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
-    # Optional: a driver starts without it, with the count in spark-defaults.conf.
-    executors = {"name": driver_name(group.metadata.name), "key": EXECUTORS_KEY, "optional": True}
+    live = driver_name(group.metadata.name)
+    settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY}
+    # Optional: a driver starts without them, with the count in spark-defaults.conf.
     return [
-        {"name": EXECUTORS, "valueFrom": {"configMapKeyRef": executors}},
+        *(
+            {
+                "name": name,
+                "valueFrom": {"configMapKeyRef": {"name": live, "key": key, "optional": True}},
+            }
+            for name, key in settings.items()
+        ),
         *(
             {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
             for name, path in fields.items()

@@ -76,6 +76,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         if answer and answer.status.lag_known
         else _last_known_lag(observed),
         commits=_commits(answer.status) if answer else observed.status.commits,
+        ledger=desired.ledger,
         rate=_rate(observed),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,

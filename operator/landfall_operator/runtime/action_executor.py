@@ -104,6 +104,8 @@ class ActionExecutor:
                 await self._set_finalizer(target, present=True)
             case actions.RemoveFinalizer():
                 await self._set_finalizer(target, present=False)
+            case actions.RemoveAnnotation(name):
+                await self._remove_annotation(target, name)
             case actions.CreateRevision(manifest):
                 await self._create_revision(manifest)
             case actions.EnsureToken():
@@ -244,6 +246,12 @@ class ActionExecutor:
         else:
             self._cache.put(kind, answer)
         log.info("deleted %s/%s", kind, name, extra=_fields(target))
+
+    async def _remove_annotation(self, target: Target, annotation: str) -> None:
+        namespace, name = target.key
+        patch = {"metadata": {"annotations": {annotation: None}}}
+        changed = await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
+        self._cache.put(GROUP, changed)
 
     async def _set_finalizer(self, target: Target, *, present: bool) -> None:
         """Add or remove the operator's finalizer; the finalizers of others stay."""

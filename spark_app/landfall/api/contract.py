@@ -46,6 +46,10 @@ EXECUTORS = "LANDFALL_EXECUTORS"
 """Environment variable: the executor count to start with; Spark's own setting applies if unset. The
 operator's command replaces it.
 """
+KNOWN_LEDGER = "LANDFALL_KNOWN_LEDGER"
+"""Environment variable: the ``LedgerPosition`` that the group's ledger has reached. A driver
+refuses a ledger that has not: it is another store's, or an old copy. Unset if none is known.
+"""
 
 VERSION = 2
 """The version of this contract. It is raised when something is added. Operators of version N work
@@ -133,6 +137,35 @@ class Phase(StrEnum):
     STOPPED = "Stopped"
     FENCED = "Fenced"
     STALLED = "Stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPosition:
+    """How far a ledger has come. Neither number ever falls."""
+
+    epoch: int
+    """The epoch of its last OPEN."""
+    slot: int
+    """Its last slot."""
+
+    def __str__(self) -> str:
+        return f"{self.epoch}/{self.slot}"
+
+    @classmethod
+    def parse(cls, text: str) -> "LedgerPosition":
+        """The position that ``str`` gives this text for.
+
+        Raises:
+            ValueError: it gives it for none.
+        """
+        epoch, slash, slot = text.partition("/")
+        if not (slash and epoch.isdecimal() and slot.isdecimal()):
+            raise ValueError(f"{text!r} is not a position of a ledger such as 3/120")
+        return cls(int(epoch), int(slot))
+
+    def reaches(self, other: "LedgerPosition") -> bool:
+        """Whether a ledger at this position may be one that was at the other before."""
+        return self.epoch >= other.epoch and self.slot >= other.slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +310,5 @@ class Status:
     """
     contract: int = 1
     """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""
+    slot: int = -1
+    """The last slot of the ledger that this process knows; -1 if it knows none."""

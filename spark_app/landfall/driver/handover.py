@@ -24,11 +24,12 @@ from enum import Enum
 from threading import RLock
 
 from landfall import __version__
-from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, ExitCode, LedgerPosition, Phase
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
+from landfall.driver.known_ledger import check_known
 from landfall.driver.loop import Driver
 from landfall.driver.status import (
     DriverProgress,
@@ -72,11 +73,13 @@ class ContenderOptions:
     Attributes:
         revision: of its software and spec; empty to open the lane at once, whoever owns it.
         look_interval: between two looks at a lane that another process owns.
+        known_ledger: what the ledger has reached at least; None if nothing is known.
         is_owner_working: whether another process shows that it owns the lane and makes progress.
     """
 
     revision: str = ""
     look_interval: timedelta = LOOK_INTERVAL
+    known_ledger: LedgerPosition | None = None
     is_owner_working: Callable[[], bool] = lambda: False
 
 
@@ -188,7 +191,7 @@ class LaneContender:
 
         Raises:
             Stalled: OUTPUT_OCCUPIED, the ledger is empty but the output root holds data objects;
-                LEDGER_BROKEN.
+                LEDGER_BEHIND, it is not the ledger that this group had; LEDGER_BROKEN.
             Retry: no executor can run tasks. An unavailable store is waited for instead, because a
                 restarted process would take longer than most outages.
         """
@@ -220,9 +223,12 @@ class LaneContender:
         """The lane's state, as soon as the store lets it be read; None if stopped first."""
         while not self._stop_reason:
             try:
-                return self._lane.read()
+                state = self._lane.read()
             except Retry as error:
                 self._wait_for_store(error)
+            else:
+                check_known(state, self.options.known_ledger, self.group.spec.output)
+                return state
         return None
 
     def _wait_for_lane(self, state: State, pool: Executor) -> LaneWriter | None:

@@ -13,7 +13,7 @@ from types import FrameType
 import stamina
 
 from landfall import registry
-from landfall.api.contract import ExitCode
+from landfall.api.contract import ExitCode, LedgerPosition
 from landfall.api.spec import ConsumerGroup
 from landfall.clock import SteadyClock
 from landfall.driver.counters import DriverCounters
@@ -58,6 +58,7 @@ class Options:
         revision: of software and spec, for handovers; empty to open the lane at once, whoever owns
             it.
         peers: a host name with the addresses of all drivers of the group; empty if it is alone.
+        known_ledger: what the group's ledger has reached at least; None if nothing is known.
         control: where to accept control commands, if anywhere.
     """
 
@@ -67,6 +68,7 @@ class Options:
     http_port: int | None = None
     revision: str = ""
     peers: str = ""
+    known_ledger: LedgerPosition | None = None
     control: Control | None = None
 
 
@@ -142,6 +144,7 @@ def drive(
         StatusReporter(post, board.wait_for),
         ContenderOptions(
             options.revision,
+            known_ledger=options.known_ledger,
             is_owner_working=lambda: bool(options.peers) and is_any_working(options.peers),
         ),
     )

@@ -177,6 +177,7 @@ def standby_status(
     )
     return Status(
         contract=VERSION,
+        slot=state.seq,
         version=__version__,
         group=group.metadata.name,
         namespace=group.metadata.namespace,

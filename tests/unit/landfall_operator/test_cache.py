@@ -37,12 +37,24 @@ def test_the_operators_own_status_is_stored_but_no_reason_to_reconcile(cache: Ob
 
 
 @pytest.mark.parametrize(
-    "change", [{"generation": 2}, {"deletionTimestamp": "now"}, {"finalizers": ["f"]}]
+    "change",
+    [
+        {"generation": 2},
+        {"deletionTimestamp": "now"},
+        {"finalizers": ["f"]},
+        {"annotations": {"landfall.dev/accept-ledger": "true"}},
+    ],
 )
 def test_what_users_change_of_a_group_is_a_reason_to_reconcile(
     cache: ObjectCache, change: dict[str, Any]
 ) -> None:
     assert cache.put("ConsumerGroup", resource(2, **change)) == KEY
+
+
+def test_annotations_of_others_are_no_reason_to_reconcile(cache: ObjectCache) -> None:
+    changed = resource(2, annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}"})
+
+    assert cache.put("ConsumerGroup", changed) is None
 
 
 def test_a_deleted_object_does_not_come_back(cache: ObjectCache) -> None:
