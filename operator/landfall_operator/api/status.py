@@ -122,6 +122,8 @@ class ExecutorsStatus(Model):
     """Desired number of executors."""
     ready: Count
     """Number of running executors."""
+    missing_since: Moment | None = None
+    """Since when fewer run than are wanted; absent while all do."""
 
 
 class IneffectiveScaleUp(Model):

@@ -7,7 +7,7 @@ from datetime import datetime
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.samples import Sample
-from landfall_operator.core.snapshot import Driver, GroupObservation, StatusReport
+from landfall_operator.core.snapshot import Driver, ExecutorPods, GroupObservation, StatusReport
 from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
 
@@ -33,6 +33,7 @@ class Inputs:
         samples: measurements of the last half hour, oldest first.
         spec_error: why the spec cannot be applied, if the spec alone does not show it.
         token: name of the Secret with the control token; empty while there is none.
+        executor_pods: the executors' pods; None if they were not looked at.
     """
 
     now: datetime
@@ -40,6 +41,7 @@ class Inputs:
     samples: tuple[Sample, ...] = ()
     spec_error: str = ""
     token: str = ""
+    executor_pods: ExecutorPods | None = None
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -74,6 +76,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         driver_specs=driver_specs,
         hashes=_hashes(resource.uid, owned) | token_hash,
         samples=inputs.samples,
+        executor_pods=inputs.executor_pods,
     )
 
 

@@ -52,7 +52,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
     newest = max(
         pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
     )
-    container = _container(newest) if newest else {}
+    container = _container(newest, "driver") if newest else {}
     return Driver(
         revision=metadata["labels"][REVISION_LABEL],
         digest=metadata.get("annotations", {}).get(DIGEST_ANNOTATION, ""),
@@ -78,9 +78,13 @@ def _mounted_config(pod: Json) -> str:
     return next((v["configMap"].get("name", "") for v in volumes if "configMap" in v), "")
 
 
-def pod_failure_of(pod: Json) -> PodFailure | None:
-    """Why a driver's pod does not run, as precisely as known; None while it runs or starts."""
-    state = _container(pod).get("state", {})
+def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:
+    """Why a pod does not run, as precisely as known; None while it runs or starts.
+
+    ``role`` is the name of the container that matters, ``driver`` or ``executor``.
+    """
+    container = _container(pod, role)
+    state = container.get("state", {})
     if "running" in state:
         return None
     waiting = state.get("waiting", {})
@@ -89,8 +93,8 @@ def pod_failure_of(pod: Json) -> PodFailure | None:
             _WAITING_REASONS[waiting["reason"]], _short(waiting.get("message") or waiting["reason"])
         )
     # While the kubelet backs off, the container waits, and its last state says why it ended.
-    terminated = state.get("terminated") or _container(pod).get("lastState", {}).get("terminated")
-    return _container_failure(terminated) if terminated else _scheduling_failure(pod)
+    terminated = state.get("terminated") or container.get("lastState", {}).get("terminated")
+    return _container_failure(terminated, role) if terminated else _scheduling_failure(pod)
 
 
 def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
@@ -182,9 +186,9 @@ def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
     }
 
 
-def _container(pod: Json) -> Json:
+def _container(pod: Json, role: str) -> Json:
     statuses: list[Json] = pod.get("status", {}).get("containerStatuses", [])
-    return next((status for status in statuses if status["name"] == "driver"), {})
+    return next((status for status in statuses if status["name"] == role), {})
 
 
 def _last_exit(container: Json) -> PodFailure | None:
@@ -193,15 +197,15 @@ def _last_exit(container: Json) -> PodFailure | None:
     terminated = next(filter(None, states), None)
     if terminated is None or terminated.get("exitCode") == ExitCode.OK:
         return None
-    return _container_failure(terminated)
+    return _container_failure(terminated, "driver")
 
 
-def _container_failure(terminated: Json) -> PodFailure:
+def _container_failure(terminated: Json, role: str) -> PodFailure:
     """Why a container ended. A driver's termination message ends with ``REASON: message``."""
     last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
     name, colon, message = last_line.partition(": ")
     if terminated.get("reason") == "OOMKilled":
-        return PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
+        return PodFailure(Reason.OUT_OF_MEMORY, f"the {role} was killed at its memory limit")
     if terminated.get("exitCode") == ExitCode.FENCED:
         return PodFailure(Reason.FENCED, _short(last_line or "another driver opened the ledger"))
     if colon and name in _REASONS:

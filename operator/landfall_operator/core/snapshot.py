@@ -34,6 +34,19 @@ class PodFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorPods:
+    """The executors' pods of a group, looked at because executors are missing.
+
+    Attributes:
+        count: existing pods that are not being deleted.
+        failure: the worst reason for which one of them does not run.
+    """
+
+    count: int
+    failure: PodFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StatusReport:
     """The last answer of a driver's ``/status``, and when it arrived."""
 
@@ -176,6 +189,7 @@ class GroupObservation:
         hashes: hashes of all other objects that the group owns, as they were applied, by
             ``Kind/name``.
         samples: measurements of the last half hour, oldest first.
+        executor_pods: the executors' pods; None if they were not looked at.
     """
 
     now: datetime
@@ -194,6 +208,7 @@ class GroupObservation:
     driver_specs: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
+    executor_pods: ExecutorPods | None = None
 
     def driver(self, revision: str | None) -> Driver | None:
         """The driver of a revision, if there is one."""

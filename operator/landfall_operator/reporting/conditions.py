@@ -19,6 +19,7 @@ from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
+from landfall_operator.core.executors import executor_failure
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 from landfall_operator.objects.names import revision_name
@@ -95,7 +96,7 @@ def _ready(view: View) -> Finding:
         return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
         return Finding("False", Reason.STARTING, f"the driver is in phase {view.status.phase}")
-    for find in (_commits_healthy, _source_reachable):
+    for find in (_commits_healthy, _source_reachable, _some_executor):
         if (finding := find(view)).status == "False":
             return finding
     return Finding("True", Reason.AS_EXPECTED)
@@ -182,6 +183,25 @@ def _store_safe(view: View) -> Finding:
     if view.driver and view.driver.lands(view.observed.now):
         return Finding("True", Reason.AS_EXPECTED)
     return Finding("Unknown", Reason.UNKNOWN)
+
+
+def _executors_ready(view: View) -> Finding:
+    workers = view.status.workers if view.status else None
+    if workers is None:
+        return Finding("Unknown", Reason.UNKNOWN)
+    if failure := executor_failure(view.observed, workers):
+        return _of_pod_failure(failure)
+    if workers.wanted and not workers.registered:
+        return Finding("Unknown", Reason.STARTING, "no executor has started yet")
+    return Finding("True", Reason.AS_EXPECTED)
+
+
+def _some_executor(view: View) -> Finding:
+    """False if records are overdue because no executor runs."""
+    workers = view.status.workers if view.status else None
+    if workers is None or workers.registered or _within_lag_target(view).status != "False":
+        return Finding("True", Reason.AS_EXPECTED)
+    return _executors_ready(view)
 
 
 def _spec_valid(view: View) -> Finding:
@@ -278,7 +298,8 @@ def _stop_of_driver(view: View, status: Status) -> Finding | None:
         step = NEXT_STEPS[errors.Reason.STORE_DENIED].format(group=FILE_PLACEHOLDER)
         retry = _next(view, step)
         return Finding("True", Reason.STORE_DENIED, f"{denial}; grant access{retry}")
-    return None
+    found = _some_executor(view)
+    return found._replace(status="True") if found.status == "False" else None
 
 
 def _held_up(view: View) -> Finding | None:
@@ -328,6 +349,7 @@ _FINDERS: Mapping[ConditionType, Callable[[View], Finding]] = {
     ConditionType.WITHIN_LAG_TARGET: _within_lag_target,
     ConditionType.SOURCE_REACHABLE: _source_reachable,
     ConditionType.STORE_SAFE: _store_safe,
+    ConditionType.EXECUTORS_READY: _executors_ready,
     ConditionType.SPEC_VALID: _spec_valid,
     ConditionType.UPGRADING: _upgrading,
     ConditionType.STALLED: _stalled,

@@ -31,6 +31,7 @@ from landfall_operator.api.status import (
 )
 from landfall_operator.core import autoscaler
 from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.executors import missing_since
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
@@ -70,7 +71,9 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
         executors=ExecutorsStatus(
-            wanted=desired.scaling.desired, ready=workers.registered if workers else 0
+            wanted=desired.scaling.desired,
+            ready=workers.registered if workers else 0,
+            missing_since=missing_since(observed, workers),
         ),
         lag=_lag(observed, answer)
         if answer and answer.status.lag_known

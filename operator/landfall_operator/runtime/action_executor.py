@@ -27,6 +27,8 @@ from landfall_operator.core.cache import (
     Resource,
     minimal_body,
 )
+from landfall_operator.core.executors import executor_pods_of
+from landfall_operator.core.snapshot import ExecutorPods
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
@@ -246,6 +248,16 @@ class ActionExecutor:
         else:
             self._cache.put(kind, answer)
         log.info("deleted %s/%s", kind, name, extra=_fields(target))
+
+    async def executor_pods(self, target: Target) -> ExecutorPods | None:
+        """The executors' pods of a group; None if the API server does not say."""
+        selector = names.scale_selector(target.key[1])
+        try:
+            page = await self._in_thread(self._kube.page, "Pod", target.key[0], selector)
+        except (Retry, NotFound, RequestRejected) as error:
+            log.info("executors' pods not seen: %s", error, extra=_fields(target))
+            return None
+        return executor_pods_of(page.items)
 
     async def _remove_annotation(self, target: Target, annotation: str) -> None:
         namespace, name = target.key

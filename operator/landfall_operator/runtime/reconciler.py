@@ -19,7 +19,7 @@ from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.sample_history import SampleHistory
-from landfall_operator.core.snapshot import GroupObservation, sample_of
+from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
@@ -44,6 +44,8 @@ RETRY_SECONDS = 0.1
 """The wait before the first such try; it doubles with each one."""
 TOKEN_INTERVAL = timedelta(minutes=5)
 """Time between two checks of the Secret with the control token while a pod does not run."""
+EXECUTORS_INTERVAL = timedelta(minutes=1)
+"""Time between two looks at the executors' pods of a group while executors are missing."""
 FIRST_POLLS = 3
 """How often the first pass after a start polls a running driver that does not answer."""
 
@@ -61,6 +63,8 @@ class GroupState:
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
         token_seen: when the control token was last seen while a driver's pod did not run.
         decided: whether a pass has been completed since the operator started.
+        executor_pods: the executors' pods when they were last looked at.
+        executors_seen: when that was; None while no executor is missing.
         mismatches: why the operator may not understand a driver, as announced.
     """
 
@@ -72,6 +76,8 @@ class GroupState:
     pod_failures: dict[str, object] = field(default_factory=dict)
     token_seen: datetime | None = None
     decided: bool = False
+    executor_pods: ExecutorPods | None = None
+    executors_seen: datetime | None = None
     mismatches: set[str] = field(default_factory=set)
 
 
@@ -180,10 +186,29 @@ class Reconciler:
         state.samples.expire(now)
         token = control_name(target.key[1]) if await self._has_token(target, state) else ""
         spec_error = self._spec_error(target.resource, state)
-        gathered = inputs.Inputs(now, state.reports, tuple(state.samples), spec_error, token)
+        await self._see_executors(target, state, answer)
+        gathered = inputs.Inputs(
+            now, state.reports, tuple(state.samples), spec_error, token, state.executor_pods
+        )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
         return observed
+
+    async def _see_executors(
+        self, target: Target, state: GroupState, answer: inputs.DriverReport | None
+    ) -> None:
+        """Look at the executors' pods if some are missing, but not in every pass."""
+        now, workers = self._settings.clock(), answer.report.status.workers if answer else None
+        if workers is None or workers.registered >= workers.wanted:
+            state.executor_pods = state.executors_seen = None
+            return
+        # Most are starting. A look is worth it if they have been missing for a while, perhaps
+        # since before this operator started.
+        executors = target.resource.status.executors
+        since = executors.missing_since if executors else None
+        if now - (state.executors_seen or since or now) >= EXECUTORS_INTERVAL:
+            state.executors_seen = now
+            state.executor_pods = await self._executor.executor_pods(target)
 
     async def _announce_mismatches(self, target: Target, state: GroupState) -> None:
         """Post one Event about each driver of a contract that this operator does not know."""

@@ -245,6 +245,20 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorProblem:
+    """What Spark said last about executors that end or do not come, if it was minutes ago.
+
+    Attributes:
+        reason: ``PodRefused``, the API server refuses their pods, as for a quota; or
+            ``OutOfMemory``, one was killed at its memory limit.
+        message: what it said.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workers:
     """The executors of a driver."""
 
@@ -254,6 +268,8 @@ class Workers:
     """Executors that are running."""
     slots: int
     """Tasks that can run at the same time."""
+    problem: ExecutorProblem | None = None
+    """Why executors are missing, as far as Spark has said it."""
 
 
 @dataclass(frozen=True, slots=True)

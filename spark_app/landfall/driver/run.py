@@ -25,6 +25,7 @@ from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.runner import Runner
+from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
 from landfall.driver.startup import check_secret, explain, explained, kafka_servers, store_servers
 from landfall.driver.status import DriverProgress, StatusReport
@@ -92,9 +93,10 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     explain(kafka_servers(group))
     with explained(store_servers(group.spec.output)):
         _wait_for_store(store, f"{group.metadata.namespace}/{group.metadata.name}")
-    context = spark_context(group, options.master)
+    problems = ExecutorProblems()
+    context = spark_context(group, options.master, problems)
     try:
-        return drive(group, store, SparkRunner(context), options, progress)
+        return drive(group, store, SparkRunner(context, problems), options, progress)
     finally:
         stop_spark(context)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import CommitStatus, Failure, WantExecutors
+from landfall.api.contract import CommitStatus, Failure, WantExecutors, Workers
 from landfall_operator.core.cache import GROUP
 from landfall_operator.main import RESYNC_SECONDS
 from landfall_operator.reporting.status_writes import NUMBERS
@@ -223,3 +223,23 @@ async def test_a_secret_that_is_missing_while_a_pod_does_not_start_is_made_again
     await one.run(400)
 
     assert one.path("Secret", "clicks-control") in one.api.objects
+
+
+async def test_executors_pods_are_listed_only_while_some_are_missing(one: Reconciled) -> None:
+    await one.start()
+    workers = {"workers": Workers(3, 3, 3)}
+    one.drivers.changes = lambda: workers
+    await one.run(600)
+    assert one.api.asked("list", "Pod") == 0
+
+    workers["workers"] = Workers(3, 0, 0)
+    await one.run(600)
+
+    assert 8 <= one.api.asked("list", "Pod") <= 10
+    ready = {c["type"]: c["reason"] for c in one.group["status"]["conditions"]}
+    assert ready["ExecutorsReady"] == "ExecutorsMissing"
+    workers["workers"] = Workers(3, 3, 3)
+    await one.run(60)
+    one.api.requests.clear()
+    await one.run(600)
+    assert one.api.asked("list", "Pod") == 0

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from itertools import chain, count
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from landfall.api.contract import EXECUTORS, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
+from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import INSTANCES, Executors, first_line
 from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import FailedSlice, SliceResult
@@ -68,8 +69,12 @@ depends on none of these settings: a task's work counts only if its result reach
 """
 
 
-def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
+def spark_context(
+    group: ConsumerGroup, master: str | None, problems: ExecutorProblems | None = None
+) -> "SparkContext":
     """A context on ``master``, or on the master that Spark's own configuration names.
+
+    ``problems`` reads what Spark prints once it runs.
 
     Raises:
         Stalled: SPEC_INVALID, Spark does not accept its settings.
@@ -92,7 +97,7 @@ def spark_context(group: ConsumerGroup, master: str | None) -> "SparkContext":
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     quiet_py4j()
-    with _stderr_as_events():
+    with _stderr_as_events(problems or ExecutorProblems()):
         return SparkContext.getOrCreate(conf)
 
 
@@ -116,7 +121,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _stderr_as_events() -> Iterator[None]:
+def _stderr_as_events(problems: ExecutorProblems) -> Iterator[None]:
     """Send the standard error of a JVM started inside to a pipe, whose lines become log events.
 
     What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
@@ -128,7 +133,7 @@ def _stderr_as_events() -> Iterator[None]:
     own = os.dup(2)
     os.dup2(sink, 2)
     os.close(sink)
-    output = StartupOutput()
+    output = StartupOutput(problems)
     Thread(
         target=output.read,
         args=(os.fdopen(source, errors="replace"),),
@@ -166,10 +171,12 @@ class StartupOutput:
     """Spark's standard error: lines are kept during startup, and logged afterwards.
 
     Attributes:
+        problems: reads the lines after startup.
         lines: printed during startup.
         is_over: whether startup has ended.
     """
 
+    problems: ExecutorProblems = field(default_factory=ExecutorProblems)
     lines: list[str] = field(default_factory=list)
     is_over: bool = False
 
@@ -178,6 +185,7 @@ class StartupOutput:
         for line in lines:
             if self.is_over:
                 log.warning("spark: %s", line.rstrip())
+                self.problems.read(line)
             else:
                 self.lines.append(line.strip())
 
@@ -216,9 +224,10 @@ class SchedulerPools:
 class SparkRunner:
     """Runs a Spark job per batch and a Spark task per bin; no shuffle, nothing cached."""
 
-    def __init__(self, context: "SparkContext") -> None:
-        """``context`` must live as long as the driver."""
+    def __init__(self, context: "SparkContext", problems: ExecutorProblems | None = None) -> None:
+        """``context`` must live as long as the driver; ``problems`` reads what it prints."""
         self._context = context
+        self._problems = problems or ExecutorProblems()
         self._executors = Executors(context)
         self._pools = SchedulerPools()
 
@@ -280,7 +289,7 @@ class SparkRunner:
 
     def settle(self) -> Workers:
         """See ``Runner``."""
-        return self._executors.settle()
+        return replace(self._executors.settle(), problem=self._problems.latest)
 
 
 def _imported(_: Iterable[int]) -> Iterator[int]:
