@@ -27,6 +27,9 @@ def test_a_refused_pod_is_reported_without_its_name() -> None:
         "limited: memory=3Gi",
     )
     assert executor_problem(REFUSED.replace("exec-7", "exec-8")) == executor_problem(REFUSED)
+    denied = executor_problem(REFUSED.replace("Message: pods", "Message: Forbidden! pods"))
+    assert denied
+    assert denied.message.startswith("Forbidden! pods is forbidden: exceeded quota")
 
 
 def test_an_executor_killed_at_its_memory_limit_is_reported() -> None:

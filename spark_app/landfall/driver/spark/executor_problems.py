@@ -17,7 +17,7 @@ MAX_MESSAGE_LENGTH = 300
 
 _REFUSED = re.compile(r"Failure executing: POST at: \S*/pods\S* Message: (?P<why>.+)")
 _RECEIVED = re.compile(r"\.? Received status: .*")
-_POD_NAME = re.compile(r'^(pods) "[^"]+"')
+_POD_NAME = re.compile(r'\b(pods) "[^"]+"')
 _KILLED = re.compile(r"termination reason: OOMKilled")
 
 
