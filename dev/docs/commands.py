@@ -33,8 +33,10 @@ variable, and an empty variable counts as unset. What the operator does is in
 OPERATOR_REST = """
 `POD_NAME` is this operator's name in the lease. Outside of a cluster the operator uses the
 cluster that `KUBECONFIG` names. `python -m landfall_operator.objects.rbac` prints the least that
-an operator must be allowed; its tests run with exactly that. An operator that lacks a right ends
-at its start and names the right."""
+an operator must be allowed; its tests run with exactly that. An operator of the whole cluster that
+lacks a right ends at its start and names the right. One with `--namespace` drops the namespaces in
+which it lacks a right, says so in its log and in `landfall_operator_namespace_watched`, is not
+ready while none is left, and takes them back when it may."""
 
 
 def landfall() -> str:

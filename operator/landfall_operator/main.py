@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
-import kopf
 from kubernetes import config
 from kubernetes.client import Configuration
 from prometheus_client import disable_created_metrics
@@ -35,6 +34,7 @@ from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.namespaces import Namespaces, run_kopf
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
@@ -114,7 +114,11 @@ class Operator:
             ReconcilerSettings(settings.context, now, settings.interval),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
+        self._namespaces = Namespaces(
+            self._kube, self._cache, self._queue.wake, settings.namespaces, settings.interval
+        )
         self._watching = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     async def run(self) -> None:
         """Wait for the lease, act as leader, and return after a signal.
@@ -136,7 +140,8 @@ class Operator:
             extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in server.addresses)},
         )
         try:
-            await _until_first(_signal(), self._lead())
+            self._take_signals()
+            await _until_first(self._until_stopped(), self._lead())
         finally:
             # The order matters: the lease is released after the last pass has ended, not before.
             await self._queue.stop()
@@ -148,7 +153,12 @@ class Operator:
     async def _lead(self) -> None:
         await self._wait_for_api()
         await self._lease.acquire()
-        await _until_first(self._lease.keep(), self._watch(), self._resync())
+        await _until_first(
+            self._lease.keep(),
+            self._namespaces.watch(self._watch),
+            self._namespaces.keep_checking(),
+            self._resync(),
+        )
 
     async def _wait_for_api(self) -> None:
         """Wait until the API server answers and serves ConsumerGroups; kopf would look only once.
@@ -170,27 +180,32 @@ class Operator:
         try:
             if not self._kube.serves(GROUP):
                 return "the CustomResourceDefinition of ConsumerGroups"
-            watcher.check_rights(self._kube, self._settings.namespaces)
+            if not self._settings.namespaces:
+                watcher.check_rights(self._kube, ())
         except Retry as error:
             return f"the API server: {error}"
         return ""
 
-    async def _watch(self) -> None:
-        namespaces = self._settings.namespaces
-        await kopf.operator(
-            registry=watcher.registry(self._cache, self._queue.wake, connection),
-            settings=watcher.settings(),
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            ready_flag=self._watching,
-        )
+    async def _watch(self, namespaces: tuple[str, ...], changed: asyncio.Event) -> None:
+        registry = watcher.registry(self._cache, self._queue.wake, connection)
+        await run_kopf(registry, namespaces, changed, self._watching, self._take_signals)
+
+    def _take_signals(self) -> None:
+        """Let SIGTERM and SIGINT end this process, and not only kopf, which takes them, too."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+
+    async def _until_stopped(self) -> None:
+        await self._stopped.wait()
 
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
+            if self._namespaces.problem:
+                continue
             try:
-                missed = await watcher.resync(self._kube, self._cache, self._settings.namespaces)
+                missed = await watcher.resync(self._kube, self._cache, self._namespaces.watched)
                 for key in missed:
                     self._queue.wake(key)
             except LandfallError as error:
@@ -198,7 +213,11 @@ class Operator:
 
     def _snapshot(self) -> OperatorSnapshot:
         return OperatorSnapshot(
-            is_leader=self._lease.held, groups=len(self._queue), oldest_pass=self._queue.oldest
+            is_leader=self._lease.held,
+            groups=len(self._queue),
+            oldest_pass=self._queue.oldest,
+            namespaces=dict.fromkeys(self._namespaces.configured, True)
+            | dict.fromkeys(self._namespaces.dropped, False),
         )
 
     def _healthy(self) -> tuple[bool, str]:
@@ -212,6 +231,8 @@ class Operator:
     def _ready(self) -> tuple[bool, str]:
         if not self._lease.held:
             return self._lease.on_standby, "on standby" if self._lease.on_standby else "starting"
+        if self._namespaces.problem:
+            return False, self._namespaces.problem
         return self._watching.is_set(), f"leading; groups: {len(self._queue)}"
 
 
@@ -227,15 +248,6 @@ def connection() -> Configuration:
     else:
         config.load_kube_config(client_configuration=made)
     return made
-
-
-async def _signal() -> None:
-    """Return on SIGTERM or SIGINT."""
-    received = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, received.set)
-    await received.wait()
 
 
 async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:

@@ -165,18 +165,26 @@ def test_by_default_the_operator_has_rights_in_all_namespaces() -> None:
     assert [role["metadata"]["namespace"] for role in of_kind("Role", manifests)] == ["landfall"]
 
 
-def test_with_namespaces_it_has_no_rights_anywhere_else() -> None:
-    manifests = rendered(SCENARIOS["some namespaces"])
+def test_with_namespaces_it_may_elsewhere_only_let_groups_go() -> None:
+    manifests = rendered({**SCENARIOS["some namespaces"], "rbac": {"aggregate": False}})
 
     rules = {role["metadata"]["namespace"]: role["rules"] for role in of_kind("Role", manifests)}
 
-    assert of_kind("ClusterRole", manifests) == of_kind("ClusterRoleBinding", manifests) == []
+    assert the("ClusterRole", manifests)["rules"] == list(rbac.FINALIZERS)
     assert rules == {
         "default": list(rbac.GROUPS),
         "kube-public": list(rbac.GROUPS),
         "landfall": rules["landfall"],
     }
     assert {resource for rule in rules["landfall"] for resource in rule["resources"]} == {"leases"}
+
+
+def test_without_rights_in_the_cluster_there_are_roles_only() -> None:
+    values = {"rbac": {"aggregate": False, "finalizers": False}}
+
+    manifests = rendered({**SCENARIOS["some namespaces"], **values})
+
+    assert of_kind("ClusterRole", manifests) == of_kind("ClusterRoleBinding", manifests) == []
 
 
 @pytest.mark.parametrize("values", [{}, SCENARIOS["some namespaces"]])

@@ -334,10 +334,27 @@ def test_an_operator_that_loses_its_lease_ends(own: Stage) -> None:
     assert operator.popen.wait(PATIENCE) == ExitCode.FENCED
 
 
-def test_an_operator_without_rights_exits_with_a_message(own: Stage) -> None:
+def test_an_operator_without_rights_in_its_only_namespace_is_not_ready_and_says_why(
+    own: Stage,
+) -> None:
+    own.operators.allow([])
+    operator = own.operators.start()
+    code, text = eventually(
+        lambda: operator.ask("/readyz"), lambda seen: "cannot be watched" in seen[1], PATIENCE
+    )
+    assert (code, "403" in text) == (503, True)
+
+    own.operators.allow()
+    own.create()
+
+    own.wait_for("Running")
+    assert operator.popen.poll() is None
+
+
+def test_an_operator_of_the_cluster_without_rights_exits_with_a_message(own: Stage) -> None:
     own.operators.allow([])
 
-    operator = own.operators.start()
+    operator = own.operators.start(everywhere=True)
 
     assert operator.popen.wait(PATIENCE) == ExitCode.STALLED
     assert "403" in operator.said

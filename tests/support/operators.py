@@ -122,13 +122,14 @@ class Operators:
         """Give the operator's account exactly these rights, and those on its lease."""
         self.cluster.allow(self.namespace, OPERATOR, [*rules, *rbac.own(OPERATOR)])
 
-    def start(self, *options: str) -> Running:
-        """Start another operator."""
+    def start(self, *options: str, everywhere: bool = False) -> Running:
+        """Start another operator, of this namespace or of the whole cluster."""
         number = len(self.begun)
         log = self.folder / f"operator-{number}.log"
         command = [
             *(sys.executable, "-m", "landfall_operator"),
-            *("--namespace", self.namespace, "--own-namespace", self.namespace),
+            *(() if everywhere else ("--namespace", self.namespace)),
+            *("--own-namespace", self.namespace),
             *("--http-host", "127.0.0.1", "--http-port", "0"),
             *(
                 "--image",

@@ -41,6 +41,19 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
   verbs: [list, watch, create, patch]
 {{- end }}
 
+{{/*
+The operator's RBAC rules in the whole cluster where it watches single namespaces. They outlive the RoleBindings of a
+namespace that is deleted, whose groups would otherwise keep it from going: their finalizer has to be removed.
+*/}}
+{{- define "landfall.finalizerRights" -}}
+- apiGroups: [landfall.dev]
+  resources: [consumergroups]
+  verbs: [list, patch]
+- apiGroups: [landfall.dev]
+  resources: [consumergroups/status]
+  verbs: [patch]
+{{- end }}
+
 {{/* The operator's RBAC rules in its own namespace, whichever namespaces it watches: it holds its Lease there. */}}
 {{- define "landfall.ownRights" -}}
 - apiGroups: [coordination.k8s.io]

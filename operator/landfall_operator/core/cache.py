@@ -143,6 +143,15 @@ class ObjectCache:
                 del self._owned[key]
         return key
 
+    def forget(self, namespace: str) -> set[Key]:
+        """Remove all objects of a namespace, which may come back; returns its groups."""
+        keys = {key for key in (*self.groups, *self._owned) if key[0] == namespace}
+        for key in keys:
+            if group := self.groups.get(key):
+                self._drop_group(key, group.uid)
+            self._owned.pop(key, None)
+        return keys
+
     def drop_missing(
         self, kind: str, namespace: str | None, listed: AbstractSet[str], version: str
     ) -> set[Key]:

@@ -1,8 +1,9 @@
 """The RBAC rules that the operator needs, and no more: the only place that defines them. Pure.
 
 The operator needs ``GROUPS`` in every namespace with groups (as a Role in each, or once as a
-ClusterRole), and ``own`` in its own namespace. The chart repeats the rules
-(``templates/_rights.tpl``), and the operator's integration tests run with exactly these.
+ClusterRole), ``FINALIZERS`` in the whole cluster, and ``own`` in its own namespace. The chart
+repeats the rules (``templates/_rights.tpl``), and the operator's integration tests run with exactly
+these.
 
 The API server prevents privilege escalation: nobody can grant rights that they do not have. So the
 operator has every right of the Role that it creates for drivers
@@ -44,6 +45,17 @@ GROUPS: tuple[Rule, ...] = (
 )
 
 
+FINALIZERS: tuple[Rule, ...] = (
+    _rule(GROUP, PLURAL, "list patch"),
+    _rule(GROUP, f"{PLURAL}/status", "patch"),
+)
+"""The rules for the whole cluster where the others are in Roles of single namespaces.
+
+A namespace that is deleted loses its RoleBindings first. Without these rights the finalizer of its
+groups could not be removed, and the namespace would never go.
+"""
+
+
 def own(lease: str) -> tuple[Rule, ...]:
     """The rules for the operator's namespace: its Lease; ``create`` cannot be limited by name."""
     leases = "coordination.k8s.io", "leases"
@@ -51,12 +63,16 @@ def own(lease: str) -> tuple[Rule, ...]:
 
 
 def documents() -> dict[str, Any]:
-    """Both sets of rules, for a Lease with its default name."""
-    return {"groups": list(GROUPS), "own": list(own(OPERATOR))}
+    """All sets of rules, for a Lease with its default name."""
+    return {
+        "groups": list(GROUPS),
+        "finalizers": list(FINALIZERS),
+        "own": list(own(OPERATOR)),
+    }
 
 
 def to_yaml() -> str:
-    """Both sets of rules as a YAML document."""
+    """All sets of rules as a YAML document."""
     return yaml_text(documents(), flow=None)
 
 

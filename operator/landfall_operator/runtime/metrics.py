@@ -3,8 +3,8 @@
 ``docs/reference/metrics.md`` lists every metric, and a test compares it with this package.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,11 +33,13 @@ class OperatorSnapshot:
         is_leader: Whether it holds the lease.
         groups: The number of groups that it manages.
         oldest_pass: Seconds since the last pass over the group that has waited longest.
+        namespaces: Whether each configured namespace is watched; empty for the whole cluster.
     """
 
     is_leader: bool
     groups: int
     oldest_pass: float
+    namespaces: Mapping[str, bool] = field(default_factory=dict)
 
 
 class Metrics:
@@ -133,3 +135,11 @@ class _OperatorCollector(Collector):
             "Time since the last reconcile pass over the group that has waited longest",
             value=operator.oldest_pass,
         )
+        watched = GaugeMetricFamily(
+            "landfall_operator_namespace_watched",
+            "1 if the operator watches a namespace that it was given, 0 if a right is missing",
+            labels=["namespace"],
+        )
+        for namespace, is_watched in operator.namespaces.items():
+            watched.add_metric([namespace], float(is_watched))
+        yield watched

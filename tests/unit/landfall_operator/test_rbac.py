@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from landfall_operator.objects import rbac
@@ -42,10 +43,24 @@ def test_the_operator_cannot_list_secrets_and_has_no_wildcard() -> None:
     assert not any("*" in right for right in requested)
 
 
-def test_the_chart_has_the_same_rules() -> None:
+@pytest.mark.parametrize(
+    ("name", "rules"), [("rights", rbac.GROUPS), ("finalizerRights", rbac.FINALIZERS)]
+)
+def test_the_chart_has_the_same_rules(name: str, rules: tuple[rbac.Rule, ...]) -> None:
     template = CHART.read_text()
-    start = '{{- define "landfall.rights" -}}'
-    rules = template[template.index(start) + len(start) :].partition("{{- end }}")[0]
+    start = f'{{{{- define "landfall.{name}" -}}}}'
+    rendered = template[template.index(start) + len(start) :].partition("{{- end }}")[0]
 
-    assert yaml.safe_load(rules) == list(rbac.GROUPS)
-    assert {"groups", "own"} == yaml.safe_load(rbac.to_yaml()).keys()
+    assert yaml.safe_load(rendered) == list(rules)
+
+
+def test_all_rules_are_printed() -> None:
+    assert yaml.safe_load(rbac.to_yaml()).keys() == {"groups", "finalizers", "own"}
+
+
+def test_the_rights_in_the_whole_cluster_only_let_groups_go() -> None:
+    assert {(resource, verb) for _, resource, verb in single(rbac.FINALIZERS)} == {
+        ("consumergroups", "list"),
+        ("consumergroups", "patch"),
+        ("consumergroups/status", "patch"),
+    }
