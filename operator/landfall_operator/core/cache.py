@@ -17,6 +17,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
+from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.core.snapshot import RecordedSpec
 from landfall_operator.objects import names
@@ -26,6 +27,7 @@ from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
+_NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
 _MAX_DELETED = 16384
 """How many uids of deleted objects the cache remembers: those of a thousand groups with all of
 their objects.
@@ -47,6 +49,7 @@ class CachedObject:
             ``ConsumerGroup`` in a ConfigMap (None if this release cannot read it); for any other
             kind, whether it is being deleted.
         hash: hash of the object as it was applied.
+        fields: see ``landfall_operator.core.ownership.applied_fields``.
         revision: revision of the driver that it belongs to; else empty.
     """
 
@@ -59,14 +62,16 @@ class CachedObject:
     value: Any
     hash: str
     revision: str
+    fields: str | None = None
 
     def is_equivalent(self, other: "CachedObject") -> bool:
         """Whether no decision depends on the difference between the two."""
-        return (self.uid, self.owner, self.value, self.hash) == (
+        return (self.uid, self.owner, self.value, self.hash, self.fields) == (
             other.uid,
             other.owner,
             other.value,
             other.hash,
+            other.fields,
         )
 
 
@@ -325,6 +330,7 @@ def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:
         value=_value(kind, body),
         hash=metadata.get("annotations", {}).get(names.HASH_ANNOTATION, ""),
         revision=metadata["labels"].get(names.REVISION_LABEL, ""),
+        fields=None if kind in _NEVER_APPLIED else applied_fields(body),
     )
 
 

@@ -26,6 +26,7 @@ from landfall_operator.core import actions
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.known_ledger import is_accepted, position_for_drivers
+from landfall_operator.core.ownership import is_intact
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
@@ -170,6 +171,8 @@ def _driver_actions(
         return
     if driver.config and f"ConfigMap/{driver.config}" not in observed.hashes:
         yield actions.Apply(manifests.restored(config, driver.config))
+    template = driver_template(group, image, driver.config, context)
+    yield from _apply_if_drifted(observed, manifests.deployment(owner, group, replicas, template))
     if driver.replicas != replicas:
         yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
 
@@ -199,14 +202,15 @@ def _image(
     group: ConsumerGroup,
     context: OperatorContext,
 ) -> str:
-    """The driver's image: the spec's, else the one it already runs, else the operator's default.
+    """The driver's image: the spec's, else the one it was started with, else the default.
 
-    An upgraded operator has another default. It must not restart drivers that run already.
+    An upgraded operator has another default. It must not restart drivers that run already. The
+    record comes before the Deployment, whose image somebody may have changed.
     """
     if group.spec.image:
         return group.spec.image
     record = observed.recorded(digest_of(group))
-    return driver.image if driver else record.image if record else context.image
+    return record.image if record else driver.image if driver else context.image
 
 
 def _unused_config_maps(
@@ -266,8 +270,15 @@ def _driver_commands(observed: GroupObservation, desired: DesiredState) -> Itera
 
 
 def _apply_if_changed(observed: GroupObservation, manifest: Json) -> Iterator[Action]:
-    wanted = manifest["metadata"]["annotations"][names.HASH_ANNOTATION]
-    if observed.hashes.get(names.reference(manifest)) != wanted:
+    name, wanted = names.reference(manifest), names.hash_of(manifest)
+    if observed.hashes.get(name) != wanted or not is_intact(observed.fields.get(name), manifest):
+        yield actions.Apply(manifest)
+
+
+def _apply_if_drifted(observed: GroupObservation, manifest: Json) -> Iterator[Action]:
+    """Put a Deployment back that somebody changed; one of another release stays as it is."""
+    name, wanted = names.reference(manifest), names.hash_of(manifest)
+    if observed.hashes.get(name) == wanted and not is_intact(observed.fields.get(name), manifest):
         yield actions.Apply(manifest)
 
 

@@ -75,6 +75,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         drivers=_drivers(resource.uid, owned, inputs.reports),
         driver_specs=driver_specs,
         hashes=_hashes(resource.uid, owned) | token_hash,
+        fields={f"{cached.kind}/{cached.name}": cached.fields for cached in owned.values()},
         samples=inputs.samples,
         executor_pods=inputs.executor_pods,
     )

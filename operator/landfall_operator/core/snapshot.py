@@ -188,6 +188,7 @@ class GroupObservation:
             its live settings.
         hashes: hashes of all other objects that the group owns, as they were applied, by
             ``Kind/name``.
+        fields: what of these still belongs to the operator, by ``Kind/name``; see ``ownership``.
         samples: measurements of the last half hour, oldest first.
         executor_pods: the executors' pods; None if they were not looked at.
     """
@@ -207,6 +208,7 @@ class GroupObservation:
     drivers: Mapping[str, Driver] = field(default_factory=dict)
     driver_specs: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str | None] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     executor_pods: ExecutorPods | None = None
 

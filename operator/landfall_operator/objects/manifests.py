@@ -2,7 +2,8 @@
 
 Equal arguments give equal bytes. The ``ConsumerGroup`` owns all objects, so deleting it deletes
 them. Each carries the hash of what was applied, so the operator applies only what differs. The
-exceptions are a driver's Deployment, which changes only when the digest of its *spec* differs, and
+exceptions are a driver's Deployment, which changes only when the digest of its *spec* differs, or
+when somebody changed what this release of the operator applied, and
 the ConfigMap that it mounts, which never changes. A new release of the operator may write other
 templates, but must not restart any driver, nor rewrite what one reads when it restarts.
 """
@@ -129,23 +130,22 @@ def live_settings(owner: Owner, group: ConsumerGroup, executors: int, ledger: st
 def deployment(owner: Owner, group: ConsumerGroup, replicas: int, template: Json) -> Json:
     """A revision's driver. ``Recreate`` ensures that it never has more than one pod.
 
-    It has no hash: ``decide`` compares the digest of its spec instead.
+    ``decide`` compares the digest of its spec. The hash, which leaves out the replicas, says
+    whether this release of the operator would write the same.
     """
     revision = revision_of(group)
     base = _object(
         owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision
     )
     base["metadata"]["annotations"] = {names.DIGEST_ANNOTATION: digest_of(group)}
-    return {
-        **base,
-        "spec": {
-            "replicas": replicas,
-            "strategy": {"type": "Recreate"},
-            "revisionHistoryLimit": 2,
-            "selector": {"matchLabels": names.selector(owner.name, "driver", revision)},
-            "template": template,
-        },
+    spec = {
+        "strategy": {"type": "Recreate"},
+        "revisionHistoryLimit": 2,
+        "selector": {"matchLabels": names.selector(owner.name, "driver", revision)},
+        "template": template,
     }
+    hashed = with_hash({**base, "spec": spec})
+    return {**hashed, "spec": {"replicas": replicas, **spec}}
 
 
 def controller_revision(owner: Owner, group: ConsumerGroup, image: str, number: int) -> Json:

@@ -80,3 +80,8 @@ def scale_selector(group: str) -> str:
 def reference(manifest: Mapping[str, Any]) -> str:
     """The object's ``Kind/name``."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def hash_of(manifest: Mapping[str, Any]) -> str:
+    """The hash in an object's annotation; empty if it has none."""
+    return str(manifest["metadata"].get("annotations", {}).get(HASH_ANNOTATION, ""))

@@ -32,6 +32,7 @@ from landfall_operator.core.snapshot import ExecutorPods
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.drift import AT_ONCE, INTERVAL, DriftLimit
 from landfall_operator.runtime.driver_client import (
     DriverClient,
     DriverUnreachable,
@@ -85,6 +86,7 @@ class ActionExecutor:
         self._events = events
         self._pool = pool
         self._tokens: dict[Key, str] = {}
+        self._drift = DriftLimit()
 
     async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """Execute one action.
@@ -191,8 +193,9 @@ class ActionExecutor:
         return self._tokens[target.key]
 
     def forget(self, key: Key) -> None:
-        """Drop the cached token of a group."""
+        """Drop the cached token of a group, and what was put back."""
         self._tokens.pop(key, None)
+        self._drift.forget(key)
 
     async def _create_token(self, target: Target) -> None:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -222,8 +225,24 @@ class ActionExecutor:
             raise Retry(
                 f"{names.reference(manifest)} still belongs to a deleted group of the same name"
             )
+        if cached and cached.hash == names.hash_of(manifest) != "":
+            repairs = self._drift.count(target.key, names.reference(manifest))
+            if not repairs:
+                return
+            await self._announce_drift(target, names.reference(manifest), repairs)
         self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
         log.debug("applied %s", names.reference(manifest), extra=_fields(target))
+
+    async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
+        """Say that an object is put back; after some repairs in a row, that somebody insists."""
+        reason, message = "PutBack", f"{name} was changed by somebody else, and is put back"
+        if repairs >= AT_ONCE:
+            reason = "Contested"
+            message = (
+                f"{name} is changed again and again by somebody else, and is put back every"
+                f" {INTERVAL / 60:.0f} minutes from now on; its metadata.managedFields say by whom"
+            )
+        await self.emit_event(target, actions.EmitEvent("Warning", reason, message))
 
     async def _scale(self, target: Target, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
