@@ -19,10 +19,10 @@ from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
+from landfall_operator.core.slim import slim_deployment, slim_pod
 from landfall_operator.core.snapshot import RecordedSpec
 from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
-from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 
 Key = tuple[str, str]
 """Namespace and name of a group."""
@@ -339,9 +339,9 @@ def _value(kind: str, body: Mapping[str, Any]) -> Any:
     try:
         match kind:
             case "Deployment":
-                return _slim_deployment(body)
+                return slim_deployment(body)
             case "Pod":
-                return _slim_pod(body)
+                return slim_pod(body)
             case "ControllerRevision":
                 return record_of(body)
             case "ConfigMap":
@@ -349,57 +349,6 @@ def _value(kind: str, body: Mapping[str, Any]) -> Any:
     except (Stalled, KeyError, ValueError):
         return None  # written by another release, or not by Landfall
     return bool(body["metadata"].get("deletionTimestamp"))
-
-
-def _slim_deployment(body: Mapping[str, Any]) -> Json:
-    spec = body["spec"]
-    containers = [
-        {"name": c["name"], "image": c.get("image", "")}
-        for c in spec["template"]["spec"]["containers"]
-    ]
-    volumes = spec["template"]["spec"].get("volumes", [])
-    conditions = body.get("status", {}).get("conditions", [])
-    failures = [
-        _pick(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
-    ]
-    return {
-        "metadata": _pick(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
-        "spec": {
-            "replicas": spec.get("replicas", 1),
-            "template": {
-                "spec": {
-                    **_pick(spec["template"]["spec"], "serviceAccountName"),
-                    "containers": containers,
-                    "volumes": [v for v in volumes if v["name"] == CONFIG_VOLUME],
-                }
-            },
-        },
-        "status": {"conditions": failures},
-    }
-
-
-def _slim_pod(body: Mapping[str, Any]) -> Json:
-    status = body.get("status", {})
-    conditions = [
-        _pick(c, "type", "status", "reason", "message") for c in status.get("conditions", [])
-    ]
-    drivers = [c for c in status.get("containerStatuses", []) if c["name"] == "driver"]
-    return {
-        "metadata": _pick(
-            body["metadata"], "name", "uid", "creationTimestamp", "deletionTimestamp"
-        ),
-        "status": {
-            **_pick(status, "phase", "podIP"),
-            "conditions": [c for c in conditions if c["type"] in {"PodScheduled", "Ready"}],
-            "containerStatuses": [
-                _pick(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers
-            ],
-        },
-    }
-
-
-def _pick(mapping: Mapping[str, Any], *names: str) -> Json:
-    return {name: mapping[name] for name in names if name in mapping}
 
 
 def minimal_body(key: Key, cached: Resource | CachedObject) -> Json:

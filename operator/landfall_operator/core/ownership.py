@@ -28,7 +28,7 @@ def applied_fields(body: Mapping[str, Any]) -> str | None:
     managed = body["metadata"].get("managedFields")
     if not managed:
         return None
-    own = next((entry.get("fieldsV1", {}) for entry in managed if _is_ours(entry)), {})
+    own: Json = next((entry.get("fieldsV1", {}) for entry in managed if _is_ours(entry)), {})
     metadata = own.get("f:metadata", {})
     kept = {f"f:{name}": metadata.get(f"f:{name}", None) for name in _METADATA}
     present = {name: fields for name, fields in kept.items() if fields is not None}

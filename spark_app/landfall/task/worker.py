@@ -1,14 +1,15 @@
 """What a Python worker of Spark keeps from one task to the next.
 
 Creating a consumer, a store client and a pipeline costs more than landing a small slice, so the
-worker process keeps them while the group's spec stays the same. Spark runs one task at a time in a
-worker process, and only Landfall's code runs in it, so this module also tunes the memory allocation
-and the garbage collection of the whole process.
+worker process keeps them while the group's spec and its Kafka properties stay the same: a Secret
+that was rotated is in force from the next bin on, once the kubelet has mounted it. Spark runs one
+task at a time in a worker process, and only Landfall's code runs in it, so this module also tunes
+the memory allocation and the garbage collection of the whole process.
 """
 
 import gc
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -29,17 +30,19 @@ from landfall.task.partitioning import Partitioner
 
 @dataclass(frozen=True)
 class _TaskResources:
-    """What tasks of one group use, and the group it was made for."""
+    """What tasks of one group use, and the group and Kafka properties it was made for."""
 
     group: ConsumerGroup
+    properties: Mapping[str, str] = field(repr=False)  # they contain secrets
     reader: KafkaReader
     store: Store
     partitioner: Partitioner
 
     @classmethod
-    def of(cls, group: ConsumerGroup) -> "_TaskResources":
-        reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
-        return cls(group, reader, open_store(group.spec.output), Partitioner.of(group.spec))
+    def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
+        reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
+        store, partitioner = open_store(group.spec.output), Partitioner.of(group.spec)
+        return cls(group, properties, reader, store, partitioner)
 
 
 _cached: list[_TaskResources] = []
@@ -69,10 +72,11 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:
-    if not _cached or _cached[0].group != group:
+    properties = kafka_properties(group)
+    if not _cached or (_cached[0].group, _cached[0].properties) != (group, properties):
         while _cached:
             _cached.pop().reader.close()
-        _cached.append(_TaskResources.of(group))
+        _cached.append(_TaskResources.of(group, properties))
         _tune_process()
     return _cached[0]
 
