@@ -148,14 +148,22 @@ def test_after_any_history_the_last_good_spec_lands_alone(
 
 
 @settings(max_examples=25)
-@given(GROUPS, st.lists(STEPS, max_size=6), WORKING, st.lists(FAULTS, max_size=5))
+@given(
+    GROUPS,
+    st.lists(STEPS, max_size=6),
+    st.tuples(WORKING, st.sampled_from(ENVIRONMENT)),
+    st.lists(FAULTS, max_size=5),
+)
 def test_after_any_outage_what_is_asked_for_lands(
-    first: Any, steps: list[tuple[str, Any]], asked: Any, faults: list[tuple[str, Any]]
+    first: Any, steps: list[tuple[str, Any]], during: tuple[Any, str], faults: list[Any]
 ) -> None:
+    asked, outage = during
     world = World(first)
     for step in steps:
         perform(world, step)
+    world.away.add(outage)
     world.edit(asked)
+    world.run(timedelta(hours=1), timedelta(minutes=1))
     for step in faults:
         perform(world, step)
 
