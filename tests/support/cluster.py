@@ -1,6 +1,8 @@
 """A Kubernetes cluster for tests: namespaces, clients with many or few rights, kubectl."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,8 +103,15 @@ class Cluster:
             Refused: It failed; the message is its error output.
         """
         program = programs.control_plane() / "kubectl"
+        # Plug-ins, such as the wheel's own, are beside Python; they find kubectl on the PATH.
+        folders = (str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"])
         done = subprocess.run(
-            [program, "--kubeconfig", self.kubeconfig, *arguments],
+            [program, *arguments],
+            env={
+                **os.environ,
+                "KUBECONFIG": str(self.kubeconfig),
+                "PATH": os.pathsep.join(folders),
+            },
             input=orjson.dumps(manifest) if manifest is not None else b"",
             capture_output=True,
             check=False,

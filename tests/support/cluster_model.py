@@ -15,6 +15,7 @@ from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.status import GroupStatus, RolloutStatus, Stage
+from landfall_operator.api.verbs import Verb, annotation
 from landfall_operator.core import actions as act
 from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
@@ -84,7 +85,6 @@ class World:
     spec_error: str = ""
     deleting: bool = False
     finalizer: bool = False
-    annotations: dict[str, str] = field(default_factory=dict)
     status: GroupStatus = field(default_factory=GroupStatus)
     records: list[RecordedSpec] = field(default_factory=list)
     driver_specs: dict[str, ConsumerGroup] = field(default_factory=dict)
@@ -96,6 +96,8 @@ class World:
     crashing: set[str] = field(default_factory=set)
     pulled: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
+    annotations: dict[str, str] = field(default_factory=dict)
+    tried_again: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
 
@@ -105,6 +107,10 @@ class World:
         """The user applies another spec; None with an error is one that is not valid."""
         self.group, self.spec_error = changed, spec_error
         self.generation += 1
+
+    def request(self, verb: Verb, value: str = "") -> None:
+        """The user sets the annotation of a verb."""
+        self.annotations[annotation(verb)] = value
 
     def rename(self, old: str, new: str) -> None:
         """A former release made this revision, and named it in its own way."""
@@ -188,8 +194,10 @@ class World:
     def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """The effect of an action on the cluster."""
         match action:
-            case act.SaveRollout(rollout, plan):
-                self.status = self.status.model_copy(update={"rollout": rollout, "plan": plan})
+            case act.SaveRollout():
+                saved = ("rollout", "plan", "last_request")
+                update = {name: getattr(action, name) for name in saved}
+                self.status = self.status.model_copy(update=update)
             case act.EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")
             case act.AddFinalizer():
@@ -231,7 +239,7 @@ class World:
                 assert name not in {d.config for d in self.drivers.values()}, "still mounted"
             case act.Delete():
                 self.records = [r for r in self.records if f"clicks-{r.digest}" != action.name]
-            case act.SendScale() | act.SendHandOver() | act.SendTakeOver():
+            case act.SendScale() | act.SendHandOver() | act.SendTakeOver() | act.SendTryAgain():
                 self._command(action)
         self._terminate_pods()
 
@@ -250,7 +258,9 @@ class World:
             revision, digest, image, manifest["spec"]["replicas"], config, pod=pod
         )
 
-    def _command(self, action: act.SendScale | act.SendHandOver | act.SendTakeOver) -> None:
+    def _command(
+        self, action: act.SendScale | act.SendHandOver | act.SendTakeOver | act.SendTryAgain
+    ) -> None:
         deployed = self.drivers[action.revision]
         if deployed.pod is None or deployed.behaves("deaf"):
             return
@@ -261,6 +271,8 @@ class World:
                 deployed.pod.phase, self.yielded = Phase.YIELDED, True
             case act.SendTakeOver():
                 self._open(deployed)
+            case act.SendTryAgain(revision):
+                self.tried_again.append(revision)
 
     # ---------------------------------------------------------------------------------- the cluster
 

@@ -119,6 +119,10 @@ class Groups:
         """Run kubectl in this namespace; returns its output."""
         return self.cluster.kubectl("-n", self.namespace, *arguments, manifest=manifest)
 
+    def kubectl_landfall(self, verb: str, name: str) -> str:
+        """Run the plug-in through kubectl; returns what it prints."""
+        return self.cluster.kubectl("landfall", verb, name, "-n", self.namespace).strip()
+
     @cached_property
     def _api(self) -> client.CustomObjectsApi:
         return client.CustomObjectsApi(self.cluster.admin)

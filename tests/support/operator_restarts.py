@@ -13,13 +13,12 @@ from typing import Any
 import aiohttp
 from kubernetes.client import Configuration
 
-from landfall.api.contract import ControlCommand
 from landfall.errors import LandfallError
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.driver_client import HttpDriverClient
+from landfall_operator.runtime.driver_client import Command, HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KubeClient, Request
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
@@ -79,7 +78,7 @@ class KillableDriverClient(HttpDriverClient):
         super().__init__(session, metrics)
         self._budget = budget
 
-    async def send(self, address: str, command: ControlCommand, token: str) -> None:
+    async def send(self, address: str, command: Command, token: str) -> None:
         await super().send(address, command, token)
         self._budget.count_write()
 

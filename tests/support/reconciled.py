@@ -10,7 +10,6 @@ import msgspec
 
 from landfall.api.contract import (
     CommitStatus,
-    ControlCommand,
     PartitionStatus,
     Phase,
     Rates,
@@ -21,7 +20,7 @@ from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects.names import GROUP_LABEL, REVISION_LABEL, ROLE_LABEL
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.driver_client import Unauthorized
+from landfall_operator.runtime.driver_client import Command, Unauthorized
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KINDS
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
@@ -50,7 +49,7 @@ class AnsweringDrivers:
     answer: Status | None = None
     changes: Callable[[], dict[str, Any]] = dict
     token: str = ""
-    sent: list[ControlCommand] = field(default_factory=list)
+    sent: list[Command] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
     async def status(self, address: str) -> bytes | None:
@@ -60,7 +59,7 @@ class AnsweringDrivers:
             return None
         return msgspec.json.encode(replace(self.answer, **self.changes()))
 
-    async def send(self, address: str, command: ControlCommand, token: str) -> None:
+    async def send(self, address: str, command: Command, token: str) -> None:
         """See ``DriverClient``."""
         self.tokens.append(token)
         if self.token not in {"", token}:

@@ -66,6 +66,7 @@ class Reason(StrEnum):
     ROLLING_BACK = "RollingBack"
     SUSPENDED = "Suspended"
     DELETING = "Deleting"
+    PAUSED = "ReconciliationPaused"
 
     # the pod
     IMAGE_PULL = "ImagePullFailed"

@@ -265,6 +265,19 @@ class RolloutStatus(Model):
     """The next attempt of what failed; absent if nothing is tried again by itself."""
 
 
+class RequestStatus(Model):
+    """A user's request by an annotation, and what came of it."""
+
+    verb: str
+    """The verb, as in the annotation landfall.dev/<verb>."""
+    accepted: bool
+    """Whether it was carried out."""
+    message: str
+    """What the operator did, or why it refused."""
+    time: Moment
+    """When it was answered."""
+
+
 class Outcome(Model):
     """A revision that was rolled out."""
 
@@ -332,6 +345,8 @@ class GroupStatus(Model):
     """Impact of the last change of the spec."""
     rollout: RolloutStatus = RolloutStatus()
     """Progress of the rollout; the operator's intent log."""
+    last_request: RequestStatus | None = None
+    """The last request by an annotation such as landfall.dev/rollback."""
     history: tuple[Outcome, ...] = ()
     """Revisions that were rolled out, newest first."""
     conditions: tuple[Condition, ...] = ()

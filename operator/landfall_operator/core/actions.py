@@ -11,17 +11,22 @@ The class names are the values of the label ``action`` of ``landfall_operator_ac
 from dataclasses import dataclass
 from typing import Literal
 
-from landfall_operator.api.status import PlanStatus, RolloutStatus
+from landfall_operator.api.status import PlanStatus, RequestStatus, RolloutStatus
 from landfall_operator.objects.names import reference
 from landfall_operator.objects.overlay import Json
 
 
 @dataclass(frozen=True, slots=True)
 class SaveRollout:
-    """Write stage and roles into the status, before anything else is done about them."""
+    """Write stage and roles into the status, before anything else is done about them.
+
+    The answer to a request is written with what it changes: the annotation is removed later, and
+    who waits for the answer reads the status then.
+    """
 
     rollout: RolloutStatus
     plan: PlanStatus | None
+    last_request: RequestStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,13 @@ class SendTakeOver:
     revision: str
 
 
+@dataclass(frozen=True, slots=True)
+class SendTryAgain:
+    """Let a driver try again what it waits for: ``landfall.api.contract.TryAgain``."""
+
+    revision: str
+
+
 Action = (
     SaveRollout
     | EmitEvent
@@ -127,4 +139,5 @@ Action = (
     | SendScale
     | SendHandOver
     | SendTakeOver
+    | SendTryAgain
 )

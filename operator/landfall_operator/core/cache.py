@@ -17,6 +17,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
+from landfall_operator.api.verbs import PREFIX
 from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.core.slim import slim_deployment, slim_pod
@@ -305,7 +306,7 @@ def _slim_group(body: Mapping[str, Any]) -> Json:
     metadata = {name: body["metadata"][name] for name in kept if name in body["metadata"]}
     annotations = body["metadata"].get("annotations", {})
     metadata["annotations"] = {
-        name: value for name, value in annotations.items() if name.startswith(names.ANNOTATIONS)
+        name: value for name, value in annotations.items() if name.startswith(PREFIX)
     }
     rest = {name: body[name] for name in ("apiVersion", "kind", "spec", "status") if name in body}
     return {

@@ -22,12 +22,14 @@ from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import Stage
+from landfall_operator.api.verbs import Verb, annotation
 from landfall_operator.core import actions
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.known_ledger import is_accepted, position_for_drivers
 from landfall_operator.core.ownership import is_intact
 from landfall_operator.core.parsing import driver_of
+from landfall_operator.core.requests import Answer
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
@@ -62,6 +64,8 @@ def decide(
         context: settings of the operator that apply to all groups.
         announcement: the Event for the rollout's transition, if there is one.
     """
+    if observed.paused and not observed.deleting:
+        return ()
     return tuple(
         chain(
             _rollout_actions(observed, desired, announcement),
@@ -77,17 +81,33 @@ def _rollout_actions(
     before = observed.status
     # The intent comes first: if a later action fails or the operator dies, the next pass reads it
     # from the status and continues.
-    if desired.rollout != before.rollout or desired.plan != before.plan:
-        yield actions.SaveRollout(desired.rollout, desired.plan)
+    answered = desired.answer and desired.answer.status(observed.now)
+    if answered or desired.rollout != before.rollout or desired.plan != before.plan:
+        last_request = answered or before.last_request
+        yield actions.SaveRollout(desired.rollout, desired.plan, last_request)
     if announcement:
         yield announcement
-    if desired.rollout.stage is Stage.DELETED and observed.finalizer:
-        yield actions.RemoveFinalizer()
+    if desired.answer:
+        yield from _answered(desired.answer, desired.rollout.active)
     if is_accepted(observed, desired.ledger):
         yield actions.RemoveAnnotation(names.ACCEPT_LEDGER)
+    if desired.rollout.stage is Stage.DELETED and observed.finalizer:
+        yield actions.RemoveFinalizer()
     # The finalizer comes before the first object, so no driver ever runs without it.
     elif not observed.deleting and not observed.finalizer and desired.group:
         yield actions.AddFinalizer()
+
+
+def _answered(given: Answer, active: str | None) -> Iterator[Action]:
+    """Announce what came of a request, and make room for the next one."""
+    message = f"{given.verb}: {given.message}"
+    if given.accepted:
+        yield actions.EmitEvent("Normal", "Requested", message)
+    else:
+        yield actions.EmitEvent("Warning", "RequestRefused", message)
+    if given.accepted and given.verb is Verb.RETRY and active:
+        yield actions.SendTryAgain(active)
+    yield actions.RemoveAnnotation(annotation(given.verb))
 
 
 def _object_actions(

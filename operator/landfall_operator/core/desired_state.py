@@ -22,6 +22,7 @@ from landfall_operator.core.driver_health import driver_failure, held_for, time_
 from landfall_operator.core.ineffective import IneffectiveUp
 from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
+from landfall_operator.core.requests import Answer, answer
 from landfall_operator.core.rollout import Event, is_rollback, next_event, transition
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
 
@@ -45,6 +46,7 @@ class DesiredState:
         plan: the impact of the last change of the spec.
         scaling: the desired executor count.
         ledger: what the ledger has reached at least, as far as the active driver has said.
+        answer: what came of the user's request, if there was one.
     """
 
     group: ConsumerGroup | None
@@ -53,20 +55,36 @@ class DesiredState:
     plan: PlanStatus | None
     scaling: Scaling
     ledger: LedgerStatus | None = None
+    answer: Answer | None = None
 
 
 def desired_state(observed: GroupObservation) -> DesiredState:
     """The desired state for an observation, at most one transition of the rollout away."""
+    if observed.paused and not observed.deleting:
+        return _paused(observed)
     before = with_progress(observed, observed.status.rollout)
-    group = _effective_spec(observed, before)
-    event = next_event(before.stage, frozenset(_events(observed, before, group)))
-    after = before
+    request = answer(observed, before)
+    after = request.rollout if request else before
+    group = _effective_spec(observed, after)
+    # A request is answered in a pass of its own.
+    events = frozenset() if request else frozenset(_events(observed, before, group))
+    event = next_event(before.stage, events)
     if event:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
         after = transition(before, event, wanted, observed.now, rejected)
     scaling, ledger = _scaling(observed, after, group), known_ledger(observed, after.active)
-    return DesiredState(group, after, event, _plan(observed), scaling, ledger)
+    return DesiredState(group, after, event, _plan(observed), scaling, ledger, request)
+
+
+def _paused(observed: GroupObservation) -> DesiredState:
+    """What is wanted already, while the user has paused the group."""
+    status = observed.status
+    group = _effective_spec(observed, status.rollout)
+    present = status.executors.wanted if status.executors else 0
+    scaling = Scaling(present, ScalingReason.BY_HAND, "the group is paused")
+    ledger = known_ledger(observed, status.rollout.active)
+    return DesiredState(group, status.rollout, None, status.plan, scaling, ledger)
 
 
 def _effective_spec(observed: GroupObservation, rollout: RolloutStatus) -> ConsumerGroup | None:
@@ -131,7 +149,7 @@ def _spec_events(
     wanted, active = observed.revision_of(group), observed.driver(rollout.active)
     if rollout.active is None:
         yield Event.FIRST
-    elif wanted == rollout.active and rollout.target:
+    elif wanted == rollout.active and rollout.target not in {None, rollout.active}:
         yield Event.WITHDRAWN
     elif wanted not in {rollout.active, rollout.target}:
         yield Event.CHANGE_WARM if _can_warm(observed, active, group) else Event.CHANGE_DRAIN

@@ -219,5 +219,7 @@ def _fallback(rollout: RolloutStatus) -> str | None:
 
     One that never committed is none. During a rollback it is the target itself, until that lands.
     """
+    if rollout.target == rollout.active:
+        return rollout.previous  # the revision restarts
     proven = rollout.active if rollout.active == rollout.committed else None
     return rollout.previous or proven

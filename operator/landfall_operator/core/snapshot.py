@@ -16,6 +16,7 @@ from landfall.api.status_summary import totals_of
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.verbs import Verb, is_paused, requested
 from landfall_operator.core.samples import Sample
 
 FRESH = timedelta(seconds=45)
@@ -211,6 +212,16 @@ class GroupObservation:
     fields: Mapping[str, str | None] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     executor_pods: ExecutorPods | None = None
+
+    @property
+    def request(self) -> tuple[Verb, str] | None:
+        """The verb that a user has requested, with its value; None if there is none."""
+        return requested(self.annotations)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the user has paused the group's reconciliation."""
+        return is_paused(self.annotations)
 
     def driver(self, revision: str | None) -> Driver | None:
         """The driver of a revision, if there is one."""

@@ -17,6 +17,7 @@ from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
+from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
 from landfall_operator.core.executors import executor_failure
@@ -334,6 +335,8 @@ def _blocked_reason(name: str | None) -> Reason:
 
 def _reconciling(view: View) -> Finding:
     stage = view.desired.rollout.stage
+    if view.observed.paused and not view.observed.deleting:
+        return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
         return Finding("True", _STAGES[stage])
     lands = view.driver is not None and view.driver.lands(view.observed.now)

@@ -25,6 +25,7 @@ from landfall_operator.api.status import (
     LagStatus,
     Outcome,
     RateStatus,
+    RequestStatus,
     RolloutStatus,
     Stage,
     Worst,
@@ -84,6 +85,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,
+        last_request=_last_request(observed, desired),
         history=_history(observed, desired.rollout),
         conditions=found,
     )
@@ -191,6 +193,13 @@ def _autoscaling(desired: DesiredState) -> AutoscalingStatus | None:
         message=scaling.message,
         ineffective=IneffectiveScaleUp(**asdict(found)) if found else None,
     )
+
+
+def _last_request(observed: GroupObservation, desired: DesiredState) -> RequestStatus | None:
+    given = desired.answer
+    if given is None:
+        return observed.status.last_request
+    return given.status(observed.now)
 
 
 def _topics(group: ConsumerGroup) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
-from landfall.api.contract import ControlCommand, HandOver, TakeOver, WantExecutors
+from landfall.api.contract import HandOver, TakeOver, TryAgain, WantExecutors
 from landfall.errors import LandfallError, Retry
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
@@ -34,6 +34,7 @@ from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.drift import AT_ONCE, INTERVAL, DriftLimit
 from landfall_operator.runtime.driver_client import (
+    Command,
     DriverClient,
     DriverUnreachable,
     Unauthorized,
@@ -98,9 +99,9 @@ class ActionExecutor:
             RequestRejected: The API server rejects the action for good.
         """
         match action:
-            case actions.SaveRollout(rollout, plan):
-                status = _as_json(GroupStatus(rollout=rollout, plan=plan))
-                fields = {name: status[name] for name in ("rollout", "plan")}
+            case actions.SaveRollout(rollout, plan, request):
+                status = _as_json(GroupStatus(rollout=rollout, plan=plan, last_request=request))
+                fields = {name: status[name] for name in ("rollout", "plan", "lastRequest")}
                 await self.write_status(target, fields, if_unchanged=True)
             case actions.EmitEvent():
                 await self.emit_event(target, action)
@@ -126,6 +127,8 @@ class ActionExecutor:
                 await self._send(target, revision, HandOver(to))
             case actions.SendTakeOver(revision):
                 await self._send(target, revision, TakeOver())
+            case actions.SendTryAgain(revision):
+                await self._send(target, revision, TryAgain(names.OPERATOR, "retry of the group"))
             case _:
                 assert_never(action)
 
@@ -280,7 +283,7 @@ class ActionExecutor:
 
     async def _remove_annotation(self, target: Target, annotation: str) -> None:
         namespace, name = target.key
-        patch = {"metadata": {"annotations": {annotation: None}}}
+        patch = {"metadata": {"annotations": {annotation: None}, "uid": target.resource.uid}}
         changed = await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
         self._cache.put(GROUP, changed)
 
@@ -305,7 +308,7 @@ class ActionExecutor:
         except NotFound:
             log.debug("group is gone", extra=_fields(target))
 
-    async def _send(self, target: Target, revision: str, command: ControlCommand) -> None:
+    async def _send(self, target: Target, revision: str, command: Command) -> None:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""
         fields = {**_fields(target), "revision": revision, "command": str(command)}
         address = target.addresses.get(revision)

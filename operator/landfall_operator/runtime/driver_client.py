@@ -7,14 +7,21 @@ does no harm.
 """
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Protocol
 
 import aiohttp
 
-from landfall.api.contract import CONTROL_PATHS, CONTROL_PORT, HTTP_PORT, ControlCommand
+from landfall.api.contract import (
+    CONTROL_PATHS,
+    CONTROL_PORT,
+    HTTP_PORT,
+    RETRY_PATH,
+    ControlCommand,
+    TryAgain,
+)
 from landfall.errors import Retry
 from landfall_operator.runtime.metrics import Metrics
 
@@ -23,6 +30,10 @@ MAX_STATUS_BYTES = 64 * 2**20
 """A longer status is ignored. Drivers of earlier releases list every topic partition: 300 bytes."""
 STATUS_PATH = "/status"
 _SUMMARY = f"{STATUS_PATH}?summary=true"
+
+Command = ControlCommand | TryAgain
+"""What the operator asks of a driver."""
+_PATHS: Mapping[type, str] = {**CONTROL_PATHS, TryAgain: RETRY_PATH}
 
 
 class DriverUnreachable(Retry):
@@ -39,7 +50,7 @@ class DriverClient(Protocol):
     async def status(self, address: str) -> bytes | None:
         """A driver's status, or its summary; None when the driver does not answer."""
 
-    async def send(self, address: str, command: ControlCommand, token: str) -> None:
+    async def send(self, address: str, command: Command, token: str) -> None:
         """Send a command to a driver.
 
         Raises:
@@ -81,10 +92,10 @@ class HttpDriverClient:
         finally:
             self._metrics.driver_requests.labels(STATUS_PATH, outcome).inc()
 
-    async def send(self, address: str, command: ControlCommand, token: str) -> None:
+    async def send(self, address: str, command: Command, token: str) -> None:
         """See ``DriverClient``."""
         self._before_command()
-        path, outcome = CONTROL_PATHS[type(command)], "error"
+        path, outcome = _PATHS[type(command)], "error"
         headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(

@@ -70,6 +70,8 @@ YIELD_PATH = "/control/yield"
 """POST ``HandOver``."""
 OPEN_PATH = "/control/open"
 """POST ``TakeOver``."""
+RETRY_PATH = "/control/retry"
+"""POST ``TryAgain``, one of the requests of engineers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,14 @@ class HandOver:
 @dataclass(frozen=True, slots=True)
 class TakeOver:
     """Open the lane now, whoever owns it; a driver that has yielded lands again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Try again now what is waited for or was denied: ``landfall.api.verbs.RetryRequest``."""
+
+    who: str
+    why: str
 
 
 ControlCommand = WantExecutors | HandOver | TakeOver

@@ -1,13 +1,22 @@
 import http.client
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, ExitCode
+from landfall.api.contract import (
+    EXECUTORS_PATH,
+    OPEN_PATH,
+    RETRY_PATH,
+    YIELD_PATH,
+    ExitCode,
+    TryAgain,
+)
 from landfall.api.verbs import (
     VERBS,
     Answer,
@@ -200,6 +209,16 @@ def test_a_command_may_be_sent_twice(server: ThreadingHTTPServer, received: Comm
         assert ask(server, EXECUTORS_PATH, {"wanted": 2}).status == 202
 
     assert received == [("executors", 2), ("executors", 2)]
+
+
+def test_the_operators_request_to_try_again_reaches_the_driver(
+    server: ThreadingHTTPServer, token: Path, received: Commands
+) -> None:
+    sent = TryAgain("landfall-operator", "retry of the group")
+
+    assert ask(server, RETRY_PATH, asdict(sent), reads="message").status == HTTPStatus.OK
+
+    assert received == [("request", RetryRequest(who=sent.who, why=sent.why))]
 
 
 # --------------------------------------------------------------------------- requests of engineers

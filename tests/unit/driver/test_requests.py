@@ -292,6 +292,7 @@ def test_what_no_command_helps_has_no_next_step() -> None:
         Reason.STORE_UNSAFE,
         Reason.OUTPUT_OCCUPIED,
         Reason.LEDGER_BROKEN,
+        Reason.LEDGER_BEHIND,
     }
 
     assert set(Reason) - NEXT_STEPS.keys() == whole

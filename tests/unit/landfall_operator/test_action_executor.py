@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.core.actions import EmitEvent, SendTakeOver
+from landfall_operator.core.actions import EmitEvent, RemoveAnnotation, SendTakeOver
 from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
@@ -50,6 +50,12 @@ class Kube:
 
     def __init__(self, data: dict[str, str]) -> None:
         self.secret = {"kind": "Secret", "data": data}
+
+        self.patches: list[Any] = []
+
+    def merge(self, kind: str, namespace: str, name: str, patch: Any, part: str = "") -> Any:  # noqa: ARG002  # KubeClient's parameters
+        self.patches.append(patch)
+        return resource(2)
 
     def get(self, kind: str, namespace: str, name: str) -> Any:  # noqa: ARG002  # KubeClient's parameters
         return self.secret
@@ -113,6 +119,16 @@ def test_a_token_is_sent_as_it_is_in_the_secret() -> None:
     asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
 
     assert drivers.tokens == ["hush"]
+
+
+def test_an_answered_request_is_removed_from_the_group_that_made_it() -> None:
+    kube = Kube({})
+    actions = executor(kube, Drivers(), Events())
+
+    asyncio.run(actions.execute(target(), RemoveAnnotation("landfall.dev/retry")))
+
+    uid = resource()["metadata"]["uid"]
+    assert kube.patches == [{"metadata": {"annotations": {"landfall.dev/retry": None}, "uid": uid}}]
 
 
 def test_an_event_that_may_not_be_posted_costs_nothing_else() -> None:

@@ -43,6 +43,7 @@ def test_the_operators_own_status_is_stored_but_no_reason_to_reconcile(cache: Ob
         {"deletionTimestamp": "now"},
         {"finalizers": ["f"]},
         {"annotations": {"landfall.dev/accept-ledger": "true"}},
+        {"annotations": {"landfall.dev/rollback": ""}},
     ],
 )
 def test_what_users_change_of_a_group_is_a_reason_to_reconcile(

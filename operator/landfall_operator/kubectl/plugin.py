@@ -1,0 +1,201 @@
+"""``kubectl landfall``: parse, ask, wait for the operator's answer, end with an exit code."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from landfall.api.contract import ExitCode
+from landfall_operator.api.verbs import PAUSE, Verb, annotation
+from landfall_operator.kubectl.client import Kubectl, KubectlError
+from landfall_operator.objects.names import revision_name
+from landfall_operator.objects.pod_templates import GROUP_FOLDER
+
+GROUP_FILE = f"{GROUP_FOLDER}/group.json"
+POLL_SECONDS = 0.5
+"""Seconds between two looks at a group whose operator has not answered yet."""
+
+IN_THE_POD: Mapping[str, str] = {
+    "status": "what is landed, what is late, and what is stopped",
+    "audit": "compare the store with Kafka: nothing missing, nothing twice",
+    "fsck": "check the ledger and its objects",
+    "locate": "find the object that has a record",
+    "cat": "print landed records",
+    "skip": "go on after what is lost, and record what was skipped",
+    "unblock": "land a blocked topic partition again",
+    "drop": "land a topic partition no more",
+    "reset": "land a topic partition from another offset on",
+    "replay-dead-letters": "land dead letters again, through the present decoder",
+}
+"""Commands of ``landfall`` that run in the driver's pod, with what they do."""
+
+_VERBS: Mapping[Verb, str] = {
+    Verb.RETRY: "try again what was rolled back, given up or denied",
+    Verb.ROLLBACK: "land with the previous revision again",
+    Verb.PROMOTE: "go on with a rollout without waiting any longer",
+    Verb.ABORT: "give a rollout up; the revision that landed before it stays or comes back",
+    Verb.RESTART: "stop the driver, which hands over, and start it again",
+}
+
+_DESCRIPTION = """\
+Asks the operator to do something with a ConsumerGroup, or runs a command of `landfall` in the pod
+of its driver. The first kind sets an annotation (landfall.dev/<verb>) and waits for the operator's
+answer, which is also in status.lastRequest and in an Event of the group.
+"""
+
+_EPILOG = """\
+examples:
+  kubectl landfall rollback clicks -n logs
+  kubectl landfall rollback clicks --to g3-1a2b3c4d
+  kubectl landfall pause clicks
+  kubectl landfall status clicks
+  kubectl landfall skip clicks clicks/3 --why 'expired, see INC-12'
+
+exit codes: 0 done, 4 refused by the operator, 5 no answer in time; other commands end as in the pod
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments, rest = parser().parse_known_args(argv)
+    kubectl = Kubectl(_connection(arguments))
+    try:
+        return int(_command(kubectl, arguments, rest))
+    except KubectlError as failed:
+        print(failed, file=sys.stderr)
+        return failed.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser; what it does not know belongs to a command in the pod."""
+    made = argparse.ArgumentParser(
+        prog="kubectl landfall",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    connection = _connection_options()
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def new(name: str, summary: str, **more: Any) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            parents=[connection],
+            allow_abbrev=False,
+            **more,
+        )
+        command.add_argument("group", metavar="GROUP", help="name of the ConsumerGroup")
+        return command
+
+    for verb, summary in _VERBS.items():
+        command = new(str(verb), summary)
+        if verb is Verb.ROLLBACK:
+            command.add_argument(
+                "--to",
+                default="",
+                metavar="REVISION",
+                help="a revision of status.history (default: the one before the present one)",
+            )
+        command.add_argument(
+            "--timeout",
+            type=float,
+            default=60.0,
+            metavar="SECONDS",
+            help="how long to wait for the operator's answer; 0: do not wait [60]",
+        )
+    new("pause", "keep the operator from changing anything about the group until `resume`")
+    new("resume", "let the operator work on the group again")
+    for name, summary in IN_THE_POD.items():
+        more = f"All further arguments are those of `landfall {name}`; its --help lists them."
+        new(name, f"in the driver's pod: {summary}", epilog=more)
+    return made
+
+
+def _connection_options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(add_help=False)
+    options.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the group")
+    options.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
+    options.add_argument("--kubeconfig", metavar="FILE", help="path of the kubeconfig")
+    return options
+
+
+def _connection(arguments: argparse.Namespace) -> list[str]:
+    named = ("namespace", "context", "kubeconfig")
+    return [f"--{name}={value}" for name in named if (value := getattr(arguments, name))]
+
+
+def _command(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    if arguments.command in IN_THE_POD:
+        return _in_the_pod(kubectl, arguments.group, arguments.command, rest)
+    if rest:
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    match arguments.command:
+        case "pause":
+            kubectl.annotate(arguments.group, f"{PAUSE}=true")
+            print(
+                f"{arguments.group}: the operator changes nothing until `kubectl landfall resume`"
+            )
+            return ExitCode.OK
+        case "resume":
+            kubectl.annotate(arguments.group, f"{PAUSE}-")
+            print(f"{arguments.group}: the operator works on the group again")
+            return ExitCode.OK
+    return _ask(kubectl, arguments)
+
+
+def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
+    """Set the annotation of a verb, and wait until the operator has answered."""
+    verb, name = Verb(arguments.command), arguments.group
+    before = _last_request(kubectl.group(name))
+    kubectl.annotate(name, f"{annotation(verb)}={getattr(arguments, 'to', '')}")
+    if not arguments.timeout:
+        print(f"{name}: asked; see status.lastRequest")
+        return ExitCode.OK
+    answer = _wait(
+        lambda: _answer(kubectl.group(name), verb, before), time.monotonic() + arguments.timeout
+    )
+    if answer is None:
+        print(
+            f"{name}: no answer within {arguments.timeout:g} s; is the operator running? The "
+            f"annotation {annotation(verb)} stays until it answers",
+            file=sys.stderr,
+        )
+        return ExitCode.UNAVAILABLE
+    accepted = bool(answer["accepted"])
+    print(f"{name}: {answer['message']}", file=sys.stdout if accepted else sys.stderr)
+    return ExitCode.OK if accepted else ExitCode.STALLED
+
+
+def _answer(
+    group: Mapping[str, Any], verb: Verb, before: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """The operator's answer; None until it has removed the annotation and written the status."""
+    last = _last_request(group)
+    pending = annotation(verb) in group["metadata"].get("annotations", {})
+    return last if not pending and last != before and last.get("verb") == verb else None
+
+
+def _last_request(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = group.get("status", {}).get("lastRequest", {})
+    return found
+
+
+def _wait(
+    look: Callable[[], Mapping[str, Any] | None], deadline: float
+) -> Mapping[str, Any] | None:
+    while (found := look()) is None and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def _in_the_pod(kubectl: Kubectl, name: str, command: str, rest: Sequence[str]) -> int:
+    active = kubectl.group(name).get("status", {}).get("rollout", {}).get("active")
+    if not active:
+        raise KubectlError(f"{name}: no driver has been started yet", ExitCode.UNAVAILABLE)
+    return kubectl.execute(revision_name(name, active), ["landfall", command, GROUP_FILE, *rest])

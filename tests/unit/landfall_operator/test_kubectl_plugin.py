@@ -1,0 +1,104 @@
+"""What ``kubectl landfall`` asks of kubectl; ``tests/integration`` runs it with the real one."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from landfall.api.contract import ExitCode
+from landfall_operator.kubectl import main
+from landfall_operator.kubectl.plugin import IN_THE_POD, parser
+
+GROUP = {"metadata": {"name": "clicks"}, "status": {"rollout": {"active": "g3-1a2b3c4d"}}}
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program named kubectl that shows one group and writes down how it is called."""
+    program, calls = tmp_path / "kubectl", tmp_path / "calls"
+    program.write_text(
+        f'#!/bin/sh\nfor word in "$@"; do printf \'%s\\n\' "$word" >> {calls}; done\n'
+        f"echo . >> {calls}\ncase \"$*\" in *' get '*|'get '*) cat {tmp_path / 'group'};; esac\n"
+        f"case \"$*\" in *'--previous'*) exit 9;; esac\n"
+    )
+    program.chmod(0o755)
+    (tmp_path / "group").write_text(json.dumps(GROUP))
+    calls.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return calls
+
+
+def calls(made: Path) -> list[list[str]]:
+    return [call.splitlines() for call in made.read_text().split(".\n") if call]
+
+
+def run(kubectl: Path, *words: str) -> tuple[int, list[str]]:
+    """The exit code, and the last call of kubectl."""
+    return main(words), calls(kubectl)[-1]
+
+
+def test_a_command_in_the_pod_gets_the_groups_file_and_all_further_words(kubectl: Path) -> None:
+    words = ("skip", "clicks", "clicks/3", "--why", "expired, see INC-12", "-n", "logs")
+
+    code, call = run(kubectl, *words)
+
+    assert code == ExitCode.OK
+    assert call == [
+        *("--namespace=logs", "exec", "deployment/clicks-g3-1a2b3c4d", "-c", "driver", "--"),
+        *("landfall", "skip", "/etc/landfall/group/group.json"),
+        *("clicks/3", "--why", "expired, see INC-12"),
+    ]
+
+
+def test_a_command_in_the_pod_ends_as_it_does_there(kubectl: Path) -> None:
+    assert run(kubectl, "audit", "clicks", "--previous")[0] == 9
+
+
+def test_without_a_driver_no_command_runs_in_it(
+    kubectl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kubectl.parent / "group").write_text(json.dumps({"metadata": {"name": "clicks"}}))
+
+    assert run(kubectl, "status", "clicks")[0] == ExitCode.UNAVAILABLE
+    assert "no driver has been started" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "annotation"),
+    [
+        (("rollback", "clicks", "--to", "g2-5e6f7a8b"), "landfall.dev/rollback=g2-5e6f7a8b"),
+        (("rollback", "clicks"), "landfall.dev/rollback="),
+        (("retry", "clicks"), "landfall.dev/retry="),
+        (("pause", "clicks"), "landfall.dev/pause-reconciliation=true"),
+        (("resume", "clicks"), "landfall.dev/pause-reconciliation-"),
+    ],
+)
+def test_a_verb_sets_its_annotation(kubectl: Path, words: Sequence[str], annotation: str) -> None:
+    no_wait = ("--timeout", "0") if words[0] in {"rollback", "retry"} else ()
+
+    code, call = run(kubectl, *words, *no_wait)
+
+    assert code == ExitCode.OK
+    assert call == ["annotate", "consumergroups.landfall.dev", "clicks", "--overwrite", annotation]
+
+
+def test_an_operator_that_does_not_answer_is_reported(
+    kubectl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(kubectl, "retry", "clicks", "--timeout", "0.1")[0] == ExitCode.UNAVAILABLE
+    assert "is the operator running?" in capsys.readouterr().err
+
+
+def test_an_unknown_option_of_a_verb_is_an_error(kubectl: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["retry", "clicks", "--fast"])
+    assert not calls(kubectl)
+
+
+def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in IN_THE_POD:
+        with pytest.raises(SystemExit) as done:
+            parser().parse_args([command, "--help"])
+        assert done.value.code == 0
+        assert f"those of `landfall {command}`" in capsys.readouterr().out
