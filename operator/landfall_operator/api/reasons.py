@@ -57,7 +57,6 @@ class Reason(StrEnum):
     AS_EXPECTED = "AsExpected"
     UNKNOWN = "Unknown"
     STARTING = "Starting"
-    RECOVERING = "Recovering"
     CATCHING_UP = "CatchingUp"
     WARMING = "Warming"
     HANDING_OVER = "HandingOver"
@@ -82,6 +81,7 @@ class Reason(StrEnum):
     DEPENDENCY_UNAVAILABLE = "DependencyUnavailable"
 
     # the work
+    RECOVERING = "Recovering"
     COMMITS_FAILING = "CommitsFailing"
     STORE_UNAVAILABLE = "StoreUnavailable"
     SOURCE_UNAVAILABLE = "SourceUnavailable"

@@ -6,7 +6,7 @@ is None, never a guess.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -49,10 +49,28 @@ class ExecutorPods:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The last answer of a driver's ``/status``, and when it arrived."""
+    """The last answer of a driver's ``/status``, and when it arrived.
+
+    Attributes:
+        status: the answer.
+        received: when it arrived.
+        phase_since: when the first one of an unbroken row with this phase arrived; None for this.
+    """
 
     status: Status
     received: datetime
+    phase_since: datetime | None = None
+
+    def after(self, former: "StatusReport | None") -> "StatusReport":
+        """This answer, given the one before it of the same process."""
+        if former is None or former.status.phase is not self.status.phase:
+            return self
+        return replace(self, phase_since=former.phase_since or former.received)
+
+    @property
+    def phase_lasts(self) -> timedelta:
+        """How long the driver has been in this phase at least."""
+        return self.received - (self.phase_since or self.received)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ FAILURE_THRESHOLD = 2
 """Consecutive commit failures that a condition reports: a single one may be transient."""
 DEFAULT_LAG_TARGET = timedelta(minutes=2)
 """How long records may be overdue in a group without ``autoscaling.targetLag``."""
+RECOVERY_TIME = timedelta(seconds=45)
+"""A driver that takes over is in phase Recovering for so long at most without being reported."""
 NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
 """Reasons that do not go away before a user acts."""
 _OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
@@ -97,10 +99,24 @@ def _ready(view: View) -> Finding:
         return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
         return Finding("False", Reason.STARTING, f"the driver is in phase {view.status.phase}")
+    if recovering := _recovering(view):
+        return recovering
     for find in (_commits_healthy, _source_reachable, _some_executor):
         if (finding := find(view)).status == "False":
             return finding
     return Finding("True", Reason.AS_EXPECTED)
+
+
+def _recovering(view: View) -> Finding | None:
+    """What the driver does before it reads new records, if that takes long."""
+    report = view.driver.report if view.driver else None
+    if report is None or report.status.phase is not DriverPhase.RECOVERING:
+        return None
+    if report.phase_lasts < RECOVERY_TIME:
+        return None
+    since = report.received - report.phase_lasts
+    message = f"the driver has been completing what a former one left since {since:%H:%M} UTC"
+    return Finding("False", Reason.RECOVERING, f"{message}; nothing new lands meanwhile")
 
 
 def _no_status(view: View) -> Finding:

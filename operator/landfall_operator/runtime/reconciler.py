@@ -173,7 +173,9 @@ class Reconciler:
         answer = report_of(body, self._settings.clock()) if body else None
         # A pod's address may already belong to another pod: the answer must name the revision.
         if answer and answer.status.revision in {"", revision}:
-            state.reports[revision] = inputs.DriverReport(inputs.process_id(pod), answer)
+            former, process_id = state.reports.get(revision), inputs.process_id(pod)
+            same = former.report if former and former.process_id == process_id else None
+            state.reports[revision] = inputs.DriverReport(process_id, answer.after(same))
 
     async def _observe(self, target: Target, state: GroupState) -> GroupObservation:
         now, owned = self._settings.clock(), self._cache.owned(target.key)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from landfall import errors
-from landfall.api.contract import Failure
+from landfall.api.contract import Failure, Phase
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.reasons import Phase as GroupPhase
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, StatusReport
@@ -119,6 +120,28 @@ def test_while_a_driver_does_not_know_its_lag_the_last_known_one_is_shown_with_i
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
     assert condition(status, ConditionType.WITHIN_LAG_TARGET).status == "Unknown"
+
+
+def test_a_driver_that_recovers_for_long_is_not_ready(running: GroupObservation) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    recovering = replace(driver.report.status, phase=Phase.RECOVERING)
+    first = StatusReport(recovering, running.now).after(driver.report)
+    later = StatusReport(recovering, running.now + timedelta(minutes=2)).after(first)
+    last = StatusReport(recovering, running.now + timedelta(minutes=3)).after(later)
+
+    soon = status_of(with_driver(running, report=first))
+    long = status_of(with_driver(replace(running, now=last.received), report=last))
+
+    assert condition(soon, ConditionType.READY).status == "True"
+    assert (long.phase, long.reason) == (GroupPhase.DEGRADED, Reason.RECOVERING)
+    since = f"{running.now:%H:%M} UTC"
+    assert since in condition(long, ConditionType.READY).message
+    again = replace(recovering, phase=Phase.RUNNING)
+    done = StatusReport(again, last.received).after(last)
+    assert condition(status_of(with_driver(running, report=done)), ConditionType.READY).status == (
+        "True"
+    )
 
 
 def test_times_are_whole_seconds(running: GroupObservation) -> None:
