@@ -31,6 +31,7 @@ from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.first_lists import FirstLists
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
@@ -117,7 +118,7 @@ class Operator:
         self._namespaces = Namespaces(
             self._kube, self._cache, self._queue.wake, settings.namespaces, settings.interval
         )
-        self._watching = asyncio.Event()
+        self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
@@ -187,8 +188,11 @@ class Operator:
         return ""
 
     async def _watch(self, namespaces: tuple[str, ...], changed: asyncio.Event) -> None:
-        registry = watcher.registry(self._cache, self._queue.wake, connection)
-        await run_kopf(registry, namespaces, changed, self._watching, self._take_signals)
+        registry = watcher.registry(self._cache, self._first_lists.wake, connection)
+        await _until_first(
+            run_kopf(registry, namespaces, changed, self._take_signals),
+            self._first_lists.list(namespaces),
+        )
 
     def _take_signals(self) -> None:
         """Let SIGTERM and SIGINT end this process, and not only kopf, which takes them, too."""
@@ -207,7 +211,7 @@ class Operator:
             try:
                 missed = await watcher.resync(self._kube, self._cache, self._namespaces.watched)
                 for key in missed:
-                    self._queue.wake(key)
+                    self._first_lists.wake(key)
             except LandfallError as error:
                 log.warning("resync failed: %s", error)
 
@@ -233,7 +237,7 @@ class Operator:
             return self._lease.on_standby, "on standby" if self._lease.on_standby else "starting"
         if self._namespaces.problem:
             return False, self._namespaces.problem
-        return self._watching.is_set(), f"leading; groups: {len(self._queue)}"
+        return self._first_lists.complete, f"leading; groups: {len(self._queue)}"
 
 
 def connection() -> Configuration:

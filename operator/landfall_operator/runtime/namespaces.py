@@ -168,7 +168,6 @@ async def run_kopf(
     registry: kopf.OperatorRegistry,
     namespaces: tuple[str, ...],
     changed: asyncio.Event,
-    ready: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
     """Watch until ``changed`` is set; only kopf's own tasks end then.
@@ -182,15 +181,14 @@ async def run_kopf(
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
-        ready_flag=ready,
         stop_flag=changed,
     )
     on_start()
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
         # kopf kills the process some time after its tasks are canceled, unless this is set.
         changed.set()
-    finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,11 +1,13 @@
 """Watches the API server with kopf: objects go into the cache, and every change wakes its group.
 
-Nothing is decided here, and only two kinds of kopf's handlers are used. Index functions run over
-all existing objects before any other handler, so no group is reconciled before all of its objects
-are in the cache. Event handlers wake the groups. Thus kopf writes nothing: no annotations, no
-finalizers, no Events. It gets the exact namespaces and may not scan for others, so it needs no
-right except list and watch on the watched kinds. ``resync`` finds what kopf misses when a watch
-restarts.
+Nothing is decided here, and only event handlers of kopf are used. Thus kopf writes nothing: no
+annotations, no finalizers, no Events. It gets the exact namespaces and may not scan for others, so
+it needs no right except list and watch on the watched kinds.
+
+``resync`` lists everything: when the watches begin (``landfall_operator.runtime.first_lists``), and
+from time to time for what kopf misses when a watch restarts. Index functions of kopf would do the
+former too, but they keep every listed object in memory until all are indexed, and the time that
+they take grows with the square of the number of objects.
 """
 
 import asyncio
@@ -50,11 +52,8 @@ def registry(
 ) -> kopf.OperatorRegistry:
     """The handlers that kopf calls."""
     made = kopf.OperatorRegistry()
-    # Groups that changed while kopf was indexing. Only event handlers wake them, because those run
-    # after the index is complete.
-    changed: set[Key] = set()
     for kind in SELECTORS:
-        _register(made, KINDS[kind], cache, changed, wake)
+        _register(made, KINDS[kind], cache, wake)
 
     @kopf.on.login(registry=made, id="login")
     def login(**_: Any) -> kopf.ConnectionInfo:
@@ -67,15 +66,9 @@ def _register(
     made: kopf.OperatorRegistry,
     kind: Kind,
     cache: ObjectCache,
-    changed: set[Key],
     wake: Callable[[Key], None],
 ) -> None:
     resource = (kind.group, kind.version, kind.plural)
-
-    @kopf.index(*resource, registry=made, id=f"index-{kind.plural}")
-    async def index(body: kopf.Body, **_: Any) -> None:
-        if key := cache.put(kind.name, body):
-            changed.add(key)
 
     @kopf.on.event(*resource, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
@@ -86,9 +79,7 @@ def _register(
             else cache.put(kind.name, body)
         )
         if key:
-            changed.add(key)
-        while changed:
-            wake(changed.pop())
+            wake(key)
 
 
 def settings() -> kopf.OperatorSettings:
@@ -100,6 +91,8 @@ def settings() -> kopf.OperatorSettings:
     made.networking.request_timeout = 60
     made.watching.chunk_size = PAGE_SIZE
     made.watching.connect_timeout = 5
+    # A worker keeps the last object that it has handled until it ends.
+    made.queueing.idle_timeout = 0.5
     made.process.ultimate_exiting_timeout = 30
     for kind, selector in SELECTORS.items():
         served = KINDS[kind]
