@@ -135,8 +135,12 @@ class Cluster(ControlPlane):
         """The only node of the cluster."""
         return Node(self.home)
 
-    def load(self, targets: Sequence[str] = images.TARGETS) -> tuple[str, ...]:
-        """Build images of the current sources and load them into the node; returns their names.
+    def load(
+        self,
+        targets: Sequence[str] = images.TARGETS,
+        sources: images.Sources = images.CURRENT,
+    ) -> tuple[str, ...]:
+        """Build images and load them into the node; returns their names.
 
         Raises:
             Missing: The node does not run, or a build fails.
@@ -145,8 +149,8 @@ class Cluster(ControlPlane):
             raise Missing(
                 f"{EXISTING} is set: images get into an existing cluster by its own registry"
             )
-        images.ensure(targets, self.node.load)
-        return tuple(images.image(target) for target in targets)
+        images.ensure(targets, self.node.load, sources)
+        return tuple(sources.image(target) for target in targets)
 
     def check(self) -> None:
         """Like ``ControlPlane.check``, for a node too."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -46,9 +47,20 @@ MMDEBSTRAP = (
 COMPRESSION = ("--compression-format", "zstd", "--compression-level", "1")
 
 
-def image(target: str) -> str:
-    """The name of an image for pods, once it is loaded."""
-    return f"{REGISTRY}/landfall-{target}:dev"
+@dataclass(frozen=True)
+class Sources:
+    """A copy of the repository that images are built from, and the tag that they get."""
+
+    root: Path = ROOT
+    tag: str = "dev"
+
+    def image(self, target: str) -> str:
+        """The name of an image for pods, once it is loaded."""
+        return f"{REGISTRY}/landfall-{target}:{self.tag}"
+
+
+CURRENT = Sources()
+"""The sources that this file belongs to."""
 
 
 def check() -> None:
@@ -62,9 +74,11 @@ def check() -> None:
 
 
 def ensure(
-    targets: Sequence[str] = TARGETS, use: Callable[[Layout, str, str], object] = lambda *_: None
+    targets: Sequence[str] = TARGETS,
+    use: Callable[[Layout, str, str], object] = lambda *_: None,
+    sources: Sources = CURRENT,
 ) -> None:
-    """Build images of the current sources unless they exist, and call ``use`` for each of them.
+    """Build images unless they exist, and call ``use`` for each of them.
 
     ``use`` gets the layout, the name of the image in the layout, and its name for pods.
 
@@ -74,36 +88,33 @@ def ensure(
     layout = Layout(cache.folder() / "images")
     with locked(layout.folder / "lock"):
         for target in targets:
-            use(layout, _built(layout, target), image(target))
+            use(layout, _built(layout, target, sources), sources.image(target))
 
 
-def _built(layout: Layout, target: str) -> str:
+def _built(layout: Layout, target: str, sources: Sources) -> str:
+    image = sources.image(target)
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         context, settings = Path(folder, "context"), Path(folder, "settings")
         # A copy, so that the digest is of exactly the files that are built, even if somebody edits
         # the sources during the build.
-        _copy(sources(ROOT), context)
+        _copy(sources.root, context)
         stored = f"{target}-{digest_of(context, _base_recipe())}"
         if stored not in layout.names():
             print(
-                f"building {image(target)} (minutes the first time, then seconds)",
+                f"building {image} (minutes the first time, then seconds)",
                 file=sys.stderr,
                 flush=True,
             )
             began = monotonic()
             settings.mkdir()
-            _build(target, context, _pip_settings(settings))
-            _buildah(
-                "push", "--quiet", *COMPRESSION, image(target), f"oci:{layout.folder}:{stored}"
-            )
+            _build(target, image, context, _pip_settings(settings))
+            _buildah("push", "--quiet", *COMPRESSION, image, f"oci:{layout.folder}:{stored}")
             layout.prune(target, KEPT)
-            print(
-                f"{image(target)} built in {monotonic() - began:.0f} s", file=sys.stderr, flush=True
-            )
+            print(f"{image} built in {monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return stored
 
 
-def _build(target: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> None:
+def _build(target: str, image: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> None:
     if os.geteuid() != 0:
         raise Missing("building images needs root")
     options = [f"--secret=id={name},src={file}" for name, file in secrets]
@@ -113,12 +124,12 @@ def _build(target: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> N
         f"--target={target}",
         f"--build-arg=BASE_IMAGE={_base()}",
     ]
-    _buildah("build", "--quiet", *options, "--tag", image(target), str(context))
+    _buildah("build", "--quiet", *options, "--tag", image, str(context))
 
 
-def _copy(files: Iterable[Path], to: Path) -> None:
-    for file in files:
-        copy = to / file.relative_to(ROOT)
+def _copy(root: Path, to: Path) -> None:
+    for file in files_of(root):
+        copy = to / file.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, copy)
 
@@ -126,7 +137,7 @@ def _copy(files: Iterable[Path], to: Path) -> None:
 def digest_of(root: Path, base: str) -> str:
     """The digest of everything that an image is made from."""
     digest = hashlib.sha256(base.encode())
-    for file in sources(root):
+    for file in files_of(root):
         digest.update(
             f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} "
             f"{file.stat().st_size}\n".encode()
@@ -135,7 +146,7 @@ def digest_of(root: Path, base: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def sources(root: Path) -> list[Path]:
+def files_of(root: Path) -> list[Path]:
     """The files that a build may read: those that ``.dockerignore`` admits."""
     files = [root / name for name in CONTEXT]
     files += [file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()]

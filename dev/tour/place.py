@@ -66,18 +66,16 @@ class Place:
         for name in () if os.environ.get(EXISTING) else self.cluster.load():
             say(name)
 
-    def values(self) -> tuple[str, ...]:
+    def values(self, sources: images.Sources = images.CURRENT) -> tuple[str, ...]:
         """The arguments by which helm learns the images."""
         if os.environ.get(EXISTING):
             return ("--set", f"image.registry={os.environ[REGISTRY]}")
         # The tag stays the same, so only the changed digest makes a running cluster restart the
         # operator with a new image.
-        digest = self.cluster.node.images()[images.image("operator")]
+        digest = self.cluster.node.images()[sources.image("operator")]
         annotation = f"operator.podAnnotations.digest={digest}"
-        return (
-            "--set",
-            f"image.registry={images.REGISTRY},image.operator.tag=dev,image.spark.tag=dev,{annotation}",
-        )
+        tags = f"image.operator.tag={sources.tag},image.spark.tag={sources.tag}"
+        return ("--set", f"image.registry={images.REGISTRY},{tags},{annotation}")
 
     def down(self) -> None:
         """Stop what was started here; existing servers stay."""

@@ -1,18 +1,15 @@
 """Groups on a real node when things go wrong around them; only ``make e2e`` runs these tests."""
 
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-import yaml
 
 from landfall.ledger import LaneOwnership
 from tests.support.independent_audit import events
 from tests.support.live_group import NAME, SOUND, LiveGroup, events_arriving
-from tests.support.stack import CHART, Stack
+from tests.support.stack import Stack
 
 pytestmark = [
     pytest.mark.full,
@@ -162,37 +159,6 @@ def test_an_unavailable_store_is_reported_and_waited_for(
     group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
     assert group.final_audit() == SOUND
     assert group.driver() == driver
-
-
-def test_an_upgrade_of_the_operator_leaves_the_pods_of_groups_alone(
-    stack: Stack, group: LiveGroup, topic: str, tmp_path: Path
-) -> None:
-    stack.install(previous_chart(tmp_path))
-    apply_and_wait_for_commit(group)
-    pods, operators = group.running("driver") | group.running("executor"), stack.operators()
-
-    with events_arriving(group.scene, topic):
-        stack.install()
-        group.wait(lambda: operators.isdisjoint(stack.operators()), "another operator runs")
-        group.change(upgrade={"rollback": {"window": "1h"}})
-        group.wait(
-            lambda: group.status()["observedGeneration"] == 2,
-            "the operator has reconciled the group",
-        )
-        group.wait_for_commit()
-
-    assert group.running("driver") | group.running("executor") == pods
-    assert group.driver()[1] == 0
-    assert group.final_audit() == SOUND
-
-
-def previous_chart(folder: Path) -> Path:
-    """A copy of the chart with an older version, to be upgraded from."""
-    chart = folder / "landfall"
-    shutil.copytree(CHART, chart)
-    chart_yaml = yaml.safe_load((chart / "Chart.yaml").read_text())
-    (chart / "Chart.yaml").write_text(yaml.safe_dump({**chart_yaml, "version": "0.0.9"}))
-    return chart
 
 
 def test_two_groups_run_side_by_side(groups: Callable[[], LiveGroup]) -> None:

@@ -97,7 +97,7 @@ def site(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[Sit
         yield made
     name = f"landfall-{namespace}"
     control_plane.kubectl("delete", "clusterrole,clusterrolebinding", name)
-    control_plane.delete_namespace(other) if made.other_exists else None
+    control_plane.delete_namespace(other)
 
 
 def test_a_deleted_namespace_goes_and_the_operator_stays(site: Site) -> None:

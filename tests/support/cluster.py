@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import orjson
 from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
 
 from dev.kube import programs
 from tests.support.waiting import eventually
@@ -93,8 +94,12 @@ class Cluster:
         return name
 
     def delete_namespace(self, name: str) -> None:
-        """Delete a namespace with everything in it; returns before that is done."""
-        client.CoreV1Api(self.admin).delete_namespace(name)
+        """Delete a namespace, if it exists, and all that is in it; returns before that is done."""
+        try:
+            client.CoreV1Api(self.admin).delete_namespace(name)
+        except ApiException as error:
+            if error.status != 404:  # HTTP
+                raise
 
     def kubectl(self, *arguments: str, manifest: Mapping[str, Any] | None = None) -> str:
         """Run kubectl; returns its output. A manifest is passed as the file ``-``.

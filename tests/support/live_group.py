@@ -63,13 +63,15 @@ class LiveGroup:
 
     def apply(self, secret: str = "", **spec: Any) -> None:
         """Apply the group and its Secret, with the right secret key or another one."""
-        self._apply_keys(secret or self.scene.bucket.server.env["AWS_SECRET_ACCESS_KEY"])
+        self.apply_keys(secret)
         self.cluster.kubectl("apply", "-f", "-", manifest=self.document(**spec))
 
-    def _apply_keys(self, secret: str) -> None:
+    def apply_keys(self, secret: str = "") -> None:
+        """Apply the Secret with the store's keys: the right secret key or another one."""
+        env = self.scene.bucket.server.env
         keys = {
-            "AWS_ACCESS_KEY_ID": self.scene.bucket.server.env["AWS_ACCESS_KEY_ID"],
-            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_ACCESS_KEY_ID": env["AWS_ACCESS_KEY_ID"],
+            "AWS_SECRET_ACCESS_KEY": secret or env["AWS_SECRET_ACCESS_KEY"],
         }
         metadata = {"name": KEYS, "namespace": self.namespace}
         manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys}
@@ -84,6 +86,10 @@ class LiveGroup:
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl in the namespace; returns its output."""
         return self.cluster.kubectl("-n", self.namespace, *arguments)
+
+    def landfall(self, command: str, *arguments: str) -> str:
+        """Run ``kubectl landfall`` for the group; returns its output."""
+        return self.cluster.kubectl("landfall", command, NAME, "-n", self.namespace, *arguments)
 
     # ---------------------------------------------------------------------------------- observation
 

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dev.kube import programs
+from dev.kube.images import CURRENT, Sources
 from dev.servers.s3 import S3
 from dev.tour.place import Place
 from tests.support.cluster import Cluster, Refused
@@ -22,7 +23,6 @@ from tests.support.landing import Scene
 from tests.support.live_group import SYSTEM, LiveGroup
 from tests.support.s3 import S3Server
 
-CHART = Path(__file__).resolve().parents[2] / "charts" / "landfall"
 RELEASE = "landfall"
 PODS = ("pods", "-n", SYSTEM, "-l", "app.kubernetes.io/name=landfall-operator")
 
@@ -61,10 +61,12 @@ class Stack:
         finally:
             made.clear()
 
-    def install(self, chart: Path = CHART) -> None:
-        """Install or upgrade the chart; returns when the operator is ready."""
+    def install(self, *options: str, sources: Sources = CURRENT) -> None:
+        """Install or upgrade the chart of these sources; returns when the operator is ready."""
+        chart = sources.root / "charts" / "landfall"
         waiting = ("--create-namespace", "--wait", "--timeout", "10m")
-        self._helm("upgrade", "--install", RELEASE, str(chart), *waiting, *self.place.values())
+        values = (*self.place.values(sources), *options)
+        self._helm("upgrade", "--install", RELEASE, str(chart), *waiting, *values)
 
     def operators(self) -> set[str]:
         """The uids of the operator's pods that are not being deleted."""
@@ -86,12 +88,18 @@ class Stack:
 
     def condition(self, group: LiveGroup, kind: str) -> float | None:
         """The metric of a group's condition: 1 for True, 0 for False, -1 for Unknown."""
-        service = f"/api/v1/namespaces/{SYSTEM}/services/{RELEASE}-operator:http/proxy/metrics"
         labels = {"namespace": group.namespace, "condition": kind}
+        return self._metric("landfall_group_condition", labels)
+
+    def watched(self, namespace: str) -> float | None:
+        """The metric of a namespace: 1 if the operator watches it, 0 if it cannot."""
+        return self._metric("landfall_operator_namespace_watched", {"namespace": namespace})
+
+    def _metric(self, name: str, labels: Mapping[str, str]) -> float | None:
+        """A metric of the operator; None if it has none with these labels."""
+        service = f"/api/v1/namespaces/{SYSTEM}/services/{RELEASE}-operator:http/proxy/metrics"
         families = text_string_to_metric_families(self.cluster.kubectl("get", "--raw", service))
-        samples = chain.from_iterable(
-            family.samples for family in families if family.name == "landfall_group_condition"
-        )
+        samples = chain.from_iterable(family.samples for family in families if family.name == name)
         return next(
             (sample.value for sample in samples if labels.items() <= sample.labels.items()), None
         )
