@@ -130,7 +130,7 @@ def test_a_namespace_without_rights_comes_back_with_them(site: Site) -> None:
         operator = site.operators.lead("--namespace", site.other.namespace)
         site.other.kubectl("delete", binding)
         eventually(lambda: watched(operator, site.other.namespace), lambda n: n == 0, PATIENCE)
-        assert operator.ask("/readyz")[0] == 200  # HTTP
+        eventually(lambda: operator.ask("/readyz")[0], lambda code: code == 200, PATIENCE)  # HTTP
         site.other.create(document(name))
 
         site.allow_in_other()
