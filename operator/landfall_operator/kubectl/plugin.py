@@ -9,7 +9,7 @@ from typing import Any
 from landfall.api.contract import ExitCode
 from landfall_operator.api.verbs import PAUSE, Verb, annotation
 from landfall_operator.kubectl.client import Kubectl, KubectlError
-from landfall_operator.objects.names import revision_name
+from landfall_operator.objects.names import ACCEPT_LEDGER, revision_name
 from landfall_operator.objects.pod_templates import GROUP_FOLDER
 
 GROUP_FILE = f"{GROUP_FOLDER}/group.json"
@@ -30,6 +30,7 @@ IN_THE_POD: Mapping[str, str] = {
 }
 """Commands of ``landfall`` that run in the driver's pod, with what they do."""
 
+_ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
     Verb.RETRY: "try again what was rolled back, given up or denied",
     Verb.ROLLBACK: "land with the previous revision again",
@@ -111,6 +112,10 @@ def parser() -> argparse.ArgumentParser:
         )
     new("pause", "keep the operator from changing anything about the group until `resume`")
     new("resume", "let the operator work on the group again")
+    new(
+        _ACCEPT_LEDGER,
+        "let a driver go on with a ledger that is shorter than the group's was (LedgerBehind)",
+    )
     for name, summary in IN_THE_POD.items():
         more = f"All further arguments are those of `landfall {name}`; its --help lists them."
         new(name, f"in the driver's pod: {summary}", epilog=more)
@@ -141,6 +146,10 @@ def _command(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str
             print(
                 f"{arguments.group}: the operator changes nothing until `kubectl landfall resume`"
             )
+            return ExitCode.OK
+        case name if name == _ACCEPT_LEDGER:
+            kubectl.annotate(arguments.group, f"{ACCEPT_LEDGER}=true")
+            print(f"{arguments.group}: the driver goes on with the ledger that it finds")
             return ExitCode.OK
         case "resume":
             kubectl.annotate(arguments.group, f"{PAUSE}-")

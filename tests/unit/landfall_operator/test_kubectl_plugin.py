@@ -72,6 +72,7 @@ def test_without_a_driver_no_command_runs_in_it(
         (("retry", "clicks"), "landfall.dev/retry="),
         (("pause", "clicks"), "landfall.dev/pause-reconciliation=true"),
         (("resume", "clicks"), "landfall.dev/pause-reconciliation-"),
+        (("accept-ledger", "clicks"), "landfall.dev/accept-ledger=true"),
     ],
 )
 def test_a_verb_sets_its_annotation(kubectl: Path, words: Sequence[str], annotation: str) -> None:
