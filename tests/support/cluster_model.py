@@ -191,13 +191,15 @@ class World:
             self.advance()
         self.settle()
 
+    def _save(self, saved: act.SaveRollout) -> None:
+        fields = {name: getattr(saved, name) for name in ("rollout", "plan", "last_request")}
+        self.status = self.status.model_copy(update=fields)
+
     def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """The effect of an action on the cluster."""
         match action:
             case act.SaveRollout():
-                saved = ("rollout", "plan", "last_request")
-                update = {name: getattr(action, name) for name in saved}
-                self.status = self.status.model_copy(update=update)
+                self._save(action)
             case act.EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")
             case act.AddFinalizer():
@@ -309,7 +311,9 @@ class World:
         pod.scheduled = pod.scheduled or not others or "room" not in self.away
         if "image" not in self.away and pod.scheduled:
             self.pulled.add(deployed.image)
-        if pod.scheduled and deployed.image in self.pulled:
+        fits = pod.scheduled and deployed.image in self.pulled
+        pod.created = pod.created or (fits and "secret" not in self.away)
+        if pod.created:
             self._advance_driver(deployed, pod)
 
     def _advance_driver(self, deployed: Deployed, pod: Pod) -> None:

@@ -16,8 +16,10 @@ from landfall.api.contract import (
 from landfall_operator.api.reasons import Reason
 from landfall_operator.core.snapshot import PodFailure, StatusReport
 
-ENVIRONMENT = ("image", "room", "store", "kafka")
-"""What may be away: images that no node has, room for a second driver, the store, Kafka."""
+ENVIRONMENT = ("image", "room", "secret", "store", "kafka")
+"""What may be away: images that no node has, room for a second driver, a Secret that every pod
+mounts, the store, Kafka.
+"""
 
 
 class Cluster(Protocol):
@@ -38,6 +40,7 @@ class Pod:
     ends: datetime | None = None
     executors: int = 1
     scheduled: bool = True
+    created: bool = False
     landed: int = 0
     last_exit: PodFailure | None = None
 
@@ -65,6 +68,8 @@ def pod_failure_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> PodFailure
         return PodFailure(Reason.UNSCHEDULABLE, "0/3 nodes are available")
     if deployed.image not in cluster.pulled and "image" in cluster.away:
         return PodFailure(Reason.IMAGE_PULL, "the registry does not answer")
+    if not pod.created and "secret" in cluster.away:
+        return PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found')
     return pod.last_exit if pod.phase is Phase.STARTING else None
 
 

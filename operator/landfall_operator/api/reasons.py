@@ -113,6 +113,7 @@ _ENVIRONMENT = frozenset(
         Reason.IMAGE_PULL,
         Reason.UNSCHEDULABLE,
         Reason.POD_REFUSED,
+        Reason.CONFIG_ERROR,
         Reason.FENCED,
         Reason.DEPENDENCY_UNAVAILABLE,
     }

@@ -30,6 +30,7 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.IMAGE_PULL: ("image",),
     Reason.UNSCHEDULABLE: ("driver",),
     Reason.POD_REFUSED: ("driver",),
+    Reason.CONFIG_ERROR: ("image", "source", "output", "driver"),
     Reason.DEPENDENCY_UNAVAILABLE: ("image", "source", "output.s3", "driver", "executor", "tuning"),
     Reason.STORE_UNAVAILABLE: ("output", "driver", "executor"),
     Reason.STORE_DENIED: ("output", "driver", "executor"),

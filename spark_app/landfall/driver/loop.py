@@ -32,6 +32,7 @@ from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.decisions import Decisions, DriverParts
 from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.draining import Draining
 from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
@@ -104,8 +105,7 @@ class Driver:
             PendingRequests(self._notifier.notify),
         )
         self._newer_owner = ""
-        self._drain_until: datetime | None = None
-        self._stop_reason, self._must_end = "", False
+        self._draining = Draining(self.group.spec.upgrade.drain_timeout)
 
     @property
     def counters(self) -> DriverCounters:
@@ -116,7 +116,7 @@ class Driver:
 
     def stop(self, reason: str) -> None:
         """Drain and yield, from any thread or a signal handler; only the first reason is kept."""
-        self._stop_reason, self._must_end = self._stop_reason or reason, True
+        self._draining.ask(reason)
         self._notifier.notify()
 
     def decide(self, request: Request) -> Answer:
@@ -219,7 +219,7 @@ class Driver:
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)
-        if not self._must_end:
+        if not self._draining.must_end:
             self._committer.snapshot_if_due()
             self._roll_segments(now)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
@@ -368,24 +368,23 @@ class Driver:
             raise Fenced(self._newer_owner)
 
     def _is_stopping(self, now: datetime) -> bool:
-        if self.until_caught_up and not self._stop_reason and self.caught_up:
-            self._stop_reason = "caught up"
-        if self._stop_reason and self._drain_until is None:
-            self._drain_until = now + self.group.spec.upgrade.drain_timeout
+        if self.until_caught_up and not self._draining.reason and self.caught_up:
+            self._draining.reason = "caught up"
+        if self._draining.begins(now):
             self.phase = Phase.DRAINING
-        return bool(self._stop_reason)
+        return bool(self._draining.reason)
 
     def _is_drained(self, now: datetime) -> bool:
-        if not self._is_stopping(now) or self._drain_until is None:
+        if not self._is_stopping(now):
             return False
-        rolls = not self._must_end and self._rolling.is_due(now)
+        lands = self._batches and not self._draining.is_futile(now, self.deps.runner.settle())
+        rolls = not self._draining.must_end and self._rolling.is_due(now)
         # What is lost is left to the next driver: Kafka may be away for long.
-        return now >= self._drain_until or not (
-            self._batches or self._completer.completing or rolls
-        )
+        waits = lands or self._completer.completing or rolls
+        return self._draining.is_over(now) or not waits
 
     def _yield_lane(self) -> ExitCode:
-        self._committer.append(partial(ledger.Yield, reason=self._stop_reason))
+        self._committer.append(partial(ledger.Yield, reason=self._draining.reason))
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))

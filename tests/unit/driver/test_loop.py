@@ -1,7 +1,11 @@
+from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from threading import Event
 
-from landfall.api.contract import ExitCode
+import pytest
+
+from landfall.api.contract import ExitCode, Workers
 from landfall.driver.runner import Bin
 from landfall.errors import BatchFailed, Reason, Retry
 from landfall.ledger import LaneOwnership
@@ -95,6 +99,34 @@ def test_a_stopped_driver_yields_and_leaves_the_rest() -> None:
 
     assert one.run() is ExitCode.OK
     assert ledger_state(store).holding is LaneOwnership.YIELDED
+
+
+@pytest.mark.parametrize("executor", ["never", "comes"])
+def test_a_driver_that_drains_waits_for_no_batch_that_nothing_runs(executor: str) -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    runner, runs, looks = FakeRunner(store), Event(), count()
+    quick = runner.run
+
+    def run(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        assert runs.wait(20)
+        return quick(batch, bins)
+
+    def settle() -> Workers:
+        if executor == "comes" and next(looks) == 2:
+            runs.set()
+        return Workers(1, int(runs.is_set()), 2 * runs.is_set())
+
+    runner.run, runner.settle = run, settle  # type: ignore[method-assign]
+    one = driver(group(), store, log, runner, until_caught_up=False)
+    began = one.deps.clock()
+    one.report = lambda progress: one.stop("SIGTERM") if progress.in_flight else None
+
+    assert one.run() is ExitCode.OK
+    runs.set()
+
+    assert ledger_state(store).holding is LaneOwnership.YIELDED
+    assert one.deps.clock() - began < group().spec.upgrade.drain_timeout / 2
+    assert landed_offsets(store) == (written_offsets(log) if executor == "comes" else Counter())
 
 
 def test_batches_overlap_so_that_a_slow_one_holds_up_no_other() -> None:
