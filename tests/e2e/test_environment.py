@@ -96,16 +96,17 @@ def test_a_rollback_while_the_store_is_away_ends_when_it_is_back(
 
 
 def test_rotated_keys_reach_a_running_driver_and_its_executors(
-    group: LiveGroup, topic: str
+    stack: Stack, group: LiveGroup, topic: str
 ) -> None:
     apply_and_wait_for_commit(group)
     pods = group.running("driver") | group.running("executor")
 
     with events_arriving(group.scene, topic):
-        group.apply_keys("rotated")
-        group.wait_for_condition("CommitsHealthy", "False", "StoreDenied")
+        with stack.s3_with_key("rotated"):
+            group.wait_for_condition("CommitsHealthy", "False", "StoreDenied")
+            group.apply_keys("rotated")
+            group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
         group.apply_keys()
-        group.wait_for_condition("CommitsHealthy", "True", "AsExpected")
         group.wait_for_commit()
 
     assert group.final_audit() == SOUND

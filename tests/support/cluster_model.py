@@ -3,8 +3,9 @@ driver's contract (``landfall.api.contract``).
 
 The name of a driver's image decides how the driver behaves: ``broken`` crashes, ``slow`` never gets
 ready, ``bad`` stops at bad records, ``deaf`` ignores commands and SIGTERM, ``failing`` fails all
-its commits; any other works. ``World.away`` says what of the environment fails. Drivers whose image
-or digest is in ``World.crashing`` crash from now on.
+its commits, ``astray`` looks for a store that does not exist; any other works. ``World.away`` says
+what of the environment fails. Drivers whose image or digest is in ``World.crashing`` crash from now
+on.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,6 @@ from landfall_operator.core.parsing import driver_of, driver_spec_of
 from landfall_operator.core.snapshot import (
     Driver,
     GroupObservation,
-    PodFailure,
     RecordedSpec,
     sample_of,
 )
@@ -37,7 +37,13 @@ from landfall_operator.objects.names import (
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import rollout_event
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model_drivers import Deployed, Pod, pod_failure_of, report_of
+from tests.support.cluster_model_drivers import (
+    START_PATIENCE,
+    Deployed,
+    Pod,
+    pod_failure_of,
+    report_of,
+)
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = OperatorContext(
@@ -318,23 +324,26 @@ class World:
 
     def _advance_driver(self, deployed: Deployed, pod: Pod) -> None:
         if deployed.behaves("broken") or {deployed.image, deployed.digest} & self.crashing:
-            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1
-            pod.last_exit = PodFailure(Reason.CRASH_LOOP, "exit code 1")
-        elif pod.phase is Phase.STARTING and {"store", "kafka"} & self.away:
-            pod.restarts += 1
-            pod.last_exit = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
-        elif pod.phase is Phase.STARTING and not deployed.behaves("slow"):
-            pod.phase = Phase.STANDBY
+            pod.end(Reason.CRASH_LOOP, "exit code 1")
+        elif pod.phase is Phase.STARTING and self._misses_a_server(deployed):
+            pod.begun = pod.begun or self.now
+            if self.now - pod.begun >= START_PATIENCE:
+                pod.end(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+        elif pod.phase is Phase.STARTING:
+            pod.begun = pod.begun or self.now
+            pod.phase = Phase.STARTING if deployed.behaves("slow") else Phase.STANDBY
         if pod.phase is Phase.STANDBY and (
             self.yielded or self.holder in {None, deployed.revision}
         ):
             self._open(deployed)
         if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
-            pod.phase, pod.restarts = Phase.STARTING, pod.restarts + 1  # fenced, then restarted
-            pod.last_exit = PodFailure(Reason.FENCED, "another driver opened the ledger")
+            pod.end(Reason.FENCED, "another driver opened the ledger")
         if pod.phase is Phase.RUNNING and not ({"store", "kafka"} & self.away):
             pod.landed += 0 if deployed.behaves("failing") or deployed.behaves("bad") else 100
             self.committed |= {deployed.digest} if pod.landed else set()
+
+    def _misses_a_server(self, deployed: Deployed) -> bool:
+        return bool({"store", "kafka"} & self.away) or deployed.behaves("astray")
 
     def _open(self, deployed: Deployed) -> None:
         assert deployed.pod
@@ -360,6 +369,7 @@ class World:
             config=deployed.config,
             pod_failure=pod_failure_of(deployed, pod, self) if pod else None,
             last_exit=pod.last_exit if pod else None,
+            started=pod.begun if pod else None,
             report=report_of(deployed, pod, self)
             if pod and pod.phase is not Phase.STARTING
             else None,

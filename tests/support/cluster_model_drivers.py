@@ -1,7 +1,7 @@
 """The drivers in the model of a cluster: their Deployments, their pods and what they answer."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from landfall.api.contract import (
@@ -16,6 +16,8 @@ from landfall.api.contract import (
 from landfall_operator.api.reasons import Reason
 from landfall_operator.core.snapshot import PodFailure, StatusReport
 
+START_PATIENCE = timedelta(minutes=4)
+"""How long a driver that starts waits for the store and for Kafka before it ends."""
 ENVIRONMENT = ("image", "room", "secret", "store", "kafka")
 """What may be away: images that no node has, room for a second driver, a Secret that every pod
 mounts, the store, Kafka.
@@ -43,6 +45,12 @@ class Pod:
     created: bool = False
     landed: int = 0
     last_exit: PodFailure | None = None
+    begun: datetime | None = None
+
+    def end(self, reason: Reason, message: str) -> None:
+        """The container ends, and is started again after a pause."""
+        self.phase, self.restarts = Phase.STARTING, self.restarts + 1
+        self.last_exit, self.begun = PodFailure(reason, message), None
 
 
 @dataclass
@@ -70,7 +78,8 @@ def pod_failure_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> PodFailure
         return PodFailure(Reason.IMAGE_PULL, "the registry does not answer")
     if not pod.created and "secret" in cluster.away:
         return PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found')
-    return pod.last_exit if pod.phase is Phase.STARTING else None
+    # The kubelet starts a container that ended again, after a pause.
+    return pod.last_exit if pod.phase is Phase.STARTING and pod.begun is None else None
 
 
 def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dev.kube import programs
 from dev.kube.images import CURRENT, Sources
+from dev.servers import s3
 from dev.servers.s3 import S3
 from dev.tour.place import Place
 from tests.support.cluster import Cluster, Refused
@@ -120,6 +122,21 @@ class Stack:
         finally:
             if how is not signal.SIGKILL:
                 os.kill(pid, signal.SIGCONT)
+            server.up()
+
+    @contextmanager
+    def s3_with_key(self, secret: str) -> Iterator[None]:
+        """During the block, the S3 server knows another secret key, and not the one before."""
+        server = self.place.server(S3)
+        if server.status().pid is None:
+            pytest.skip("the S3 server was not started here")
+        server.down()
+        with patch.object(s3, "SECRET_KEY", secret):
+            server.up()
+        try:
+            yield
+        finally:
+            server.down()
             server.up()
 
     def _helm(self, *arguments: str) -> None:

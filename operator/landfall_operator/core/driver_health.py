@@ -21,6 +21,8 @@ from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 
 IMAGE_PULL_TIMEOUT = timedelta(minutes=2)
 """How long an image may fail to be pulled while nothing lands and the previous image is another."""
+START_TIME = timedelta(minutes=10)
+"""How long a driver that ended for a reason of the environment may try to start again."""
 JUDGED = frozenset({Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING})
 """Stages in which a driver is judged: the target's if there is a target, else the active one."""
 STARTING = frozenset({Stage.WARMING, Stage.OPENING})
@@ -76,18 +78,29 @@ def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | 
     """What keeps a driver from working that is not the revision's fault; None if nothing does."""
     if driver is None:
         return None
-    if driver.pod_failure and not works(observed, driver):
-        return driver.pod_failure if is_environment(driver.pod_failure.reason) else None
     status = driver.fresh_status(observed.now)
-    if status is None:
-        return None
-    if status.phase is Phase.STALLED:
+    if status and status.phase is Phase.STALLED:
         reason, _, message = status.message.partition(": ")
         return _environment(reason, message)
+    if not works(observed, driver) and (failure := _start_obstacle(observed, driver)):
+        return failure if is_environment(failure.reason) else None
+    if status is None:
+        return None
     last = status.commits.last_failure
     if last and status.commits.consecutive_failures:
         return _environment(last.reason, last.message)
     return None
+
+
+def _start_obstacle(observed: GroupObservation, driver: Driver) -> PodFailure | None:
+    """Why a driver that does not work does not run, or what ended it last.
+
+    A driver that starts while the store is away tries for minutes before it ends again, so the
+    reason of its last end holds for as long as a start may take.
+    """
+    if driver.pod_failure or driver.started is None:
+        return driver.pod_failure
+    return driver.last_exit if observed.now - driver.started <= START_TIME else None
 
 
 def _environment(reason: str, message: str) -> PodFailure | None:

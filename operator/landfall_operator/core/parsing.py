@@ -66,6 +66,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         terminating="deletionTimestamp" in metadata,
         pod_failure=pod_failure_of(newest) if newest else _replica_failure(deployment),
         last_exit=_last_exit(container),
+        started=_started(container),
         report=report,
         account=spec["template"]["spec"].get("serviceAccountName", ""),
         config=_mounted_config(spec["template"]["spec"]),
@@ -189,6 +190,12 @@ def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
 def _container(pod: Json, role: str) -> Json:
     statuses: list[Json] = pod.get("status", {}).get("containerStatuses", [])
     return next((status for status in statuses if status["name"] == role), {})
+
+
+def _started(container: Json) -> datetime | None:
+    """When the container started that runs; None if none does."""
+    started = container.get("state", {}).get("running", {}).get("startedAt")
+    return datetime.fromisoformat(started) if started else None
 
 
 def _last_exit(container: Json) -> PodFailure | None:

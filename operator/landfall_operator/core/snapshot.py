@@ -88,6 +88,7 @@ class Driver:
         terminating: whether the Deployment is being deleted.
         pod_failure: why the pod does not run, if it does not.
         last_exit: why the container ended last in the newest pod, even if it runs again.
+        started: when the container that runs in that pod started; None if none runs.
         owned: whether the group owns the Deployment, which may have been orphaned.
         report: the driver's last answer.
         process_gone: whether the process that gave this answer has ended; another may run already.
@@ -105,6 +106,7 @@ class Driver:
     terminating: bool = False
     pod_failure: PodFailure | None = None
     last_exit: PodFailure | None = None
+    started: datetime | None = None
     owned: bool = True
     report: StatusReport | None = None
     process_gone: bool = False

@@ -247,6 +247,16 @@ def test_a_recreated_driver_whose_image_is_absent_goes_back_and_is_tried_again(
     assert (world.landing, world.status.rollout.retry) == (["better"], None)
 
 
+def test_a_recreated_driver_that_finds_no_store_goes_back(world: World) -> None:
+    world.edit(group("astray", upgrade={"strategy": "Recreate"}))
+
+    world.run(9 * MINUTE)
+    assert world.status.rollout.held
+
+    world.run(10 * MINUTE)
+    assert (world.landing, world.status.reason) == (["good"], "RolledBack")
+
+
 # ------------------------------------------------------------------------------ what can come back
 
 
