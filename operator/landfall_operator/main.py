@@ -210,6 +210,8 @@ class Operator:
                 continue
             try:
                 missed = await watcher.resync(self._kube, self._cache, self._namespaces.watched)
+                if missed:
+                    log.info("found changes that the watch missed", extra={"groups": len(missed)})
                 for key in missed:
                     self._first_lists.wake(key)
             except LandfallError as error:

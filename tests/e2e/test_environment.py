@@ -82,7 +82,8 @@ def test_a_rollback_while_the_store_is_away_ends_when_it_is_back(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
     apply_and_wait_for_commit(group)
-    upgrade(group, 2)
+    with events_arriving(group.scene, topic):
+        upgrade(group, 2)
 
     with events_arriving(group.scene, topic), stack.s3_outage(signal.SIGKILL):
         group.wait_for_condition("CommitsHealthy", "False", "StoreUnavailable")
@@ -119,8 +120,9 @@ def test_a_deleted_namespace_does_not_stop_the_groups_of_others(
 ) -> None:
     lost, kept = groups(), groups()
     with watching_only(stack, lost, kept):
+        lost.topic()
+        topic = kept.topic()
         for group in (lost, kept):
-            group.topic()
             apply_and_wait_for_commit(group)
         operators = stack.operators()
 
@@ -128,7 +130,8 @@ def test_a_deleted_namespace_does_not_stop_the_groups_of_others(
 
         kept.wait(lambda: not exists(lost), "the namespace is gone")
         kept.wait(lambda: stack.watched(lost.namespace) == 0, "a metric says so")
-        upgrade(kept, 2)
+        with events_arriving(kept.scene, topic):
+            upgrade(kept, 2)
         assert stack.operators() == operators
         assert kept.final_audit() == SOUND
 

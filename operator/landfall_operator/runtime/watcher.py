@@ -11,7 +11,6 @@ they take grows with the square of the number of objects.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,8 +21,6 @@ from kubernetes.client import Configuration
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects import names
 from landfall_operator.runtime.kube_client import KINDS, PAGE_SIZE, Kind, KubeClient
-
-log = logging.getLogger(__name__)
 
 OWNED = (
     "Deployment",
@@ -143,13 +140,7 @@ async def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ..
     changed: set[Key] = set()
     for namespace in namespaces or (None,):
         for kind in SELECTORS:
-            found = await _resync_kind(kube, cache, kind, namespace)
-            if found:
-                log.info(
-                    "found changes that the watch missed",
-                    extra={"kind": kind, "groups": len(found)},
-                )
-            changed |= found
+            changed |= await _resync_kind(kube, cache, kind, namespace)
     return changed
 
 
