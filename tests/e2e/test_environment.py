@@ -217,6 +217,7 @@ def test_an_upgrade_from_the_last_release_leaves_its_drivers_alone(
         group.wait_for_commit()
         assert group.running("driver") | group.running("executor") == pods
         assert group.driver()[1] == 0
+        assert {kind for kind, _ in group.events()} == {"Normal"}, group.diagnostics()
 
         upgrade(group, 2)
 

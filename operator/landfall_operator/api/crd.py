@@ -35,6 +35,19 @@ HEADER = (
 JAVA_DATES = r"[\x22\x27]|(^|[^A-Za-z{])(yyyy|YYYY|uuuu)([^A-Za-z=}]|MM|$)"
 """Quotes, and years as Java writes them, which in a route are surely meant as such."""
 
+LATER = frozenset(
+    {
+        "spec.upgrade.rollback.crashes",
+        "spec.upgrade.rollback.readyIn",
+        "spec.upgrade.rollback.noCommit",
+    }
+)
+"""Fields that came after the first release: the API server does not fill their defaults in.
+
+An upgrade brings the definition first. If it set fields, the operator of the last release, which
+still runs, would refuse every group for fields that it does not know and that nobody has written.
+"""
+
 COLUMNS = (
     ("Phase", "string", ".status.phase", "Summary of the conditions", 0),
     ("Generation", "integer", ".status.activeGeneration", "Generation that lands", 0),
@@ -235,6 +248,8 @@ def schema() -> Schema:
             rule(*each) for each in rules
         ]
     root["properties"]["spec"] = with_constraints(root["properties"]["spec"])
+    for path in LATER:
+        del at(root, path)["default"]
     return root
 
 

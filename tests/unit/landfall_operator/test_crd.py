@@ -1,5 +1,6 @@
 """The CRD in crds/ is up to date, structural by Kubernetes' rules, and describes every field."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,12 @@ def field(path: str) -> Node:
 
 def test_the_file_is_generated_from_the_models() -> None:
     assert FILE.read_text() == to_yaml(), "run `make crds`"
+
+
+def test_the_api_server_fills_in_only_what_the_last_release_knows() -> None:
+    known = json.loads((Path(__file__).parent / "last_release" / "defaults.json").read_text())
+
+    assert {path for path, node in nodes(schema()) if "default" in node} <= set(known)
 
 
 def test_the_file_reads_back() -> None:
