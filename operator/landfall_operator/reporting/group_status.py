@@ -33,6 +33,7 @@ from landfall_operator.api.status import (
 from landfall_operator.core import autoscaler
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import missing_since
+from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
@@ -100,7 +101,7 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
         return _PHASES[rollout.stage], None
     # A watched generation lands like any other, so its phase is not Upgrading.
     if upgrading.status == "True" and rollout.stage is not Stage.WATCHING:
-        rolling_back = upgrading.reason is Reason.ROLLING_BACK
+        rolling_back = is_rollback(rollout) or upgrading.reason is Reason.ROLLING_BACK
         return (Phase.ROLLING_BACK if rolling_back else Phase.UPGRADING), upgrading.reason
     if stalled.status == "True":
         return Phase.STALLED, stalled.reason

@@ -135,6 +135,7 @@ def test_a_rollback_without_room_makes_room(world: World) -> None:
     assert (world.landing, world.status.rollout.previous) == (["bad"], revision_of(group("good")))
     upgrading = condition(world, ConditionType.UPGRADING)
     assert (upgrading.reason, "nodes are available" in upgrading.message) == ("Unschedulable", True)
+    assert (world.status.phase, world.status.reason) == ("RollingBack", "Unschedulable")
 
     world.run(10 * MINUTE)
     assert (world.landing, world.status.rollout.previous) == (["good"], None)
