@@ -216,11 +216,10 @@ class World:
                 self.annotations.pop(name, None)
             case act.CreateRevision(manifest):
                 data = manifest["data"]
-                recorded = parse_group(data["group"])
                 self.records.append(
                     RecordedSpec(
                         manifest["revision"],
-                        recorded,
+                        parse_group(data["group"]),
                         data["image"],
                         self.now,
                         manifest["metadata"]["labels"][REVISION_LABEL],

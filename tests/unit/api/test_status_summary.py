@@ -66,3 +66,4 @@ def test_topic_partitions_are_listed_in_their_order() -> None:
     listed = [p.partition for p in summarize(status(*many)).partitions]
 
     assert listed == sorted(listed)
+    assert len(listed) == WORST + BLOCKED

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from landfall.api.contract import Workers
+from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import Executors, first_line
+from landfall.driver.spark.session import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 class Nil(tuple[str, ...]):
@@ -141,6 +146,17 @@ def test_the_last_known_numbers_stay_while_spark_does_not_answer_which_is_logged
 
     assert [some.settle(), some.settle()] == [before, before]
     assert caplog.messages == ["executor count unknown"]
+
+
+def test_what_spark_says_of_executors_is_reported_with_their_number() -> None:
+    problems = ExecutorProblems()
+    runner = SparkRunner(cast("SparkContext", Cluster()), problems)
+    assert runner.settle() == Workers(3, 3, 6)
+
+    problems.read("termination reason: OOMKilled")
+
+    assert runner.settle() == Workers(3, 3, 6, problems.latest)
+    assert problems.latest
 
 
 def test_a_tasks_python_error_is_quoted_rather_than_javas() -> None:

@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from landfall.api.contract import Failure, Phase
+from landfall.api.contract import VERSION, Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
 from landfall.driver.http.server import STUCK, PortUnavailable, StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
@@ -108,6 +108,14 @@ def test_an_unknown_lag_is_no_metric(server: ThreadingHTTPServer, board: StatusB
     assert "landfall_rounds{" in metrics
     assert "landfall_lag" not in metrics
     assert "landfall_overdue" not in metrics
+
+
+def test_status_says_which_version_of_the_contract_it_follows(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    posted(board, finished(FakeLog()))
+
+    assert json.loads(get(server, "/status")[1])["contract"] == VERSION
 
 
 def test_status_shows_what_is_landed(server: ThreadingHTTPServer, board: StatusBoard) -> None:

@@ -71,6 +71,7 @@ def test_what_a_driver_reports_is_what_the_next_one_may_ask_for(log: FakeLog) ->
     status = first.until_landed()
     known = LedgerPosition(status.epoch, status.slot)
     assert first.stop() is ExitCode.OK
+    assert (known.epoch, known.slot > 0) == (1, True)
     log.write("a", 40, 9)
 
     second = DriverThread(store, log, "old", known_ledger=known).start()

@@ -2,19 +2,23 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.core.actions import EmitEvent, RemoveAnnotation, SendTakeOver
+from landfall_operator.core.actions import Apply, EmitEvent, RemoveAnnotation, SendTakeOver
 from landfall_operator.core.cache import GROUP, ObjectCache
-from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.manifests import Owner, live_settings, shared_objects
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
-from landfall_operator.runtime.kube_client import RequestRejected
-from tests.support.api_objects import KEY, resource
+from landfall_operator.runtime.drift import AT_ONCE
+from landfall_operator.runtime.kube_client import KINDS, RequestRejected
+from tests.support.api_objects import KEY, OWNER, resource
+from tests.support.cluster_model import SITE, group
+from tests.support.fake_api import FakeApi
 
+POOL = ThreadPoolExecutor(1)
 VALUES = st.recursive(
     st.one_of(st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=3)),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
@@ -88,7 +92,7 @@ class Drivers:
 
 
 def executor(kube: Any, drivers: Any, events: Any) -> ActionExecutor:
-    return ActionExecutor(kube, ObjectCache(), drivers, events, ThreadPoolExecutor(1))
+    return ActionExecutor(kube, ObjectCache(), drivers, events, POOL)
 
 
 def target() -> Target:
@@ -135,3 +139,28 @@ def test_an_event_that_may_not_be_posted_costs_nothing_else() -> None:
     actions = executor(Kube({}), Drivers(), Events(allowed=False))
 
     asyncio.run(actions.execute(target(), EmitEvent("Normal", "Settled", "settled")))
+
+
+def test_what_somebody_keeps_changing_is_put_back_only_so_often() -> None:
+    role = next(m for m in shared_objects(OWNER, [], SITE) if m["kind"] == "Role")
+    events, api, cache = Events(), FakeApi(), ObjectCache()
+    cache.put("Role", api.store(f"{KINDS['Role'].path('logs')}/clicks-driver", role))
+    actions = ActionExecutor(api, cache, cast("Any", Drivers()), cast("Any", events), POOL)
+
+    for _ in range(AT_ONCE + 2):
+        asyncio.run(actions.execute(target(), Apply(role)))
+
+    assert api.asked("apply", "Role") == AT_ONCE
+    assert [event.reason for event in events.posted] == [*["PutBack"] * (AT_ONCE - 1), "Contested"]
+    assert events.posted[0].message.startswith("Role/clicks-driver was changed by somebody else")
+
+
+def test_what_the_operator_itself_changes_is_no_repair() -> None:
+    events, api, cache = Events(), FakeApi(), ObjectCache()
+    actions = ActionExecutor(api, cache, cast("Any", Drivers()), cast("Any", events), POOL)
+
+    for executors in range(AT_ONCE + 2):
+        asyncio.run(actions.execute(target(), Apply(live_settings(OWNER, group(), executors))))
+
+    assert api.asked("apply", "ConfigMap") == AT_ONCE + 2
+    assert events.posted == []

@@ -29,6 +29,15 @@ def test_an_older_version_changes_nothing(cache: ObjectCache) -> None:
     assert cache.groups[KEY].body["metadata"]["generation"] == 2
 
 
+def test_an_older_version_of_an_owned_object_changes_nothing(cache: ObjectCache) -> None:
+    older = deployed(group())
+    newer = {**older, "spec": {**older["spec"], "replicas": 0}}
+    cache.put("Deployment", stored(newer, 10))
+
+    assert cache.put("Deployment", stored(older, 9)) is None
+    assert [each.value["spec"]["replicas"] for each in cache.owned(KEY).values()] == [0]
+
+
 def test_the_operators_own_status_is_stored_but_no_reason_to_reconcile(cache: ObjectCache) -> None:
     written = {**resource(2), "status": {"phase": "Running"}}
 

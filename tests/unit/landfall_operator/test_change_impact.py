@@ -61,17 +61,29 @@ def test_a_change_is_written_as_the_status_has_it() -> None:
     assert [str(change) for change in Change] == ["Ignore", "Live", "NewRevision"]
 
 
-def test_every_field_of_a_spec_has_a_class() -> None:
-    def paths(model: type[Model], at: str = "") -> list[str]:
-        found = []
-        for field in model.model_fields.values():
-            path = f"{at}{field.alias}"
-            inner = field.annotation
-            nested = isinstance(inner, type) and issubclass(inner, Model)
-            found += paths(inner, f"{path}.") if nested else [path]  # type: ignore[arg-type]  # checked just before
-        return found
+def paths(model: type[Model], at: str = "") -> list[str]:
+    found = []
+    for field in model.model_fields.values():
+        path = f"{at}{field.alias}"
+        inner = field.annotation
+        nested = isinstance(inner, type) and issubclass(inner, Model)
+        found += paths(inner, f"{path}.") if nested else [path]  # type: ignore[arg-type]  # checked just before
+    return found
 
-    assert all(weight(path) in Change for path in paths(GroupSpec))
+
+def test_every_field_of_a_spec_has_a_class() -> None:
+    weights = {path: weight(path) for path in paths(GroupSpec)}
+
+    assert {path for path, change in weights.items() if change is Change.LIVE} == {
+        "state",
+        "replicas",
+        "autoscaling",
+    }
+    assert all(
+        path.startswith(("upgrade.strategy", "upgrade.rollback."))
+        for path, change in weights.items()
+        if change is Change.IGNORE
+    )
     with pytest.raises(ValueError, match="no impact is defined for field 'new"):
         weight("new.field")
 

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.api.contract import Failure, Status
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.status import Crashes, RolloutStatus, Stage
+from landfall_operator.api.status import Crashes, Rejected, Retry, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.rollout import Event
@@ -66,6 +66,16 @@ def rollout(observed: GroupObservation, **changes: object) -> GroupObservation:
     return replace(observed, status=observed.status.model_copy(update={"rollout": moved}))
 
 
+def limited(observed: GroupObservation, **rollback: object) -> GroupObservation:
+    """The same group with other limits."""
+    return replace(observed, spec=group("better", autoscaling={}, upgrade={"rollback": rollback}))
+
+
+def long_ago(observed: GroupObservation) -> GroupObservation:
+    """The active driver has been watched for three hours."""
+    return rollout(observed, since=observed.now - 180 * MINUTE, resumed=None)
+
+
 def crashed(observed: GroupObservation, restarts: int) -> GroupObservation:
     """So many restarts of the active driver's pod have been counted already."""
     driver = active(observed)
@@ -121,6 +131,46 @@ def test_crashes_of_the_environment_do_not_count(watched: GroupObservation) -> N
     assert (chosen.rollout.crashes.restarts, chosen.rollout.crashes.count) == (9, 0)
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.IMAGE_PULL,
+        Reason.UNSCHEDULABLE,
+        Reason.POD_REFUSED,
+        Reason.CONFIG_ERROR,
+        Reason.FENCED,
+        Reason.DEPENDENCY_UNAVAILABLE,
+        Reason.STORE_DENIED,
+        Reason.SOURCE_DENIED,
+    ],
+)
+def test_no_limit_of_time_runs_while_the_environment_keeps_a_driver_from_starting(
+    watched: GroupObservation, reason: Reason
+) -> None:
+    opening = rollout(long_ago(watched), stage=Stage.OPENING)
+    kept = replace(active(opening), report=None, pod_failure=PodFailure(reason, "no"))
+
+    chosen = desired_state(with_active(opening, kept))
+
+    assert chosen.event is None
+    assert chosen.rollout.held
+    assert chosen.rollout.held.reason is reason
+
+
+@pytest.mark.parametrize(("minutes", "is_held"), [(5, True), (11, False)])
+def test_what_ended_a_driver_last_holds_while_it_starts_again(
+    watched: GroupObservation, minutes: int, *, is_held: bool
+) -> None:
+    away = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+    opening = rollout(long_ago(watched), stage=Stage.OPENING)
+    started = watched.now - minutes * MINUTE
+    again = replace(active(opening), report=None, last_exit=away, started=started, restarts=4)
+
+    chosen = desired_state(crashed(with_active(opening, again), restarts=4))
+
+    assert (chosen.rollout.held is not None, chosen.event is None) == (is_held, is_held)
+
+
 def test_a_commit_clears_the_crashes(watched: GroupObservation) -> None:
     crashing = with_active(watched, replace(active(watched), restarts=2, last_exit=OOM))
 
@@ -152,6 +202,49 @@ def test_a_generation_that_commits_nothing_is_rolled_back(watched: GroupObservat
     assert desired_state(idle).event is Event.REVERT_WARM
     resumed = rollout(idle, resumed=watched.now - 10 * MINUTE)
     assert desired_state(resumed).event is None
+
+
+def test_the_limits_of_a_driver_that_lands_are_fields(watched: GroupObservation) -> None:
+    status = status_of(watched)
+    rates = replace(status.rates, landed_records=0)
+    idle = with_status(watched, replace(status, overdue_seconds=3600.0, rates=rates))
+    idle = rollout(idle, since=watched.now - 10 * MINUTE, resumed=None)
+
+    assert desired_state(idle).event is None
+    assert desired_state(limited(idle, noCommit="5m")).event is Event.REVERT_WARM
+    nine = failing(watched, "EncodeFailed")
+    assert desired_state(limited(nine, maxCommitFailures=9)).event is Event.REVERT_WARM
+    assert desired_state(limited(nine, maxCommitFailures=10)).event is None
+
+
+@pytest.mark.parametrize("has_committed", [False, True])
+def test_a_generation_is_settled_only_after_it_has_committed(
+    watched: GroupObservation, *, has_committed: bool
+) -> None:
+    status = status_of(watched)
+    waiting = with_status(watched, replace(status, rates=replace(status.rates, landed_records=0)))
+    committed = watched.status.rollout.active if has_committed else watched.status.rollout.previous
+
+    chosen = desired_state(rollout(long_ago(waiting), committed=committed))
+
+    assert chosen.event is (Event.PROVEN if has_committed else None)
+
+
+@pytest.mark.parametrize(
+    ("retry_in", "event"), [(-MINUTE, Event.REVERT_WARM), (5 * MINUTE, None)], ids=["due", "later"]
+)
+def test_a_generation_whose_rollback_failed_is_never_settled(
+    watched: GroupObservation, retry_in: timedelta, event: Event | None
+) -> None:
+    rejected = Rejected(
+        digest=active(watched).digest, reason=Reason.BAD_RECORDS, message="bad", generation=1
+    )
+    retry = Retry(attempts=1, time=watched.now + retry_in)
+
+    chosen = desired_state(rollout(long_ago(watched), rejected=rejected, retry=retry))
+
+    assert chosen.event is event
+    assert chosen.rollout.previous == watched.status.rollout.previous
 
 
 def test_nothing_scales_during_a_handover(watched: GroupObservation) -> None:

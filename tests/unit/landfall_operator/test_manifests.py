@@ -225,6 +225,13 @@ def test_executors_have_memory_for_the_buffers_of_their_tasks() -> None:
     assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 192))
 
 
+@pytest.mark.parametrize("given", [{"requests": {"memory": "3Gi"}}, {"limits": {"memory": "3Gi"}}])
+def test_executors_have_the_memory_that_the_user_gives(given: Any) -> None:
+    heap, overhead = executor_memory(group(executor={"resources": given}))
+
+    assert (heap + overhead) // MIB == 3 * 1024
+
+
 SCHEDULED: dict[str, Any] = {
     "schedulerName": "volcano",
     "runtimeClassName": "gvisor",
@@ -257,6 +264,19 @@ def test_what_spark_does_not_set_reaches_the_executors() -> None:
     assert container["resources"] == {
         "requests": {"ephemeral-storage": "5Gi"},
         "limits": {"ephemeral-storage": "9Gi", "nvidia.com/gpu": "1"},
+    }
+
+
+def test_extended_resources_of_executors_have_a_limit() -> None:
+    given = {"requests": {"nvidia.com/gpu": "1"}}
+
+    (container,) = executor_template(group(executor={"resources": given}), SITE)["spec"][
+        "containers"
+    ]
+
+    assert container["resources"] == {
+        "requests": {"nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
     }
 
 

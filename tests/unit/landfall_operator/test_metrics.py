@@ -75,6 +75,17 @@ def test_a_group_of_unknown_state_has_a_phase_and_no_numbers() -> None:
     }
 
 
+def test_a_namespace_that_is_not_watched_is_exported() -> None:
+    namespaces = {"logs": True, "lost": False}
+    made = Metrics(lambda: OperatorSnapshot(True, 0, 0.0, namespaces))
+
+    for namespace, watched in namespaces.items():
+        value = made.registry.get_sample_value(
+            "landfall_operator_namespace_watched", {"namespace": namespace}
+        )
+        assert value == watched
+
+
 def test_every_group_is_exported_once(running: World) -> None:
     status = report(running.observe(), desired_state(running.observe()))
 

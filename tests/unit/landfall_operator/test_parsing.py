@@ -18,6 +18,7 @@ from landfall_operator.core.parsing import (
     report_of,
     status_of,
 )
+from landfall_operator.core.slim import slim_deployment, slim_pod
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
 from tests.support.api_objects import OWNER, deployed
@@ -71,6 +72,18 @@ CASES = [
         PodFailure(Reason.STORE_DENIED, "no such bucket: logs"),
     ),
     (
+        pod(BACK_OFF, lastState=ended(5, "log\nUNAVAILABLE: the store does not answer")),
+        PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "the store does not answer"),
+    ),
+    (
+        pod(BACK_OFF, lastState=ended(5, "StoreUnavailable: no answer")),
+        PodFailure(Reason.STORE_UNAVAILABLE, "no answer"),
+    ),
+    (
+        pod(BACK_OFF, lastState=ended(5)),
+        PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "the store, Kafka or Spark did not answer"),
+    ),
+    (
         pod(BACK_OFF, lastState=ended(3)),
         PodFailure(Reason.FENCED, "another driver opened the ledger"),
     ),
@@ -103,6 +116,18 @@ def test_a_pods_failure_has_a_reason(body: dict[str, Any], failure: PodFailure |
     assert pod_failure_of(body) == failure
 
 
+@pytest.mark.parametrize("body", [body for body, _ in CASES])
+def test_the_cache_keeps_all_that_a_driver_is_read_from(body: dict[str, Any]) -> None:
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    applied = deployed(group(driver={"serviceAccountName": "own"}))
+    deployment = {**applied, "status": {"conditions": [{"type": "Available"}, refused]}}
+
+    for pods in ([], [body]):
+        assert driver_of(slim_deployment(deployment), [slim_pod(p) for p in pods], None) == (
+            driver_of(deployment, pods, None)
+        )
+
+
 def test_a_driver_is_read_from_what_was_applied() -> None:
     applied = deployed(group())
 
@@ -114,6 +139,16 @@ def test_a_driver_is_read_from_what_was_applied() -> None:
         "good",
     )
     assert (driver.replicas, driver.pods, driver.restarts, driver.terminating) == (1, 1, 2, False)
+
+
+def test_a_driver_that_runs_again_says_why_it_ended_last() -> None:
+    running = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
+    again = pod(running, lastState=ended(5, "UNAVAILABLE: no answer"))
+
+    driver = driver_of(deployed(group()), [again], None)
+
+    assert (driver.pod_failure, driver.started) == (None, START)
+    assert driver.last_exit == PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
 
 
 def test_a_deployment_that_cannot_create_pods_has_a_reason() -> None:

@@ -1,6 +1,7 @@
 """What a pass requests, with an API server in memory."""
 
 import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,12 @@ async def test_a_group_that_the_watch_has_not_brought_yet_is_read_again(one: Rec
     assert one.group["status"]["rollout"]["active"]
 
 
-async def test_a_pass_gives_up_on_a_group_that_others_keep_changing(one: Reconciled) -> None:
+async def test_a_pass_gives_up_on_a_group_that_others_keep_changing(
+    one: Reconciled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "RETRY_SECONDS", 0.05)
+    began = time.monotonic()
+
     def change(request: Request) -> None:
         if request.verb == "patch_status":
             one.edit()
@@ -50,8 +56,9 @@ async def test_a_pass_gives_up_on_a_group_that_others_keep_changing(one: Reconci
     with pytest.raises(Conflict):
         await one.reconciler.reconcile(KEY)
 
-    assert one.api.asked("patch_status", GROUP) == reconciler.MAX_TRIES
-    assert len(one.api.requests) <= 3 * reconciler.MAX_TRIES
+    assert one.api.asked("patch_status", GROUP) == 3
+    assert len(one.api.requests) <= 9
+    assert time.monotonic() - began >= 0.05 + 0.1
 
 
 async def test_a_group_that_is_gone_when_it_is_read_again_is_forgotten(one: Reconciled) -> None:
@@ -243,3 +250,14 @@ async def test_executors_pods_are_listed_only_while_some_are_missing(one: Reconc
     one.api.requests.clear()
     await one.run(600)
     assert one.api.asked("list", "Pod") == 0
+
+
+async def test_a_driver_of_an_unknown_contract_is_announced_once(one: Reconciled) -> None:
+    await one.start()
+
+    one.drivers.changes = lambda: {"contract": 99}
+    await one.run(300)
+
+    (event,) = (r.body for r in one.api.requests if (r.verb, r.kind.name) == ("create", "Event"))
+    assert (event["reason"], one.api.asked("patch", "Event")) == ("ContractMismatch", 0)
+    assert "version 99 of the driver contract" in event["message"]

@@ -1,6 +1,7 @@
 """What is rolled back, what is not, and what comes back: scenarios on a model of a cluster."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.cluster_model_drivers import ENVIRONMENT
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+KAFKA = {"bootstrapServers": "kafka:9092", "topics": ["clicks"]}
 SKIPPING = {"badRecords": {"maxRatio": "0.5"}}
 
 
@@ -53,12 +55,25 @@ def test_a_reverted_setting_never_comes_back(world: World, image: str) -> None:
     assert digests(world) == [digest_of(group("better") if image == "better" else first)]
 
 
-def test_a_driver_setting_that_fails_is_taken_back(world: World) -> None:
-    changed = group("good", tuning={"sparkConf": {"spark.memory.fraction": "7"}})
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"tuning": {"sparkConf": {"spark.memory.fraction": "7"}}},
+        {"driver": {"resources": {"limits": {"memory": "600Mi"}}}},
+        {"executor": {"nodeSelector": {"disk": "none"}}},
+        {"source": {"kafka": {**KAFKA, "properties": {"fetch.min.bytes": "9"}}}},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
+def test_a_driver_setting_that_fails_is_taken_back(world: World, setting: dict[str, Any]) -> None:
+    changed = group("good", **setting)
     world.crashing.add(digest_of(changed))
 
     world.edit(changed)
-    world.run(10 * MINUTE)
+    while not world.status.rollout.rejected:
+        assert world.landing == ["good"]
+        world.run(TICK)
+    world.run(5 * MINUTE)
 
     assert (world.landing, digests(world)) == (["good"], [digest_of(group("good"))])
     assert world.status.reason == "RolledBack"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.kube_client import Conflict, Unavailable
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.work_queue import Reconcile, WorkQueue, backoff
@@ -215,27 +216,28 @@ async def test_a_group_that_keeps_conflicting_is_reconciled_less_and_less_often(
     await queue.stop()
 
 
-async def test_groups_that_were_woken_together_do_not_stay_in_step() -> None:
-    begun: list[float] = []
+async def test_groups_that_were_woken_together_do_not_stay_in_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
 
-    async def reconcile(_: tuple[str, str]) -> float | None:
-        begun.append(asyncio.get_running_loop().time())
-        return 1.0
+    async def wait_for(_: asyncio.Event, seconds: float) -> None:
+        waits.append(seconds)
 
-    queue, _ = queue_of(reconcile, concurrent=1000)
-    keys = many(100)
-    for key in keys:
-        queue.wake(key)
-    await eventually(lambda: len(begun) >= 100)
-    begun.clear()
-    for key in keys:
-        queue.wake(key)
-    await eventually(lambda: len(begun) >= 500)
+    monkeypatch.setattr(work_queue, "_wait_for", wait_for)
+    monkeypatch.setattr(work_queue, "MIN_INTERVAL_SECONDS", 0.0)
+    passes = Passes(100.0)
+    queue, _ = queue_of(passes)
+
+    queue.wake(KEY)
+    await passes.wait_for(400)
     await queue.stop()
 
-    # The fourth pass after they were woken: no tenth of a second has a third of all groups.
-    most = Counter(round(time * 10) for time in begun[400:]).most_common(1)[0][1]
-    assert most < 34
+    first, *later = waits
+    assert first == 0
+    assert 75 <= min(later) <= max(later) <= 125
+    # No tenth of this time has a third of all passes.
+    assert Counter(int(wait / 5) for wait in later).most_common(1)[0][1] < len(later) / 3
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

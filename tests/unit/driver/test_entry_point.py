@@ -1,0 +1,141 @@
+"""What the environment of a driver's pod says reaches the driver."""
+
+import argparse
+import json
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from landfall.api.contract import GROUP_FILE, KNOWN_LEDGER, PEERS, ExitCode, LedgerPosition
+from landfall.driver import run
+from landfall.driver.handover import ContenderOptions
+from landfall.driver.run import Options, drive, run_group
+from landfall.driver.spark.executor_problems import ExecutorProblems
+from landfall.errors import Reason, Stalled
+from landfall.store.memory import MemoryStore
+from tests.support.fakes import FakeRunner, group
+from tests.support.processes import ENTRY
+
+PEER = "clicks-driver.logs.svc"
+
+
+@pytest.fixture
+def entry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The entry point of a driver's pod, which leaves the logging of this process alone."""
+    spec = spec_from_file_location("entry_point", ENTRY)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "log_as_json", lambda: None)
+    return module
+
+
+def started(
+    entry: ModuleType, folder: Path, run_group: Callable[..., ExitCode], **environment: str
+) -> ExitCode:
+    """Start a driver in this environment; ``run_group`` stands for what it runs."""
+    file = folder / "group.json"
+    file.write_text(json.dumps(group().model_dump(mode="json", by_alias=True)))
+    entry.run_group = run_group  # type: ignore[attr-defined]  # the module is of this test alone
+    arguments = argparse.Namespace(
+        host="127.0.0.1", http_port=0, control_port=0, termination_file=str(folder / "log")
+    )
+    code: ExitCode = entry.main(arguments, {GROUP_FILE: str(file), **environment})
+    return code
+
+
+def test_the_known_ledger_and_the_peers_are_read(entry: ModuleType, tmp_path: Path) -> None:
+    given: list[Options] = []
+
+    def run_group(_: object, options: Options, __: object) -> ExitCode:
+        given.append(options)
+        return ExitCode.OK
+
+    started(entry, tmp_path, run_group, **{KNOWN_LEDGER: "3/120", PEERS: PEER})
+    started(entry, tmp_path, run_group, **{KNOWN_LEDGER: ""})
+
+    assert [(o.known_ledger, o.peers) for o in given] == [
+        (LedgerPosition(3, 120), PEER),
+        (None, ""),
+    ]
+
+
+def test_a_known_ledger_that_cannot_be_read_starts_nothing(
+    entry: ModuleType, tmp_path: Path
+) -> None:
+    def run_group(*_: object) -> ExitCode:
+        raise AssertionError("the driver must not run")
+
+    (tmp_path / "log").touch()
+
+    assert started(entry, tmp_path, run_group, **{KNOWN_LEDGER: "3"}) is ExitCode.USAGE
+    assert (tmp_path / "log").read_text().startswith("SpecInvalid: LANDFALL_KNOWN_LEDGER: '3' is")
+
+
+def test_a_ledger_that_is_behind_is_a_fault_of_the_spec(entry: ModuleType, tmp_path: Path) -> None:
+    def run_group(*_: object) -> ExitCode:
+        raise Stalled(Reason.LEDGER_BEHIND, "is empty")
+
+    (tmp_path / "log").touch()
+
+    assert started(entry, tmp_path, run_group) is ExitCode.USAGE
+    assert (tmp_path / "log").read_text() == "LedgerBehind: is empty\n"
+
+
+class Contending(Exception):  # noqa: N818  # it is no error
+    """Ends ``drive`` where it would contend for the lane."""
+
+
+def test_the_known_ledger_and_the_peers_reach_the_contender(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[ContenderOptions] = []
+    asked: list[str] = []
+
+    def contend(*arguments: Any) -> None:
+        given.append(arguments[-1])
+        raise Contending
+
+    def is_any_working(name: str) -> bool:
+        asked.append(name)
+        return True
+
+    monkeypatch.setattr(run, "LaneContender", contend)
+    monkeypatch.setattr(run, "is_any_working", is_any_working)
+    store = MemoryStore()
+
+    for options in (Options(peers=PEER, known_ledger=LedgerPosition(3, 120)), Options()):
+        with pytest.raises(Contending):
+            drive(group(), store, FakeRunner(store), options)
+
+    assert [each.known_ledger for each in given] == [LedgerPosition(3, 120), None]
+    assert [each.is_owner_working() for each in given] == [True, False]
+    assert asked == [PEER]
+
+
+def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+
+    def context(_: object, __: object, problems: object) -> None:
+        given.append(problems)
+
+    def runner(_: object, problems: object) -> None:
+        given.append(problems)
+
+    monkeypatch.setattr(run, "open_store", lambda _: MemoryStore())
+    monkeypatch.setattr(run, "explain", lambda _: None)
+    monkeypatch.setattr(run, "spark_context", context)
+    monkeypatch.setattr(run, "SparkRunner", runner)
+    monkeypatch.setattr(run, "drive", lambda *_: ExitCode.OK)
+    monkeypatch.setattr(run, "stop_spark", lambda _: None)
+
+    assert run_group(group(), Options()) is ExitCode.OK
+
+    read, reported = given
+    assert isinstance(read, ExecutorProblems)
+    assert read is reported

@@ -1,0 +1,187 @@
+"""A namespace that cannot be watched is dropped alone, and comes back."""
+
+import asyncio
+
+import pytest
+
+from landfall_operator.core.cache import GROUP, Key, ObjectCache
+from landfall_operator.objects.names import FINALIZER
+from landfall_operator.runtime.kube_client import KINDS, Request, RequestRejected, Unavailable
+from landfall_operator.runtime.namespaces import Namespaces
+from tests.support.api_objects import KEY, resource
+from tests.support.fake_api import FakeApi
+
+pytestmark = pytest.mark.asyncio
+
+LOST, KEPT = KEY[0], "kept"
+DELETED = {"deletionTimestamp": "2026-11-21T12:00:00Z"}
+
+
+class Site:
+    """Two configured namespaces; a group runs in the one whose rights the test takes."""
+
+    def __init__(self) -> None:
+        """The operator has all rights, and has listed the group."""
+        self.api, self.cache = FakeApi(), ObjectCache()
+        self.api.before = self._answer
+        self.refused: set[str] = set()
+        self.error: Exception | None = None
+        self.woken: list[Key] = []
+        self.path = KINDS[GROUP].path(*KEY)
+        self.change_group()
+        self.namespaces = Namespaces(self.api, self.cache, self.woken.append, (LOST, KEPT), 0.0)
+
+    def change_group(self, **metadata: object) -> None:
+        finalizers = {"finalizers": [FINALIZER, "theirs"]}
+        self.cache.put(GROUP, self.api.store(self.path, resource(**{**finalizers, **metadata})))
+
+    def take_rights(self, *, also_finalizers: bool = False) -> None:
+        """Take the rights in the namespace, as its deletion does."""
+        self.refused = set(KINDS) if also_finalizers else set(KINDS) - {GROUP}
+
+    @property
+    def finalizers(self) -> list[str]:
+        found: list[str] = self.api.objects[self.path]["metadata"]["finalizers"]
+        return found
+
+    def _answer(self, request: Request) -> None:
+        if self.error:
+            raise self.error
+        if f"/namespaces/{LOST}/" in request.path and request.kind.name in self.refused:
+            raise RequestRejected(f"{request.verb} {request.path}: 403 forbidden", 403)
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+async def test_a_namespace_without_rights_is_dropped_and_the_others_stay(site: Site) -> None:
+    assert not await site.namespaces.check()
+    assert site.namespaces.watched == (LOST, KEPT)
+
+    site.take_rights()
+
+    assert await site.namespaces.check()
+    assert (site.namespaces.watched, site.namespaces.problem) == ((KEPT,), "")
+    assert "403 forbidden" in site.namespaces.dropped[LOST]
+    assert (list(site.cache.groups), site.woken) == ([], [KEY])
+
+
+async def test_a_namespace_comes_back_with_all_of_its_rights(site: Site) -> None:
+    await site.namespaces.check()
+    site.take_rights()
+    await site.namespaces.check()
+
+    site.refused = {"NetworkPolicy"}
+    assert not await site.namespaces.check()
+    site.refused = set()
+
+    assert await site.namespaces.check()
+    assert (site.namespaces.watched, site.namespaces.dropped) == ((LOST, KEPT), {})
+
+
+async def test_an_api_server_that_does_not_answer_costs_no_namespace(site: Site) -> None:
+    site.error = Unavailable("no answer")
+
+    assert not await site.namespaces.check()
+    assert site.namespaces.watched == (LOST, KEPT)
+    assert list(site.cache.groups) == [KEY]
+
+
+async def test_only_deleted_groups_of_a_dropped_namespace_lose_their_finalizer(site: Site) -> None:
+    site.change_group(**DELETED)
+    await site.namespaces.check()
+    assert FINALIZER in site.finalizers  # its drivers drain first
+
+    site.take_rights()
+    site.change_group()
+    await site.namespaces.check()
+    assert FINALIZER in site.finalizers
+
+    site.change_group(**DELETED)
+    await site.namespaces.check()
+    assert site.finalizers == ["theirs"]
+
+
+async def test_a_dropped_namespace_whose_groups_cannot_be_seen_ends_nothing(site: Site) -> None:
+    site.change_group(**DELETED)
+    site.take_rights(also_finalizers=True)
+
+    assert await site.namespaces.check()
+    assert site.namespaces.watched == (KEPT,)
+
+
+class Watch:
+    """Ends as the test says, one time after the other; the last one does not end."""
+
+    def __init__(self, site: Site, *ends: Exception) -> None:
+        self.site, self.ends = site, list(ends)
+        self.begun: list[tuple[str, ...]] = []
+
+    async def __call__(self, namespaces: tuple[str, ...], changed: asyncio.Event) -> None:
+        self.begun.append(namespaces)
+        if self.ends:
+            raise self.ends.pop(0)
+        await changed.wait()
+
+    async def until(self, *begun: tuple[str, ...]) -> None:
+        async with asyncio.timeout(60):
+            while self.begun != list(begun):  # noqa: ASYNC110  # there is no event for it
+                await asyncio.sleep(0.01)
+
+
+async def test_a_watch_that_ends_with_its_rights_goes_on_in_the_other_namespaces(
+    site: Site,
+) -> None:
+    watch = Watch(site, RequestRejected("watch pods: 403 forbidden", 403))
+
+    async def lost(namespaces: tuple[str, ...], changed: asyncio.Event) -> None:
+        site.take_rights()
+        await watch(namespaces, changed)
+
+    running = asyncio.create_task(site.namespaces.watch(lost))
+
+    await watch.until((LOST, KEPT), (KEPT,))
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_watch_that_ends_for_no_lost_right_ends_the_operator(site: Site) -> None:
+    watch = Watch(site, OSError("broken"))
+
+    with pytest.raises(OSError, match="broken"):
+        await asyncio.wait_for(site.namespaces.watch(watch), 60)
+
+
+async def test_the_watch_begins_anew_when_a_namespace_goes_or_comes(site: Site) -> None:
+    watch = Watch(site)
+    running = asyncio.create_task(site.namespaces.watch(watch))
+    checking = asyncio.create_task(site.namespaces.keep_checking())
+    await watch.until((LOST, KEPT))
+
+    site.take_rights()
+    await watch.until((LOST, KEPT), (KEPT,))
+    site.refused = set()
+
+    await watch.until((LOST, KEPT), (KEPT,), (LOST, KEPT))
+    running.cancel()
+    checking.cancel()
+
+
+async def test_an_operator_that_may_watch_nothing_waits_and_says_why(site: Site) -> None:
+    only = Namespaces(site.api, site.cache, site.woken.append, (LOST,), 0.0)
+    site.take_rights()
+    watch = Watch(site)
+    running = asyncio.create_task(only.watch(watch))
+
+    async with asyncio.timeout(60):
+        while not only.problem:  # noqa: ASYNC110  # there is no event for it
+            await asyncio.sleep(0.01)
+
+    assert only.problem.startswith("no namespace can be watched: list /")
+    assert watch.begun == []
+    site.refused = set()
+    await only.check()
+    await watch.until((LOST,))
+    running.cancel()
