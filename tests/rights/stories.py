@@ -107,7 +107,7 @@ def upgrades(stage: Stage) -> None:
         stage.groups.patch("clicks", {"spec": {"generation": 2}})
         stage.until(
             lambda: stage.names("deployments,configmaps") & old,
-            lambda left: left <= {"configmap/kube-root-ca.crt"},
+            lambda left: left <= {"configmap/kube-root-ca.crt", "configmap/clicks-driver"},
         )
 
 

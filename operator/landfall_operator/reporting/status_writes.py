@@ -7,8 +7,9 @@ something new:
     what differs                                                    time since the last write
     phase, its reason, a condition's status or reason               none
     what the operator reads back after a restart; image, topics, …  ``SOON``
+    ready executors, which change only with the group's size        ``SOON``
     a number by a quarter of it, or from or to zero                 ``NUMBERS``
-    ready executors; the words of a message; the age of old numbers ``NUMBERS``
+    the words of a message; the age of old numbers                  ``NUMBERS``
     anything else                                                   ``REFRESH``
     only the time of the driver's answer                            it is not written
 
@@ -31,7 +32,6 @@ SHARE = 0.25
 
 _DIGITS = re.compile(r"\d+")
 _ESSENCE = re.compile(r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason))")
-_EXECUTORS = re.compile(r"\.(replicas|executors\.ready)")
 _MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions)\..*")
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")
 # What follows from other fields: the text of a number, the order of the worst, the last commit.
@@ -67,8 +67,6 @@ def _interval(path: str, old: object, new: object) -> timedelta:
     """The interval for one field that differs; None stands for a field that does not exist."""
     if _ESSENCE.fullmatch(path):
         return AT_ONCE
-    if _EXECUTORS.fullmatch(path):
-        return NUMBERS
     if _DERIVED.fullmatch(path):
         return REFRESH
     if _READ_BACK.fullmatch(path) or not _MEASURED.fullmatch(path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.kube.archive import Layout
-from dev.kube.images import CONTEXT, FOLDERS, ROOT, digest_of, pip_settings, sources
+from dev.kube.images import CONTEXT, FOLDERS, ROOT, digest_of, files_of, pip_settings
 
 IMAGE = "landfall.local/thing:1"
 
@@ -113,7 +113,7 @@ def test_every_source_file_is_tracked_or_new() -> None:
         check=True,
     )
 
-    assert {str(file.relative_to(ROOT)) for file in sources(ROOT)} - set(CONTEXT) == {
+    assert {str(file.relative_to(ROOT)) for file in files_of(ROOT)} - set(CONTEXT) == {
         line for line in listed.stdout.splitlines() if (ROOT / line).exists()
     }
 
