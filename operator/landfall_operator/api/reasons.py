@@ -4,7 +4,9 @@ The troubleshooting guide in ``docs/`` has a section for every reason that repor
 compares the two.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Phase(StrEnum):
@@ -107,6 +109,9 @@ class Reason(StrEnum):
     LEDGER_BEHIND = "LedgerBehind"
     OBJECT_LOST = "ObjectLost"
 
+
+BY_WORD: Mapping[str, Reason] = MappingProxyType({reason.value: reason for reason in Reason})
+"""The reasons that this release knows, by the word that drivers report."""
 
 _ENVIRONMENT = frozenset(
     {

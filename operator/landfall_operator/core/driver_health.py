@@ -15,7 +15,7 @@ from landfall.api.contract import Phase, Status
 from landfall.api.spec.policies import Rollback
 from landfall.api.values import plural
 from landfall_operator.api.change_impact import difference
-from landfall_operator.api.reasons import Reason, is_environment
+from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure, RecordedSpec
 
@@ -41,7 +41,6 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.SOURCE_DENIED: ("source", "driver", "executor"),
 }
 """The fields whose change may have caused an obstacle, by its reason."""
-_KNOWN_REASONS = frozenset(reason.value for reason in Reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,7 @@ def _start_obstacle(observed: GroupObservation, driver: Driver) -> PodFailure | 
 def _environment(reason: str, message: str) -> PodFailure | None:
     if not is_environment(reason):
         return None
-    known = reason if reason in _KNOWN_REASONS else Reason.DEPENDENCY_UNAVAILABLE
-    return PodFailure(Reason(known), message)
+    return PodFailure(BY_WORD.get(reason, Reason.DEPENDENCY_UNAVAILABLE), message)
 
 
 def time_in_stage(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from landfall.api.contract import OLDEST_VERSION, VERSION, ExitCode, Status
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.status_summary import summarize
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import BY_WORD, Reason
 from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import Driver, PodFailure, RecordedSpec, StatusReport
@@ -43,7 +43,6 @@ _WAITING_REASONS: Mapping[str, Reason] = {
 }
 """The kubelet's reasons for a waiting container that does not start without a change."""
 _STATUS = TypeAdapter(Status)
-_REASONS: Mapping[str, Reason] = {reason.value: reason for reason in Reason}
 
 
 def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
@@ -215,8 +214,8 @@ def _container_failure(terminated: Json, role: str) -> PodFailure:
         return PodFailure(Reason.OUT_OF_MEMORY, f"the {role} was killed at its memory limit")
     if terminated.get("exitCode") == ExitCode.FENCED:
         return PodFailure(Reason.FENCED, _short(last_line or "another driver opened the ledger"))
-    if colon and name in _REASONS:
-        return PodFailure(_REASONS[name], _short(message))
+    if colon and name in BY_WORD:
+        return PodFailure(BY_WORD[name], _short(message))
     if terminated.get("exitCode") == ExitCode.UNAVAILABLE:
         why = message if colon and name == ExitCode.UNAVAILABLE.name else last_line
         return PodFailure(

@@ -15,7 +15,7 @@ from landfall.api.contract import Status
 from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import BY_WORD, ConditionType, Reason
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
@@ -344,9 +344,7 @@ def _rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
 
 def _blocked_reason(name: str | None) -> Reason:
     """The driver's reason; the general one if this release does not know the driver's reason."""
-    return (
-        Reason(name) if name in {reason.value for reason in Reason} else Reason.PARTITIONS_BLOCKED
-    )
+    return BY_WORD.get(name or "", Reason.PARTITIONS_BLOCKED)
 
 
 def _reconciling(view: View) -> Finding:
