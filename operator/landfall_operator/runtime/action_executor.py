@@ -180,7 +180,7 @@ class ActionExecutor:
 
     async def has_token(self, target: Target) -> bool:
         """Ask the API server whether the group's control token exists."""
-        self.forget(target.key)
+        self._tokens.pop(target.key, None)
         return await self._token(target) is not None
 
     async def _token(self, target: Target) -> str | None:
@@ -196,7 +196,7 @@ class ActionExecutor:
         return self._tokens[target.key]
 
     def forget(self, key: Key) -> None:
-        """Drop the cached token of a group, and what was put back."""
+        """Drop what is remembered of a group that is gone."""
         self._tokens.pop(key, None)
         self._drift.forget(key)
 
@@ -206,7 +206,7 @@ class ActionExecutor:
             await self._in_thread(self._kube.create, manifests.control_secret(target.owner, token))
         except Conflict:
             log.debug("token exists already", extra=_fields(target))
-            self.forget(target.key)
+            self._tokens.pop(target.key, None)
         else:
             self._tokens[target.key] = token
 
@@ -325,7 +325,7 @@ class ActionExecutor:
             await self._drivers.send(address, command, token)
         except DriverUnreachable as error:
             if isinstance(error, Unauthorized):
-                self.forget(target.key)  # the Secret may have another token now
+                self._tokens.pop(target.key, None)  # the Secret may have another token now
             log.warning("driver command failed: %s", error, extra=fields)
         else:
             log.info("driver command sent", extra=fields)
@@ -333,7 +333,7 @@ class ActionExecutor:
     async def _announce_missing_token(self, target: Target) -> None:
         """Say, once per look at the Secret, that no driver of the group can be commanded."""
         name = names.control_name(target.key[1])
-        self.forget(target.key)
+        self._tokens.pop(target.key, None)
         await self.emit_event(
             target,
             actions.EmitEvent(

@@ -149,6 +149,7 @@ def test_what_somebody_keeps_changing_is_put_back_only_so_often() -> None:
 
     for _ in range(AT_ONCE + 2):
         asyncio.run(actions.execute(target(), Apply(role)))
+        asyncio.run(actions.has_token(target()))  # a look at the token forgets no repair
 
     assert api.asked("apply", "Role") == AT_ONCE
     assert [event.reason for event in events.posted] == [*["PutBack"] * (AT_ONCE - 1), "Contested"]
