@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.core.autoscaler import DOWN_WINDOW, ScalingReason, Standing, scale
-from landfall_operator.core.ineffective import IneffectiveUp
+from landfall_operator.api.status import IneffectiveScaleUp
+from landfall_operator.core.autoscaler import DOWN_WINDOW, ScalingContext, ScalingReason, scale
 from landfall_operator.core.samples import Sample
 from tests.sim.group import Group
 
@@ -41,7 +41,7 @@ class Landfall:
     every: float = 15.0
     samples: list[Sample] = field(default_factory=list)
     reasons: list[ScalingReason] = field(default_factory=list)
-    ineffective: IneffectiveUp | None = None
+    ineffective: IneffectiveScaleUp | None = None
 
     def wanted(self, group: Group) -> int:
         if not group.broker_is_down:
@@ -49,8 +49,8 @@ class Landfall:
         self.samples = [s for s in self.samples if s.time >= group.now - 2 * DOWN_WINDOW]
         if not self.samples:
             return group.wanted
-        standing = Standing(ineffective=self.ineffective)
-        decision = scale(self.samples, self.policy, 1, group.now, standing)
+        context = ScalingContext(ineffective=self.ineffective)
+        decision = scale(self.samples, self.policy, 1, group.now, context)
         self.ineffective = decision.ineffective
         self.reasons.append(decision.reason)
         return decision.desired

@@ -28,9 +28,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from landfall.api.spec import Autoscaling
+from landfall_operator.api.status import IneffectiveScaleUp
 from landfall_operator.core.ineffective import (
     PAUSE,
-    IneffectiveUp,
     has_changed,
     ineffective_up,
     is_unjudged,
@@ -99,11 +99,11 @@ class Scaling:
     desired: int
     reason: ScalingReason
     message: str = ""
-    ineffective: IneffectiveUp | None = None
+    ineffective: IneffectiveScaleUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScalingContext:
     """What else than samples decides.
 
     Attributes:
@@ -112,7 +112,7 @@ class Standing:
     """
 
     hold: ScalingReason | None = None
-    ineffective: IneffectiveUp | None = None
+    ineffective: IneffectiveScaleUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def scale(
     policy: Autoscaling,
     cores: int,
     now: datetime,
-    standing: Standing = Standing(),
+    context: ScalingContext = ScalingContext(),
 ) -> Scaling:
     """The desired executor count of a group.
 
@@ -153,18 +153,18 @@ def scale(
         policy: the group's bounds and targets.
         cores: task slots of one executor.
         now: the present time, to notice outdated samples.
-        standing: what the samples do not show.
+        context: what the samples do not show.
     """
     latest = samples[-1]
     current = bounded(latest.wanted, policy)
     # The bounds apply at once, even while there is a reason to hold.
     if current != latest.wanted:
         message = f"{latest.wanted} is outside minReplicas and maxReplicas"
-        return Scaling(current, ScalingReason.BOUNDS, message, standing.ineffective)
-    known = standing.ineffective
+        return Scaling(current, ScalingReason.BOUNDS, message, context.ineffective)
+    known = context.ineffective
     if known and has_changed(known, samples):
         known = None
-    reason = standing.hold or _hold(samples, now)
+    reason = context.hold or _hold(samples, now)
     if reason:
         return Scaling(current, reason, ineffective=known)
     wanted = _scale_to_load(samples, policy, cores)

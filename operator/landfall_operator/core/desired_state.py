@@ -17,9 +17,8 @@ from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import generation_of
 from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, RolloutStatus, Stage
-from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, bounded, scale
+from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, bounded, scale
 from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
-from landfall_operator.core.ineffective import IneffectiveUp
 from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
 from landfall_operator.core.requests import Answer, answer
@@ -297,7 +296,7 @@ def _scaling(
     if policy is None:
         return Scaling(group.spec.replicas, ScalingReason.BY_HAND)
     last = observed.status.autoscaling
-    known = IneffectiveUp(**dict(last.ineffective)) if last and last.ineffective else None
+    known = last.ineffective if last else None
     if not observed.samples:
         # An operator that has just started has no measurements. It keeps the last decision.
         return Scaling(
@@ -305,8 +304,8 @@ def _scaling(
             ScalingReason.HOLD_LAG_UNKNOWN,
             ineffective=known,
         )
-    standing = Standing(_scaling_hold(observed, rollout), known)
-    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, standing)
+    context = ScalingContext(_scaling_hold(observed, rollout), known)
+    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, context)
 
 
 def _scaling_hold(observed: GroupObservation, rollout: RolloutStatus) -> ScalingReason | None:

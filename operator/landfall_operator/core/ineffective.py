@@ -14,10 +14,10 @@ number of executors only follows the load.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
+from landfall_operator.api.status import IneffectiveScaleUp
 from landfall_operator.core.samples import Sample, Throughput, of_present_driver, throughput
 from landfall_operator.humanize import count_text, rough
 
@@ -39,24 +39,7 @@ IDLE_SHARE = 0.5
 """Share of the slots below which the tasks do not fill the executors."""
 
 
-@dataclass(frozen=True, slots=True)
-class IneffectiveUp:
-    """A step up that brought no throughput.
-
-    Attributes:
-        since: when that was noticed.
-        executors: the count that brings as much; at least that before the step.
-        landing: records per second that were landed when it was noticed.
-        message: what was measured, and what probably limits the throughput.
-    """
-
-    since: datetime
-    executors: int
-    landing: int
-    message: str
-
-
-def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveUp | None:
+def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveScaleUp | None:
     """The step up of the last half hour that brought no throughput; None if there is none."""
     own, now = of_present_driver(samples), samples[-1].time
     after = throughput(own, now - JUDGED_AFTER, now)
@@ -69,13 +52,16 @@ def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveUp | Non
             enough = last.wanted
             if after.landing > before.landing * (1 + LEAST_GAIN):
                 enough = max(enough, _enough(before, after, cores))
-            return IneffectiveUp(
-                now, min(enough, samples[-1].wanted), rough(after.landing), message
+            return IneffectiveScaleUp(
+                since=now,
+                executors=min(enough, samples[-1].wanted),
+                landing=rough(after.landing),
+                message=message,
             )
     return None
 
 
-def has_changed(known: IneffectiveUp, samples: Sequence[Sample]) -> bool:
+def has_changed(known: IneffectiveScaleUp, samples: Sequence[Sample]) -> bool:
     """Whether another throughput than then shows that what limited it is no longer the same."""
     latest = samples[-1].time
     present = throughput(of_present_driver(samples), latest - JUDGED_AFTER, latest)

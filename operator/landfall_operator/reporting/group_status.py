@@ -7,7 +7,6 @@ with their age in the text; they never look fresh. All numbers are rounded to tw
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from landfall.api.contract import Status
@@ -21,7 +20,6 @@ from landfall_operator.api.status import (
     ExecutorsStatus,
     FailureStatus,
     GroupStatus,
-    IneffectiveScaleUp,
     LagStatus,
     Outcome,
     RateStatus,
@@ -187,12 +185,11 @@ def _autoscaling(desired: DesiredState) -> AutoscalingStatus | None:
     if desired.group is None or desired.group.spec.autoscaling is None:
         return None
     scaling = desired.scaling
-    found = scaling.ineffective
     return AutoscalingStatus(
         desired=scaling.desired,
         reason=str(scaling.reason),
         message=scaling.message,
-        ineffective=IneffectiveScaleUp(**asdict(found)) if found else None,
+        ineffective=scaling.ineffective,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, load, scale
+from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, load, scale
 from landfall_operator.core.samples import Sample
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -40,7 +40,7 @@ def history(
 
 
 def decided(samples: list[Sample], hold: ScalingReason | None = None) -> tuple[int, ScalingReason]:
-    scaling: Scaling = scale(samples, POLICY, 1, NOW, Standing(hold))
+    scaling: Scaling = scale(samples, POLICY, 1, NOW, ScalingContext(hold))
     return scaling.desired, scaling.reason
 
 

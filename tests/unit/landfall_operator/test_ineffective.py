@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.spec import Autoscaling
-from landfall_operator.core.autoscaler import Scaling, ScalingReason, Standing, scale
+from landfall_operator.api.status import IneffectiveScaleUp
+from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, scale
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.ineffective import PAUSE, IneffectiveUp
+from landfall_operator.core.ineffective import PAUSE
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
@@ -43,9 +44,9 @@ def history(counts: list[int], landing: list[float], busy: float = 1.0) -> list[
 
 
 def decided(
-    samples: list[Sample], known: IneffectiveUp | None = None, now: datetime = NOW
+    samples: list[Sample], known: IneffectiveScaleUp | None = None, now: datetime = NOW
 ) -> Scaling:
-    return scale(samples, POLICY, 1, now, Standing(ineffective=known))
+    return scale(samples, POLICY, 1, now, ScalingContext(ineffective=known))
 
 
 DOUBLED = [4] * 8 + [8] * 12
@@ -87,11 +88,11 @@ def test_what_the_first_step_brought_is_kept() -> None:
     assert (scaling.desired, scaling.reason) == (4, ScalingReason.INEFFECTIVE)
 
 
-def known(**changes: object) -> IneffectiveUp:
-    return replace(
-        IneffectiveUp(NOW - timedelta(minutes=30), 4, 6000, "no more was landed"),
-        **changes,  # type: ignore[arg-type]
+def known(**changes: object) -> IneffectiveScaleUp:
+    found = IneffectiveScaleUp(
+        since=NOW - timedelta(minutes=30), executors=4, landing=6000, message="no more was landed"
     )
+    return found.model_copy(update=changes)
 
 
 def test_no_step_up_follows_for_an_hour() -> None:
