@@ -24,14 +24,8 @@ UNREADABLE = {
 """A ``decode`` section with which no event can be decoded: its timestamp field does not exist."""
 
 
-def apply_and_wait_for_commit(group: LiveGroup) -> None:
-    """Apply the group, and wait until it commits for the first time."""
-    group.apply()
-    group.wait_for_commit()
-
-
 def test_a_driver_that_runs_out_of_memory_is_reported(group: LiveGroup, topic: str) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
 
     group.change(
         driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}}
@@ -47,7 +41,7 @@ def test_a_driver_that_runs_out_of_memory_is_reported(group: LiveGroup, topic: s
 def test_a_group_yields_when_its_node_is_drained_and_continues_afterwards(
     group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     node, drained = group.node(), group.driver()
 
     with events_arriving(group.scene, topic), cordoned(group, node):
@@ -84,7 +78,7 @@ def test_a_group_waits_for_a_node_that_fits(group: LiveGroup, topic: str) -> Non
 def test_an_upgrade_continues_after_its_operator_was_killed(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
 
     with events_arriving(group.scene, topic):
         group.change(generation=2)
@@ -99,7 +93,7 @@ def test_an_upgrade_continues_after_its_operator_was_killed(
 def test_an_image_that_does_not_start_is_rolled_back(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     driver = group.driver()
 
     with events_arriving(group.scene, topic):
@@ -113,7 +107,7 @@ def test_an_image_that_does_not_start_is_rolled_back(
 
 
 def test_a_generation_that_cannot_decode_is_rolled_back_once(group: LiveGroup, topic: str) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
 
     with events_arriving(group.scene, topic):
         group.change(decode=UNREADABLE, generation=2)
@@ -132,7 +126,7 @@ def test_a_generation_that_cannot_decode_is_rolled_back_once(group: LiveGroup, t
 
 
 def test_a_resumed_group_continues_at_its_checkpoint(group: LiveGroup, topic: str) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
 
     group.change(state="Suspended")
     group.wait_for_phase("Suspended")
@@ -148,7 +142,7 @@ def test_a_resumed_group_continues_at_its_checkpoint(group: LiveGroup, topic: st
 def test_an_unavailable_store_is_reported_and_waited_for(
     stack: Stack, group: LiveGroup, topic: str, fault: signal.Signals
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     driver = group.driver()
 
     with events_arriving(group.scene, topic), stack.s3_outage(fault):

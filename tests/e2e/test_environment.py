@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from tests.support import last_release
 from tests.support.live_group import NAME, SOUND, LiveGroup, events_arriving
@@ -24,12 +22,6 @@ pytestmark = [
 
 SMALL = {"cores": 1, "resources": {"requests": {"cpu": "100m"}}}
 """An executor of a test's size."""
-
-
-def apply_and_wait_for_commit(group: LiveGroup) -> None:
-    """Apply the group, and wait until it commits for the first time."""
-    group.apply()
-    group.wait_for_commit()
 
 
 def upgrade(group: LiveGroup, generation: int) -> None:
@@ -57,7 +49,7 @@ def test_executors_that_no_node_can_run_are_reported(group: LiveGroup, topic: st
 def test_a_good_revision_is_kept_while_the_store_is_away(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
 
     with events_arriving(group.scene, topic), stack.s3_outage(signal.SIGKILL):
         group.change(generation=2)
@@ -81,7 +73,7 @@ def restarts(group: LiveGroup) -> int:
 def test_a_rollback_while_the_store_is_away_ends_when_it_is_back(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     with events_arriving(group.scene, topic):
         upgrade(group, 2)
 
@@ -99,7 +91,7 @@ def test_a_rollback_while_the_store_is_away_ends_when_it_is_back(
 def test_rotated_keys_reach_a_running_driver_and_its_executors(
     stack: Stack, group: LiveGroup, topic: str
 ) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     pods = group.running("driver") | group.running("executor")
 
     with events_arriving(group.scene, topic):
@@ -123,12 +115,12 @@ def test_a_deleted_namespace_does_not_stop_the_groups_of_others(
         lost.topic()
         topic = kept.topic()
         for group in (lost, kept):
-            apply_and_wait_for_commit(group)
+            group.apply_and_wait_for_commit()
         operators = stack.operators()
 
         stack.cluster.delete_namespace(lost.namespace)
 
-        kept.wait(lambda: not exists(lost), "the namespace is gone")
+        kept.wait(lambda: not stack.cluster.has_namespace(lost.namespace), "the namespace is gone")
         kept.wait(lambda: stack.watched(lost.namespace) == 0, "a metric says so")
         with events_arriving(kept.scene, topic):
             upgrade(kept, 2)
@@ -147,17 +139,8 @@ def watching_only(stack: Stack, *groups: LiveGroup) -> Iterator[None]:
         stack.install()
 
 
-def exists(group: LiveGroup) -> bool:
-    """Whether the group's namespace does, perhaps still with something in it."""
-    try:
-        client.CoreV1Api(group.cluster.admin).read_namespace(group.namespace)
-    except ApiException as error:
-        return error.status != 404  # HTTP
-    return True
-
-
 def test_verbs_by_annotation_and_by_kubectl_landfall(group: LiveGroup, topic: str) -> None:
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     first = group.driver()
 
     group.kubectl("annotate", "consumergroup", NAME, "landfall.dev/restart=")
@@ -201,7 +184,7 @@ def test_an_upgrade_from_the_last_release_leaves_its_drivers_alone(
     old = last_release.check_out(tmp_path)
     stack.place.cluster.load(sources=old)
     stack.install(sources=old)
-    apply_and_wait_for_commit(group)
+    group.apply_and_wait_for_commit()
     group.wait_for_phase("Running")
     pods, operators = group.running("driver") | group.running("executor"), stack.operators()
 

@@ -7,8 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
@@ -52,14 +50,6 @@ class Site:
 
     def phase(self, groups: Groups, name: str) -> str:
         return str(groups.read(name).get("status", {}).get("phase"))
-
-    @property
-    def other_exists(self) -> bool:
-        try:
-            client.CoreV1Api(self.cluster.admin).read_namespace(self.other.namespace)
-        except ApiException as error:
-            return error.status != 404  # HTTP
-        return True
 
 
 def _rules(
@@ -114,7 +104,11 @@ def test_a_deleted_namespace_goes_and_the_operator_stays(site: Site) -> None:
 
         site.cluster.delete_namespace(site.other.namespace)
 
-        eventually(lambda: site.other_exists, lambda exists: not exists, PATIENCE)
+        eventually(
+            lambda: site.cluster.has_namespace(site.other.namespace),
+            lambda exists: not exists,
+            PATIENCE,
+        )
         eventually(lambda: watched(operator, site.other.namespace), lambda n: n == 0, PATIENCE)
         site.own.patch(kept, {"spec": {"state": "Suspended"}})
         eventually(lambda: site.phase(site.own, kept), lambda seen: seen == "Suspended", PATIENCE)

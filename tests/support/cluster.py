@@ -93,6 +93,14 @@ class Cluster:
         eventually(lambda: api.list_namespaced_service_account(name).items, bool)
         return name
 
+    def has_namespace(self, name: str) -> bool:
+        """Whether a namespace exists, perhaps in the middle of its deletion."""
+        try:
+            client.CoreV1Api(self.admin).read_namespace(name)
+        except ApiException as error:
+            return bool(error.status != 404)  # HTTP
+        return True
+
     def delete_namespace(self, name: str) -> None:
         """Delete a namespace, if it exists, and all that is in it; returns before that is done."""
         try:

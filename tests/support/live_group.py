@@ -66,6 +66,11 @@ class LiveGroup:
         self.apply_keys(secret)
         self.cluster.kubectl("apply", "-f", "-", manifest=self.document(**spec))
 
+    def apply_and_wait_for_commit(self) -> None:
+        """Apply the group, and wait until it commits for the first time."""
+        self.apply()
+        self.wait_for_commit()
+
     def apply_keys(self, secret: str = "") -> None:
         """Apply the Secret with the store's keys: the right secret key or another one."""
         env = self.scene.bucket.server.env
