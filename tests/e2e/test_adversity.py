@@ -1,5 +1,6 @@
 """Groups on a real node when things go wrong around them; only ``make e2e`` runs these tests."""
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,19 +23,36 @@ UNREADABLE = {
     "timestamp": {"field": "nowhere.to.be.found", "unit": "Milliseconds"},
 }
 """A ``decode`` section with which no event can be decoded: its timestamp field does not exist."""
+TOO_LITTLE_MEMORY = {"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}}
+"""A ``driver`` section with less memory than a JVM needs to start."""
 
 
 def test_a_driver_that_runs_out_of_memory_is_reported(group: LiveGroup, topic: str) -> None:
-    group.apply_and_wait_for_commit()
-
-    group.change(
-        driver={"resources": {"requests": {"memory": "128Mi"}, "limits": {"memory": "128Mi"}}}
-    )
+    group.apply(driver=TOO_LITTLE_MEMORY)
     group.wait_for_condition("Ready", "False", "OutOfMemory")
-    group.change(driver=None)
 
+    group.change(driver=None)
     group.wait_for_condition("Ready", "True", "AsExpected")
     group.scene.kafka.produce(topic, events(range(5000, 6000)))
+    group.wait_for_commit()
+    assert group.final_audit() == SOUND
+
+
+def test_too_little_memory_for_a_driver_that_lands_is_taken_back(
+    group: LiveGroup, topic: str
+) -> None:
+    group.apply_and_wait_for_commit()
+    driver = group.driver()
+
+    with events_arriving(group.scene, topic):
+        group.change(driver=TOO_LITTLE_MEMORY)
+        message = group.wait_for_condition("Stalled", "True", "RolledBack")
+        group.wait_for_commit()
+    assert re.match(r"g1-\w{8} was rolled back \(OutOfMemory\): ", message)
+
+    group.change(driver=None)
+    group.wait_for_condition("Stalled", "False", "AsExpected")
+    assert group.driver() == driver
     assert group.final_audit() == SOUND
 
 
@@ -101,7 +119,7 @@ def test_an_image_that_does_not_start_is_rolled_back(
         message = group.wait_for_condition("Stalled", "True", "RolledBack")
         group.wait_for_commit()
 
-    assert "generation 2 was rolled back" in message
+    assert re.match(r"g2-\w{8} was rolled back ", message)
     assert (group.status()["activeGeneration"], group.driver()) == (1, driver)
     assert group.final_audit() == SOUND
 

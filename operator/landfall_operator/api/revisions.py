@@ -21,7 +21,12 @@ from landfall_operator.api.change_impact import Change, leaves, weight
 
 def revision_of(group: ConsumerGroup) -> str:
     """The revision of a group's spec: generation and half of its digest, as ``g3-1a2b3c4d``."""
-    return f"g{group.spec.generation}-{digest_of(group)[:8]}"
+    return revision_with(group.spec.generation, digest_of(group))
+
+
+def revision_with(generation: int, digest: str) -> str:
+    """The revision of a spec of which only generation and digest are known."""
+    return f"g{generation}-{digest[:8]}"
 
 
 def generation_of(revision: str) -> int:

@@ -16,6 +16,7 @@ from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, ConditionType, Reason
+from landfall_operator.api.revisions import revision_with
 from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
@@ -332,9 +333,8 @@ def _held_up(view: View) -> Finding | None:
 
 
 def _rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
-    why = (
-        f"generation {rejected.generation} was rolled back ({rejected.reason}): {rejected.message}"
-    )
+    revision = revision_with(rejected.generation, rejected.digest)
+    why = f"{revision} was rolled back ({rejected.reason}): {rejected.message}"
     if pending := _next_rollback(rollout):
         return f"{why}; {pending}"
     if rollout.retry:

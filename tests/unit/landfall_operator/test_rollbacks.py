@@ -77,6 +77,8 @@ def test_a_driver_setting_that_fails_is_taken_back(world: World, setting: dict[s
 
     assert (world.landing, digests(world)) == (["good"], [digest_of(group("good"))])
     assert world.status.reason == "RolledBack"
+    message = condition(world, ConditionType.STALLED).message
+    assert message.startswith(f"{revision_of(changed)} was rolled back (")
 
 
 def test_objects_of_the_former_scheme_stay_as_they_are(world: World) -> None:
