@@ -7,6 +7,7 @@ stays deleted. So each pass sees what the pass before it wrote, however late the
 Each change returns the group that must be reconciled because of it.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -29,6 +30,9 @@ Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
 _NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
+_REQUESTED = ("uid", "generation", "deletionTimestamp", "finalizers", "annotations")
+"""The metadata that users, and not the operator, decide."""
+_KEPT = ("name", "namespace", "resourceVersion", *_REQUESTED[:-1])
 _MAX_DELETED = 16384
 """How many uids of deleted objects the cache remembers: those of a thousand groups with all of
 their objects.
@@ -81,15 +85,17 @@ class Resource:
     """The ``ConsumerGroup`` resource of a group.
 
     Attributes:
-        body: the object, without managedFields and the like.
-        version: its resourceVersion.
+        metadata: the object's metadata, without managedFields and the like.
+        spec_json: the spec as it is stored. As text it takes a seventh of the memory.
+        status_json: the status as it is stored; see ``stored_status``.
         spec: the parsed spec; None when it is not valid.
         spec_error: why the spec is not valid; else empty.
         status: the parsed status.
     """
 
-    body: Json
-    version: int
+    metadata: Json
+    spec_json: bytes
+    status_json: bytes
     spec: ConsumerGroup | None
     spec_error: str
     status: GroupStatus
@@ -97,16 +103,32 @@ class Resource:
     @property
     def name(self) -> str:
         """The object's metadata.name."""
-        return str(self.body["metadata"]["name"])
+        return str(self.metadata["name"])
 
     @property
     def uid(self) -> str:
         """The object's metadata.uid."""
-        return str(self.body["metadata"]["uid"])
+        return str(self.metadata["uid"])
+
+    @property
+    def version(self) -> int:
+        """The object's resourceVersion; a greater one is newer."""
+        return int(self.metadata["resourceVersion"])
+
+    @property
+    def generation(self) -> int:
+        """The object's metadata.generation, which counts the changes of its spec."""
+        return int(self.metadata.get("generation", 0))
+
+    def stored_status(self) -> Json:
+        """The status as it is stored, with fields that this release does not know."""
+        return dict(json.loads(self.status_json))
 
     def is_equivalent(self, other: "Resource") -> bool:
         """Whether the two differ only in what the operator itself writes, such as the status."""
-        return _requested(self.body) == _requested(other.body)
+        return self.spec_json == other.spec_json and all(
+            self.metadata.get(name) == other.metadata.get(name) for name in _REQUESTED
+        )
 
 
 class ObjectCache:
@@ -205,17 +227,18 @@ class ObjectCache:
         known, version = self.groups.get(key), int(body["metadata"]["resourceVersion"])
         if known and version <= known.version:
             return None
-        slim = _slim_group(body)
-        unchanged = (
-            known is not None
-            and _requested(known.body)["spec"] == slim["spec"]
-            and known.uid == slim["metadata"]["uid"]
-        )
+        metadata, spec_json = _slim_metadata(body["metadata"]), _as_text(body.get("spec"))
+        unchanged = known and known.spec_json == spec_json and known.uid == metadata["uid"]
         # Most new versions carry only a status. Parsing the spec again would dominate the cost.
-        spec, error = (known.spec, known.spec_error) if known and unchanged else parsed(slim)
+        spec, error = (
+            (known.spec, known.spec_error)
+            if known and unchanged
+            else parsed(_resource(metadata, body.get("spec")))
+        )
         spec = self._shared(key, spec) if spec else None
+        status = body.get("status", {})
         self.groups[key] = new = Resource(
-            slim, version, spec, error, status_of(slim.get("status", {}))
+            metadata, spec_json, _as_text(status), spec, error, status_of(status)
         )
         if known and not unchanged:
             self._remove_conflict_keys(key, known)
@@ -281,41 +304,28 @@ def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
     yield "mirror", group.kafka_group_id
 
 
-def _requested(body: Json) -> Json:
-    """The parts of a group's resource that users, and not the operator, decide."""
-    metadata = body["metadata"]
-    return {
-        "spec": body.get("spec"),
-        "metadata": [
-            metadata.get(name)
-            for name in ("uid", "generation", "deletionTimestamp", "finalizers", "annotations")
-        ],
-    }
-
-
-def _slim_group(body: Mapping[str, Any]) -> Json:
-    kept = (
-        "name",
-        "namespace",
-        "uid",
-        "generation",
-        "resourceVersion",
-        "deletionTimestamp",
-        "finalizers",
-    )
-    metadata = {name: body["metadata"][name] for name in kept if name in body["metadata"]}
-    annotations = body["metadata"].get("annotations", {})
-    metadata["annotations"] = {
+def _slim_metadata(metadata: Mapping[str, Any]) -> Json:
+    slim = {name: metadata[name] for name in _KEPT if name in metadata}
+    annotations = metadata.get("annotations", {})
+    slim["annotations"] = {
         name: value for name, value in annotations.items() if name.startswith(PREFIX)
     }
-    rest = {name: body[name] for name in ("apiVersion", "kind", "spec", "status") if name in body}
+    return slim
+
+
+def _resource(metadata: Json, spec: object) -> Json:
+    """The resource that users wrote."""
     return {
         "apiVersion": "landfall.dev/v1alpha1",
         "kind": GROUP,
-        "spec": None,
-        **rest,
         "metadata": metadata,
+        "spec": spec,
     }
+
+
+def _as_text(value: object) -> bytes:
+    """JSON that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:

@@ -46,7 +46,7 @@ class Inputs:
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
     """The observation of a group: its resource, its labelled objects, and its drivers' answers."""
-    metadata = resource.body["metadata"]
+    metadata = resource.metadata
     records = [
         cached.value
         for cached in owned.values()
@@ -64,7 +64,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         name=key[1],
         namespace=key[0],
         uid=resource.uid,
-        generation=metadata.get("generation", 0),
+        generation=resource.generation,
         deleting="deletionTimestamp" in metadata,
         finalizer=FINALIZER in metadata.get("finalizers", []),
         annotations=metadata.get("annotations", {}),

@@ -82,7 +82,7 @@ def _condition(
     view: View, before: Condition | None, kind: ConditionType, finding: Finding
 ) -> Condition:
     same = before is not None and before.status == finding.status
-    return Condition(
+    found = Condition(
         type=kind,
         status=finding.status,
         reason=finding.reason,
@@ -90,6 +90,8 @@ def _condition(
         observed_generation=view.observed.generation,
         last_transition_time=before.last_transition_time if same and before else view.observed.now,
     )
+    # Conditions are most of the memory that a group takes: equal ones are there once.
+    return before if before == found else found
 
 
 def _ready(view: View) -> Finding:

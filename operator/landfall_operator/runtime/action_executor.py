@@ -290,7 +290,7 @@ class ActionExecutor:
     async def _set_finalizer(self, target: Target, *, present: bool) -> None:
         """Add or remove the operator's finalizer; the finalizers of others stay."""
         # From the cache, not from the target: an action before this one may have written the group.
-        metadata = self._cache.groups.get(target.key, target.resource).body["metadata"]
+        metadata = self._cache.groups.get(target.key, target.resource).metadata
         others = [name for name in metadata.get("finalizers", []) if name != names.FINALIZER]
         wanted = [*others, names.FINALIZER] if present else others
         patch = {

@@ -178,6 +178,7 @@ async def run_kopf(
     tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=watcher.settings(),
+        memories=watcher.NoMemories(),
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,

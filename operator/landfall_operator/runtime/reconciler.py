@@ -237,8 +237,7 @@ class Reconciler:
 
     def _spec_error(self, resource: Resource, state: GroupState) -> str:
         """Why a spec that is valid by itself cannot be applied; else empty."""
-        generation = resource.body["metadata"].get("generation", 0)
-        if state.rejection and state.invalid == generation:
+        if state.rejection and state.invalid == resource.generation:
             return state.rejection
         return self._cache.conflicting_groups(resource.spec) if resource.spec else ""
 
@@ -288,7 +287,7 @@ class Reconciler:
             return
         state.rejection = str(failure)
         invalid = isinstance(action, Apply) and failure.invalid
-        state.invalid = target.resource.body["metadata"].get("generation", 0) if invalid else None
+        state.invalid = target.resource.generation if invalid else None
         await self._executor.emit_event(target, EmitEvent("Warning", "NotApplied", state.rejection))
 
     # --------------------------------------------------------------------------------------- report
@@ -311,7 +310,7 @@ class Reconciler:
             return wait or INTERVAL
         try:
             await self._executor.write_status(
-                target, difference(current.body.get("status", {}), _to_json(status))
+                target, difference(current.stored_status(), _to_json(status))
             )
         except NotFound:
             return INTERVAL  # The group was deleted meanwhile.

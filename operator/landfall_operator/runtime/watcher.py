@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
+from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 from kubernetes.client import Configuration
 
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
@@ -77,6 +78,18 @@ def _register(
         )
         if key:
             wake(key)
+
+
+class NoMemories(ResourceMemories):
+    """What kopf remembers of objects between two events, which event handlers do not need: nothing.
+
+    It would be 10 kB for each group. kopf takes such an object as an argument, but has no public
+    class to derive from.
+    """
+
+    async def recall(self, *arguments: Any, **options: Any) -> ResourceMemory:
+        """A new memory for each event."""
+        return await super().recall(*arguments, **{**options, "ephemeral": True})
 
 
 def settings() -> kopf.OperatorSettings:

@@ -26,7 +26,7 @@ def test_an_older_version_changes_nothing(cache: ObjectCache) -> None:
     cache.put("ConsumerGroup", resource(5, generation=2))
 
     assert cache.put("ConsumerGroup", resource(4, generation=1)) is None
-    assert cache.groups[KEY].body["metadata"]["generation"] == 2
+    assert cache.groups[KEY].generation == 2
 
 
 def test_an_older_version_of_an_owned_object_changes_nothing(cache: ObjectCache) -> None:
@@ -39,10 +39,11 @@ def test_an_older_version_of_an_owned_object_changes_nothing(cache: ObjectCache)
 
 
 def test_the_operators_own_status_is_stored_but_no_reason_to_reconcile(cache: ObjectCache) -> None:
-    written = {**resource(2), "status": {"phase": "Running"}}
+    written = {**resource(2), "status": {"phase": "Running", "ofLaterReleases": 1}}
 
     assert cache.put("ConsumerGroup", written) is None
     assert cache.groups[KEY].status.phase == "Running"
+    assert cache.groups[KEY].stored_status() == written["status"]
 
 
 @pytest.mark.parametrize(

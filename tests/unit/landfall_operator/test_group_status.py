@@ -174,6 +174,14 @@ def test_an_unchanged_condition_keeps_its_transition_time(running: GroupObservat
     assert condition(status_of(broken), ConditionType.READY).last_transition_time == later.now
 
 
+def test_equal_conditions_are_one_object(running: GroupObservation) -> None:
+    before = status_of(running)
+    later = replace(running, status=before, now=running.now + timedelta(seconds=10))
+
+    pairs = zip(before.conditions, status_of(later).conditions, strict=True)
+    assert all(now is former for former, now in pairs)
+
+
 def test_a_store_that_refuses_a_running_driver_needs_a_user(running: GroupObservation) -> None:
     (driver,) = running.drivers.values()
     assert driver.report

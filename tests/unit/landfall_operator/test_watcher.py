@@ -10,7 +10,7 @@ import pytest
 from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.manifests import config_map
 from landfall_operator.runtime.kube_client import KubeClient, Page
-from landfall_operator.runtime.watcher import resync
+from landfall_operator.runtime.watcher import NoMemories, resync
 from tests.support.api_objects import KEY, OWNER, resource, stored
 from tests.support.cluster_model import SITE, group
 
@@ -85,7 +85,7 @@ async def test_what_the_watch_brought_during_a_list_is_newer_than_the_list() -> 
     changed = await running
 
     assert changed == set()
-    assert cache.groups[KEY].body["metadata"]["generation"] == 2
+    assert cache.groups[KEY].generation == 2
     assert [cached.uid for cached in cache.owned(KEY).values()] == ["new"]
 
 
@@ -109,3 +109,11 @@ async def test_a_list_of_several_pages_is_compared_as_a_whole() -> None:
     assert await resynced(cache, lists) == {KEY}
     assert {cached.uid for cached in cache.owned(KEY).values()} == {"first", "second"}
     assert "ConfigMap/more" in lists.asked
+
+
+async def test_kopf_remembers_no_object_after_its_event() -> None:
+    memories = NoMemories()
+
+    await memories.recall(resource(1), noticed_by_listing=True)
+
+    assert not list(memories.iter_all_memories())
