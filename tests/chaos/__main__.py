@@ -203,7 +203,7 @@ class Run:
         seconds: dict[str, float | None] = dict.fromkeys(GROUPS)
         while time.monotonic() - began < LAND_TIMEOUT and None in seconds.values():
             for name in GROUPS:
-                if seconds[name] is None and environment.lag(name) == 0:
+                if seconds[name] is None and environment.has_landed(name):
                     seconds[name] = time.monotonic() - began
                     self._print(f"{name}: everything was landed after {seconds[name]:.0f} s")
             time.sleep(1)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,18 @@ class Environment:
             for partition in topics[topic].partitions
         ]
         return sum(kafka.end_offset(*tp) - checkpoint.get(tp, 0) for tp in topic_partitions)
+
+    def has_landed(self, name: str) -> bool:
+        """Whether a group has committed everything, and everything that it committed is visible.
+
+        An upload that the store has lost is looked up for a minute and then made again, while the
+        group lands on.
+        """
+        if self.lag(name):
+            return False
+        group = self.groups[name]
+        unapplied = chain.from_iterable(group.ledger().unapplied.values())
+        return {landed.upload.key for landed in unapplied} <= set(group.scene.bucket.keys())
 
     def describe(self, name: str) -> str:
         """A group's status in one line."""
