@@ -24,6 +24,7 @@ DECODERS: Mapping[str, str] = {
     "Json": "landfall.pipeline.decoders.json:Json",
     "Delimited": "landfall.pipeline.decoders.delimited:Delimited",
     "Regex": "landfall.pipeline.decoders.regex:Regex",
+    "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
 }
 FORMATS: Mapping[str, str] = {
     "Text": "landfall.formats.text:Text",

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.regex import Regex
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from tests.support.decoded import as_list, results
 
 names = st.sampled_from(["a", "b", "m", "é"])
 scalars = st.one_of(
@@ -81,29 +81,6 @@ decoders = st.sampled_from(DECODERS)
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
-
-
-def as_list(values: object) -> list[object]:
-    return (
-        values
-        if isinstance(values, list)
-        else values.tolist()
-        if isinstance(values, np.ndarray)
-        else values.to_pylist()
-    )
-
-
-def results(decoded: Decoded) -> dict[int, object]:
-    """Return for each offset the error, or everything decoded from the row."""
-    rows = zip(
-        decoded.records.offsets.tolist(),
-        decoded.records.values.to_pylist(),
-        *(as_list(values) for values in decoded.fields.values()),
-        *([decoded.columns.to_pylist()] if decoded.columns is not None else []),
-        strict=True,
-    )
-    bad = dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
-    return {**{offset: repr(rest) for offset, *rest in rows}, **bad}
 
 
 @given(decoders, batches)

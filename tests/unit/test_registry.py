@@ -71,8 +71,8 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
     )
 
     assert isinstance(stages.decoder, Json)
-    assert list(stages.decoder.fields) == [("meta", "ts"), ("country",), ("level",)]
-    assert [leaf.path for leaf in stages.decoder.columns] == [("a",)]
+    assert list(stages.decoder.documents.fields) == [("meta", "ts"), ("country",), ("level",)]
+    assert [leaf.path for leaf in stages.decoder.documents.columns] == [("a",)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
     [
         (
             {"decode": {"format": "Jsn"}},
-            "spec.decode.format: must be Raw, Json, Delimited, Regex, or package.module:Name for",
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, ",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},

@@ -134,8 +134,10 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
-    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex")] = "Raw"
-    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, or a custom ``package.module:Name``."""
+    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex", "MessagePack")] = "Raw"
+    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, or a custom
+    ``package.module:Name``.
+    """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
     options: dict[str, Settings] = Field(default_factory=dict)

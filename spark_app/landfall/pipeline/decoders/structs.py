@@ -1,13 +1,13 @@
-"""Builds msgspec Struct types that extract only the wanted paths of a JSON object.
+"""Builds msgspec Struct types that extract only the wanted paths of a JSON or MessagePack object.
 
 The paths ``("meta", "ts")`` and ``("id",)`` give ``Struct(f0: Struct(f0: T), f1: T)``, where each
-field is renamed to its name in the JSON. Two paths of which one contains the other (``("meta",)``
-and ``("meta", "ts")``) cannot be in one type; the second goes to another layer, which decodes the
-payload once more.
+field is renamed to its name in the payload. Two paths of which one contains the other
+(``("meta",)`` and ``("meta", "ts")``) cannot be in one type; the second goes to another layer,
+which decodes the payload once more.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -48,12 +48,12 @@ class Layer:
         leaves: for each leaf the chain of Struct attributes that leads to it.
         ints: decodes payloads in which every leaf is an integer; None if a leaf has another type.
         any: decodes payloads in which every leaf has its type, is null or is absent.
-        nothing: what ``any`` makes of ``{}``.
+        nothing: what ``any`` makes of an object without fields.
     """
 
     leaves: Mapping[Leaf, tuple[str, ...]]
-    ints: msgspec.json.Decoder[Any] | None
-    any: msgspec.json.Decoder[Any]
+    ints: Any
+    any: Any
     nothing: object
 
     def columns(self, objects: Sequence[object]) -> dict[Leaf, list[object]]:
@@ -72,8 +72,8 @@ class Layer:
         }
 
 
-def layers(leaves: Sequence[Leaf]) -> tuple[Layer, ...]:
-    """Return as few layers as hold all leaves.
+def layers(leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> tuple[Layer, ...]:
+    """Return as few layers as hold all leaves; ``decoder`` makes a msgspec decoder of a type.
 
     Without leaves there is still one layer, because decoding with it validates the payloads.
     """
@@ -85,7 +85,7 @@ def layers(leaves: Sequence[Leaf]) -> tuple[Layer, ...]:
                 break
         else:
             groups.append([leaf])
-    return tuple(_layer(_tree(group), group) for group in groups)
+    return tuple(_layer(_tree(group), group, decoder) for group in groups)
 
 
 def _overlaps(path: Path, other: Path) -> bool:
@@ -106,13 +106,13 @@ def _tree(leaves: Sequence[Leaf]) -> Tree:
     return tree
 
 
-def _layer(tree: Tree, leaves: Sequence[Leaf]) -> Layer:
+def _layer(tree: Tree, leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> Layer:
     all_any = all(leaf.type is object for leaf in leaves)
     of_any = _struct(tree, ints=False)
     return Layer(
         {leaf: tuple(_names(tree, leaf.path)) for leaf in leaves},
-        msgspec.json.Decoder(_struct(tree, ints=True)) if all_any else None,
-        msgspec.json.Decoder(of_any),
+        decoder(_struct(tree, ints=True)) if all_any else None,
+        decoder(of_any),
         of_any(),
     )
 
@@ -137,7 +137,7 @@ def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
         inner = kind if ints or isinstance(node, Leaf) else kind | None
         fields.append((f"f{i}", inner) if ints else (f"f{i}", inner, None))
     rename: Mapping[str, str] = {f"f{i}": name for i, name in enumerate(tree)}
-    # No garbage collection: a Struct made from JSON cannot contain a cycle.
+    # No garbage collection: a Struct made from a payload cannot contain a cycle.
     return msgspec.defstruct("Wanted", fields, rename=rename, gc=False)
 
 
