@@ -7,17 +7,22 @@ group does not pay for what it does not use. Stores are found by URL: see ``land
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output, TransformStep
+import pyarrow as pa
+
+from landfall.api.secrets import read_secret
+from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
-from landfall.pipeline.decoders import Decoder, DecoderType, Transform, TransformType, Wanted
+from landfall.pipeline.decoders import Decoder, DecoderType, Transform, Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.route import Router
+from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms.steps import Steps
 
 DECODERS: Mapping[str, str] = {
     "Raw": "landfall.pipeline.decoders.raw:Raw",
@@ -25,6 +30,9 @@ DECODERS: Mapping[str, str] = {
     "Delimited": "landfall.pipeline.decoders.delimited:Delimited",
     "Regex": "landfall.pipeline.decoders.regex:Regex",
     "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
+}
+TRANSFORMS: Mapping[str, str] = {
+    "Filter": "landfall.pipeline.transforms.filter:Filter",
 }
 FORMATS: Mapping[str, str] = {
     "Text": "landfall.formats.text:Text",
@@ -55,14 +63,20 @@ def pipeline(spec: GroupSpec) -> Pipeline:
     """
     with _spec_errors("spec.route.pattern"):
         router = Router.of(spec.route, spec.decode.timestamp)
-    steps = transforms(spec.transforms)
     format_ = output_format(spec.output)
     schema = schema_of(spec.decode.columns) if spec.decode.columns else None
+    steps = transforms(spec, schema)
     # The decoder comes last: what it must extract is the union of what all other stages read.
-    read_by_steps = (path for step in steps for path in step.fields)
-    paths = dict.fromkeys((*router.fields, *read_by_steps, *format_.wanted.fields))
-    wanted = replace(format_.wanted, fields=tuple(paths), schema=schema)
-    return Pipeline(decoder(spec.decode, wanted), steps, router, format_)
+    wanted = replace(
+        format_.wanted,
+        fields=(*steps.unwritten(router.fields), *steps.read, *format_.wanted.fields),
+        schema=schema,
+        json=format_.wanted.json or (schema is None and steps.rewrite),
+    )
+    wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
+    with _spec_errors("spec.route.pattern"):
+        last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
+    return Pipeline(decoder(spec.decode, wanted), (*steps.steps, *last), router, format_)
 
 
 def check_spec(group: ConsumerGroup) -> None:
@@ -85,19 +99,28 @@ def decoder(decode: Decode, wanted: Wanted) -> Decoder:
         return kind.of(decode.options, wanted)
 
 
-def transforms(steps: Sequence[TransformStep]) -> tuple[Transform, ...]:
+def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:
     """Return the steps that ``spec.transforms`` names, in order.
 
+    Args:
+        spec: the group's spec.
+        schema: the typed columns that the decoder extracts, if the group declares any.
+
     Raises:
-        Stalled: SPEC_INVALID; a name is unknown or an option is wrong.
+        Stalled: SPEC_INVALID; a name is unknown, an option is wrong, or a step reads what rows do
+            not have.
     """
-    return tuple(_transform(f"spec.transforms.{i}", step) for i, step in enumerate(steps))
-
-
-def _transform(field: str, step: TransformStep) -> Transform:
-    kind: TransformType = _import_class(f"{field}.use", "transform", step.use, {})
-    with _spec_errors(field):
-        return kind.of(step.options)
+    context = Context(schema, spec.decode.timestamp, spec.route.timezone, read_secret)
+    steps = Steps(context)
+    for i, step in enumerate(spec.transforms):
+        field = f"spec.transforms.{i}"
+        kind = _import_class(f"{field}.use", "transform", step.use, TRANSFORMS)
+        with _spec_errors(field):
+            if step.use in TRANSFORMS:
+                steps = steps.with_step(kind.of(step.options, steps.context))
+            else:
+                steps = steps.with_plug_in(kind.of(step.options))
+    return steps
 
 
 def output_format(output: Output) -> Format:

@@ -90,7 +90,7 @@ class Parquet:
     @property
     def wanted(self) -> Wanted:
         """The whole envelope; the registry adds the schema if the group declares one."""
-        return Wanted(timestamps=True, keys=True, headers=True)
+        return Wanted(columns=True, timestamps=True, keys=True, headers=True)
 
     def refuse(self, records: Records) -> BadRows:
         """Return records whose headers cannot be read; all else fits in the columns."""

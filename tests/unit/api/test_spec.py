@@ -253,7 +253,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.transforms",
         [{"use": "Anonymise"}],
-        "spec.transforms.0.use: must be package.module:Name, got 'Anonymise'",
+        (
+            "spec.transforms.0.use: must be Filter, "
+            "or package.module:Name for one of your own, got 'Anonymise'"
+        ),
     ),
     ("spec.route.pattern", "", "spec.route.pattern: must have at least 1 character, got ''"),
     (

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import distinct
-from landfall.api.values import Name, Settings, TimeFormat, TimeZone, built_in, matching
+from landfall.api.values import Name, Settings, TimeFormat, TimeZone, built_in
 
 
 class TimeUnit(StrEnum):
@@ -148,10 +148,16 @@ class Decode(Model):
     """Typed columns of the output. Types are never inferred from data."""
 
 
-class TransformStep(Model):
-    """A custom step between decoding and routing."""
+TRANSFORMS = ("Filter",)
+"""The built-in steps of ``spec.transforms``."""
 
-    use: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
-    """Import path of the step, such as ``shop.steps:Anonymise``."""
+
+class TransformStep(Model):
+    """A step between decoding and routing."""
+
+    use: Annotated[str, built_in(*TRANSFORMS)]
+    """Name of the step, such as ``Filter``, or the import path of your own, such as
+    ``shop.steps:Anonymise``.
+    """
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options passed to the step."""

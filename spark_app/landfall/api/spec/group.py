@@ -47,7 +47,7 @@ class GroupSpec(Model):
     decode: Decode = Decode()
     """How record payloads are decoded, and which field holds the event time."""
     transforms: tuple[TransformStep, ...] = ()
-    """Custom steps between decoding and routing, in order."""
+    """Steps between decoding and routing, in order."""
     route: Route = Route()
     """Which output partition a record is written to."""
     output: Output

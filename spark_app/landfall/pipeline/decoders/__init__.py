@@ -61,6 +61,8 @@ class Wanted:
         schema: the typed columns to extract, as made by ``typed_columns.schema_of``, or None if the
             payload is written as it is.
         json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
+        columns: whether the format writes the typed columns, if the group declares any, and not the
+            payloads.
         timestamps: whether the format writes Kafka timestamps. Only the columns that are asked for
             here are carried to the format, because each costs CPU per record. Decoders and
             transforms may read all of them in any case.
@@ -71,6 +73,7 @@ class Wanted:
     fields: tuple[Path, ...] = ()
     schema: pa.Schema | None = None
     json: bool = False
+    columns: bool = False
     timestamps: bool = False
     keys: bool = False
     headers: bool = False
