@@ -30,6 +30,7 @@ DECODERS: Mapping[str, str] = {
     "Delimited": "landfall.pipeline.decoders.delimited:Delimited",
     "Regex": "landfall.pipeline.decoders.regex:Regex",
     "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
+    "Csv": "landfall.pipeline.decoders.csv:Csv",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",

@@ -7,6 +7,8 @@ the same ten typed columns and the event time, from batches of 10,000 records, a
 turns counts. Landing adds reading, routing and writing to this: see ``make bench``.
 """
 
+import csv
+import io
 import random
 import sys
 import time
@@ -74,9 +76,21 @@ def as_messagepack(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
     return Decode(format="MessagePack"), [msgpack.packb(row) for row in rows]
 
 
+def as_csv(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    lines = []
+    for row in rows:
+        flat = {**row, **{f"meta.{key}": value for key, value in row["meta"].items()}}  # type: ignore[attr-defined]  # a record
+        line = [str(flat[path]).lower() if path == "ok" else flat[path] for path in TYPES]
+        file = io.StringIO()
+        csv.writer(file, lineterminator="").writerow(line)
+        lines.append(file.getvalue().encode())
+    return Decode(format="Csv", options={"columns": list(TYPES)}), lines
+
+
 CONTENDERS: Mapping[str, Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]] = {
     "Json": as_json,
     "MessagePack": as_messagepack,
+    "Csv": as_csv,
 }
 
 

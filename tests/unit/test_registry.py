@@ -23,15 +23,17 @@ def group(**spec: object) -> ConsumerGroup:
     )
 
 
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "Delimited": {"columns": ["a"]},
+    "Csv": {"columns": ["a"]},
+    "Regex": {"pattern": "(?P<a>x)"},
+}
+"""The options that a decoder cannot be without."""
+
+
 def test_every_built_in_name_can_be_built() -> None:
     for name in registry.DECODERS:
-        decode = {
-            "format": name,
-            "options": {"Delimited": {"columns": ["a"]}, "Regex": {"pattern": "(?P<a>x)"}}.get(
-                name, {}
-            ),
-        }
-        registry.check_spec(group(decode=decode))
+        registry.check_spec(group(decode={"format": name, "options": OPTIONS.get(name, {})}))
     for name in registry.FORMATS:
         registry.check_spec(
             group(decode={"format": "Json"}, output={"url": "file:///tmp/out", "format": name})
@@ -80,7 +82,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
     [
         (
             {"decode": {"format": "Jsn"}},
-            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, ",
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, ",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},

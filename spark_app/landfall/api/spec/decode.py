@@ -134,15 +134,18 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
-    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex", "MessagePack")] = "Raw"
-    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, or a custom
+    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv")] = (
+        "Raw"
+    )
+    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, or a custom
     ``package.module:Name``.
     """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes
-    ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own.
+    ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own;
+    those of other decoders are in the guide to payloads.
     """
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns of the output. Types are never inferred from data."""
