@@ -34,6 +34,11 @@ DECODERS: Mapping[str, str] = {
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",
+    "Select": "landfall.pipeline.transforms.select:Select",
+    "Rename": "landfall.pipeline.transforms.rename:Rename",
+    "Cast": "landfall.pipeline.transforms.cast:Cast",
+    "Set": "landfall.pipeline.transforms.set:Set",
+    "Flatten": "landfall.pipeline.transforms.flatten:Flatten",
 }
 FORMATS: Mapping[str, str] = {
     "Text": "landfall.formats.text:Text",

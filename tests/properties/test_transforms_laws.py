@@ -20,6 +20,16 @@ CHAINS: dict[str, list[dict[str, object]]] = {
         {"use": "Filter", "options": {"where": 's in ("a", "b") or not n >= 1'}},
         {"use": "Filter", "options": {"drop": 'd > 0.5 and ok or matches(s, "^b")'}},
     ],
+    "shape": [
+        {"use": "Set", "options": {"day": "{date}", "o": "{offset}", "t": "{event_time}", "c": 1}},
+        {"use": "Rename", "options": {"s": "d", "d": "s"}},
+        {"use": "Select", "options": {"drop": ["ok"]}},
+        {"use": "Flatten", "options": {}},
+    ],
+    "cast": [
+        {"use": "Cast", "options": {"n": "String", "d": "Int32", "s": "Float64", "ok": "String"}},
+        {"use": "Cast", "options": {"at": "String", "n": "Int64"}},
+    ],
 }
 
 texts = st.one_of(

@@ -254,7 +254,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.transforms",
         [{"use": "Anonymise"}],
         (
-            "spec.transforms.0.use: must be Filter, "
+            "spec.transforms.0.use: must be Filter, Select, Rename, Cast, Set, Flatten, "
             "or package.module:Name for one of your own, got 'Anonymise'"
         ),
     ),

@@ -151,7 +151,14 @@ class Decode(Model):
     """Typed columns of the output. Types are never inferred from data."""
 
 
-TRANSFORMS = ("Filter",)
+TRANSFORMS = (
+    "Filter",
+    "Select",
+    "Rename",
+    "Cast",
+    "Set",
+    "Flatten",
+)
 """The built-in steps of ``spec.transforms``."""
 
 

@@ -91,6 +91,22 @@ def parse_pattern(text: str) -> Pattern:
         ValueError: a placeholder is unknown, or the result would not be directories
             below the output root.
     """
+    pattern = parse_text(text)
+    # Field values are escaped and checked when they are known; the pattern's own
+    # text is checked here.
+    sample = pattern.render(PatternInput("topic", 0, EPOCH, ("value",) * len(pattern.fields)))
+    check_directories(sample)
+    if not fits(sample):
+        raise ValueError(f"directories too long: {text!r}")
+    return pattern
+
+
+def parse_text(text: str) -> Pattern:
+    """Parse text with the placeholders of ``spec.route.pattern``, which need make no directories.
+
+    Raises:
+        ValueError: a placeholder is unknown.
+    """
     segments: list[Segment] = []
     fields: dict[Path, int] = {}
     steps: list[int] = []
@@ -102,14 +118,7 @@ def parse_pattern(text: str) -> Pattern:
             step, segment = _segment(token)
             segments.append(segment)
             steps.append(step)
-    pattern = Pattern(tuple(segments), tuple(fields), gcd(*steps))
-    # Field values are escaped and checked when they are known; the pattern's own
-    # text is checked here.
-    sample = pattern.render(PatternInput("topic", 0, EPOCH, ("value",) * len(fields)))
-    check_directories(sample)
-    if not fits(sample):
-        raise ValueError(f"directories too long: {text!r}")
-    return pattern
+    return Pattern(tuple(segments), tuple(fields), gcd(*steps))
 
 
 def _literal(text: str) -> Segment:

@@ -49,6 +49,7 @@ class Context:
         schema: the typed columns as the steps before leave them; None in JSON form.
         timestamp: the group's ``spec.decode.timestamp``.
         timezone: the time zone of the group's route.
+        written: the names that the steps before have written.
         read_secret: returns the values of a mounted Secret by key.
     """
 
@@ -56,10 +57,15 @@ class Context:
     timestamp: Timestamp | None = None
     timezone: str = "UTC"
     read_secret: Callable[[str], Mapping[str, str]] = _no_secret
+    written: frozenset[Path] = frozenset()
 
     def has_column(self, path: Path) -> bool:
         """Whether a typed column has this name."""
         return self.schema is not None and ".".join(path) in self.schema.names
+
+    def is_written_column(self, path: Path) -> bool:
+        """Whether a step before has written the typed column of this name."""
+        return path in self.written and self.has_column(path)
 
 
 class Step(Transform, Protocol):

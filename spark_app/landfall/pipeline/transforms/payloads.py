@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Path
+from landfall.pipeline.records import FieldValues
 
 TIMES = "%Y-%m-%dT%H:%M:%SZ"
 """How a column of times is written; Arrow adds the fraction that its unit has."""
@@ -91,11 +92,14 @@ def time_texts(array: pa.Array) -> pa.StringArray:
     return pc.strftime(array, format=TIMES if array.type.tz else TIMES.removesuffix("Z"))
 
 
-def field_text(array: pa.Array) -> list[object]:
-    """Return values as the fields of a payload would hold them; times as text."""
+def routable(array: pa.Array) -> FieldValues:
+    """Return values as the fields of a payload would hold them; times are text."""
+    if pa.types.is_int64(array.type) and not array.null_count:
+        integers: FieldValues = array.to_numpy()
+        return integers
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
-        return list(time_texts(array).to_pylist())
-    return list(array.to_pylist())
+        return time_texts(array)
+    return array if pa.types.is_string(array.type) else list(array.to_pylist())
 
 
 def _quoted(texts: pa.StringArray) -> pa.StringArray:

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from landfall.pipeline.decoders import Decoded, Path, Transform
-from landfall.pipeline.records import FieldValues
 from landfall.pipeline.transforms import Context, Step, schema_after
 from landfall.pipeline.transforms.names import column_of
-from landfall.pipeline.transforms.payloads import Payloads, field_text
+from landfall.pipeline.transforms.payloads import Payloads, routable
 
 
 @dataclass(frozen=True)
@@ -20,14 +17,12 @@ class Steps:
         context: what the next step is built from.
         steps: in order.
         read: the paths that the decoder must extract for them, each once.
-        written: the names they have written.
         rewrite: whether one of them changes columns or payloads.
     """
 
     context: Context
     steps: tuple[Transform, ...] = ()
     read: tuple[Path, ...] = ()
-    written: frozenset[Path] = frozenset()
     rewrite: bool = False
 
     def with_step(self, step: Step) -> "Steps":
@@ -40,8 +35,9 @@ class Steps:
         after = schema if schema is None else schema_after(step, schema)
         return replace(
             self._and(step),
-            context=replace(self.context, schema=after),
-            written=self.written | set(step.writes),
+            context=replace(
+                self.context, schema=after, written=self.context.written | set(step.writes)
+            ),
             rewrite=self.rewrite or step.rewrites,
         )
 
@@ -51,7 +47,7 @@ class Steps:
 
     def unwritten(self, paths: Sequence[Path]) -> tuple[Path, ...]:
         """Return those paths that no step writes, so that only the decoder can provide them."""
-        return tuple(path for path in paths if path not in self.written)
+        return tuple(path for path in paths if path not in self.context.written)
 
     def last(self, routed: Sequence[Path], *, are_payloads_written: bool) -> tuple[Transform, ...]:
         """Return what follows the steps in a group with typed columns.
@@ -65,7 +61,7 @@ class Steps:
         """
         if self.context.schema is None:
             return ()
-        paths = tuple(path for path in routed if path in self.written)
+        paths = tuple(path for path in routed if path in self.context.written)
         for path in paths:
             if not self.context.has_column(path):
                 raise ValueError(f"{'.'.join(path)} is no column after the transforms")
@@ -87,12 +83,5 @@ class RoutedColumns:
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the same rows, with the columns among their fields."""
         assert decoded.columns is not None, "only groups with typed columns have this step"
-        routed = {path: _routable(column_of(decoded.columns, path)) for path in self.paths}
+        routed = {path: routable(column_of(decoded.columns, path)) for path in self.paths}
         return replace(decoded, fields={**decoded.fields, **routed})
-
-
-def _routable(array: pa.Array) -> FieldValues:
-    if pa.types.is_int64(array.type) and not array.null_count:
-        integers: FieldValues = array.to_numpy()
-        return integers
-    return array if pa.types.is_string(array.type) else field_text(array)
