@@ -39,6 +39,9 @@ TRANSFORMS: Mapping[str, str] = {
     "Cast": "landfall.pipeline.transforms.cast:Cast",
     "Set": "landfall.pipeline.transforms.set:Set",
     "Flatten": "landfall.pipeline.transforms.flatten:Flatten",
+    "Mask": "landfall.pipeline.transforms.mask:Mask",
+    "Hash": "landfall.pipeline.transforms.hash:Hash",
+    "LogId": "landfall.pipeline.transforms.log_id:LogId",
 }
 FORMATS: Mapping[str, str] = {
     "Text": "landfall.formats.text:Text",

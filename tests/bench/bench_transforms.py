@@ -4,12 +4,15 @@ CPU time of this process, beside the decoder alone, on batches of 10,000 events 
 """
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.support.transformed import Group, records
 
+SECRETS = Path(__file__).parents[1] / "support" / "secrets"
 ROWS, ROUNDS = 10_000, 15
 COLUMNS = {
     "user": "String",
@@ -23,12 +26,21 @@ COLUMNS = {
     "ok": "Boolean",
     "kind": "String",
 }
+TEXT = {"fields": ["mail"]}
 STEPS: dict[str, dict[str, object]] = {
     "Filter in": {"use": "Filter", "options": {"where": 'country in ("DE", "AT", "CH")'}},
     "Filter three": {
         "use": "Filter",
         "options": {"where": 'not matches(device, "^debug") and n >= 10 and kind != "test"'},
     },
+    "Select": {"use": "Select", "options": {"fields": ["user", "country", "amount"]}},
+    "Rename": {"use": "Rename", "options": {"user": "customer"}},
+    "Cast": {"use": "Cast", "options": {"n": "String"}},
+    "Set": {"use": "Set", "options": {"day": "{date}", "origin": "eu"}},
+    "Flatten": {"use": "Flatten", "options": {}},
+    "Mask": {"use": "Mask", "options": {**TEXT, "kind": "Mail"}},
+    "Hash": {"use": "Hash", "options": {**TEXT, "secret": "mail-hash"}},
+    "LogId": {"use": "LogId", "options": {}},
 }
 
 
@@ -58,6 +70,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
+    os.environ["LANDFALL_SECRETS"] = str(SECRETS)
     chosen = random.Random(7)  # the same events at every run
     rows = records(*(json.dumps(event(chosen)).encode() for _ in range(ROWS)))
     print(f"{'step':24} {'form':8} µs a record")

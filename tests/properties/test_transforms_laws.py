@@ -25,6 +25,8 @@ CHAINS: dict[str, list[dict[str, object]]] = {
         {"use": "Rename", "options": {"s": "d", "d": "s"}},
         {"use": "Select", "options": {"drop": ["ok"]}},
         {"use": "Flatten", "options": {}},
+        {"use": "LogId", "options": {}},
+        {"use": "Mask", "options": {"fields": ["d"], "kind": "Ip"}},
     ],
     "cast": [
         {"use": "Cast", "options": {"n": "String", "d": "Int32", "s": "Float64", "ok": "String"}},

@@ -198,7 +198,10 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
         group.spec.source.kafka.properties_secret_ref,
         group.spec.output.s3.credentials_secret_ref,
     )
-    return tuple(sorted({reference.name for reference in references if reference}))
+    # A step such as Hash names the Secret with its key.
+    of_steps = (step.options.get("secret") for step in group.spec.transforms)
+    names = {reference.name for reference in references if reference}
+    return tuple(sorted(names | {name for name in of_steps if isinstance(name, str)}))
 
 
 def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from landfall.api.spec import ConsumerGroup, StartAtOffsets, StartAtTime, parse_group
+from landfall.api.spec.decode import TRANSFORMS
 from landfall.errors import Reason, Stalled
 
 MINIMAL: dict[str, Any] = yaml.safe_load("""
@@ -254,7 +255,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.transforms",
         [{"use": "Anonymise"}],
         (
-            "spec.transforms.0.use: must be Filter, Select, Rename, Cast, Set, Flatten, "
+            f"spec.transforms.0.use: must be {', '.join(TRANSFORMS)}, "
             "or package.module:Name for one of your own, got 'Anonymise'"
         ),
     ),

@@ -18,6 +18,7 @@ from landfall_operator.objects.pod_templates import (
     account_of,
     driver_template,
     executor_template,
+    secrets_of,
     spark_defaults,
 )
 from landfall_operator.objects.resources import MIB, executor_memory
@@ -330,3 +331,13 @@ def test_the_longest_names_fit() -> None:
     assert (
         max(len(m["metadata"]["name"]) for m in [manifests.deployment(longest, spec, 1, {})]) <= 63
     )
+
+
+def test_a_secret_that_a_step_names_is_mounted() -> None:
+    spec = {
+        **FULL,
+        "decode": {"format": "Json"},
+        "transforms": [{"use": "Hash", "options": {"fields": ["mail"], "secret": "mail-hash"}}],
+    }
+
+    assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")

@@ -158,6 +158,9 @@ TRANSFORMS = (
     "Cast",
     "Set",
     "Flatten",
+    "Mask",
+    "Hash",
+    "LogId",
 )
 """The built-in steps of ``spec.transforms``."""
 
