@@ -31,6 +31,7 @@ DECODERS: Mapping[str, str] = {
     "Regex": "landfall.pipeline.decoders.regex:Regex",
     "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
     "Csv": "landfall.pipeline.decoders.csv:Csv",
+    "Thrift": "landfall.pipeline.decoders.thrift:Thrift",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",

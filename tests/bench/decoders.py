@@ -13,9 +13,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import msgpack
 import orjson
+import thriftpy2
+from thriftpy2.protocol import TCompactProtocolFactory, TCyBinaryProtocolFactory
+from thriftpy2.utils import serialize
 
 from landfall import registry
 from landfall.api.spec import Column, Decode
@@ -23,6 +27,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+
+Contender: TypeAlias = Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]
+"""Makes what ``spec.decode`` says, and the payloads, from the events."""
 
 ROWS, TURNS = 10_000, 5
 TYPES: Mapping[str, str] = {
@@ -87,10 +94,35 @@ def as_csv(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
     return Decode(format="Csv", options={"columns": list(TYPES)}), lines
 
 
-CONTENDERS: Mapping[str, Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]] = {
+IDL = """
+struct Meta { 1: string host, 2: i64 ts }
+struct Event { 1: i64 id, 2: string user, 3: i64 ts, 4: double amount, 5: string country,
+  6: string url, 7: optional string agent, 8: i32 status, 9: bool ok, 10: Meta meta }
+"""
+
+
+def as_thrift(protocol: str) -> Contender:
+    def make(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+        module = thriftpy2.load_fp(io.StringIO(IDL), "landfall_bench_thrift")
+        structs = [module.Event(**{**row, "meta": module.Meta(**row["meta"])}) for row in rows]  # type: ignore[arg-type]  # a record
+        factory: dict[str, Any] = {
+            "Binary": TCyBinaryProtocolFactory(),
+            "Compact": TCompactProtocolFactory(),
+        }
+        options: dict[str, Any] = {"idl": IDL, "struct": "Event", "protocol": protocol}
+        return Decode(format="Thrift", options=options), [
+            serialize(each, factory[protocol]) for each in structs
+        ]
+
+    return make
+
+
+CONTENDERS: Mapping[str, Contender] = {
     "Json": as_json,
     "MessagePack": as_messagepack,
     "Csv": as_csv,
+    "Thrift": as_thrift("Binary"),
+    "ThriftCompact": as_thrift("Compact"),
 }
 
 
@@ -107,7 +139,7 @@ def main(names: list[str]) -> None:
             best = min(best, time.process_time() - before)
             assert len(decoded.records) == ROWS, decoded.bad.errors[:1]
         size = sum(map(len, payloads)) // ROWS
-        print(f"{name:12} {size:4} B  {ROWS / best / 1000:7.0f} k records per CPU-second")
+        print(f"{name:14} {size:4} B  {ROWS / best / 1000:7.0f} k records per CPU-second")
 
 
 if __name__ == "__main__":

@@ -18,25 +18,12 @@ from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.messagepack import MessagePack
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from tests.support.damage import damaged
 from tests.support.decoded import as_list, results
 
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
-
-
-def damaged(payloads: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes | None]:
-    """Payloads that are whole, cut short, with a byte changed, with more behind, or any bytes."""
-    at = st.integers(0, 80)
-    flipped = st.builds(
-        lambda payload, at, byte: payload[:at] + bytes([byte]) + payload[at + 1 :],
-        payloads,
-        at,
-        st.integers(0, 255),
-    )
-    cut = st.builds(lambda payload, at: payload[:at], payloads, at)
-    longer = st.builds(bytes.__add__, payloads, st.binary(max_size=3))
-    return st.one_of(payloads, flipped, cut, longer, st.binary(max_size=20), st.none())
 
 
 # -------------------------------------------------------------------------------------- MessagePack

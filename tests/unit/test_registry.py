@@ -27,6 +27,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "Delimited": {"columns": ["a"]},
     "Csv": {"columns": ["a"]},
     "Regex": {"pattern": "(?P<a>x)"},
+    "Thrift": {"idl": "struct A { 1: i64 a }", "struct": "A"},
 }
 """The options that a decoder cannot be without."""
 
@@ -82,7 +83,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
     [
         (
             {"decode": {"format": "Jsn"}},
-            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, ",
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, Thrift, ",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},

@@ -36,7 +36,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.decode.format",
         "json",
         (
-            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, or "
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, Thrift, or "
             "package.module:Name for one of your own, got 'json', did you mean Json?"
         ),
     ),

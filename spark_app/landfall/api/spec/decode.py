@@ -134,11 +134,12 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
-    format: Annotated[str, built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv")] = (
-        "Raw"
-    )
-    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, or a custom
-    ``package.module:Name``.
+    format: Annotated[
+        str,
+        built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift"),
+    ] = "Raw"
+    """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, ``Thrift``,
+    or a custom ``package.module:Name``.
     """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""

@@ -99,13 +99,14 @@ def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
 
 
 def record_batch(
-    schema: pa.Schema, values: Sequence[Sequence[object] | pa.StringArray]
+    schema: pa.Schema, values: Sequence[Sequence[object] | pa.Array]
 ) -> tuple[pa.RecordBatch, Mapping[int, str]]:
     """Convert one sequence of values per column to typed columns.
 
     Args:
         schema: made by ``schema_of``.
-        values: for each column text, or Python values of the type that ``JSON_TYPES`` names.
+        values: for each column text, Python values of the type that ``JSON_TYPES`` names, or, but
+            for Timestamp, an Arrow array of the column's own type.
 
     Returns:
         The batch and the errors by row. Rows with errors are in the batch as null; the caller must
@@ -127,12 +128,13 @@ def record_batch(
 
 
 def _array(
-    column: TypedColumn, values: Sequence[object] | pa.StringArray
+    column: TypedColumn, values: Sequence[object] | pa.Array
 ) -> tuple[pa.Array, dict[int, str]]:
     if column.type is ColumnType.TIMESTAMP:
         return _timestamps(column, values)
     if isinstance(values, pa.Array):
-        return _from_text(column, values)
+        is_done = not pa.types.is_string(values.type)
+        return (values, {}) if is_done else _from_text(column, values)
     match column.type:
         case ColumnType.FLOAT64:
             return _each(column, values, float)

@@ -1,0 +1,127 @@
+"""Fields and typed columns from Arrow columns of decoded values, whose types the schema gives.
+
+For decoders of formats that carry or have a schema. What a declared column can be read from is
+known when the decoder is built, so a mistake there is an error in the resource; only values out of
+range make rows bad.
+
+==================  ===================================================================
+column              is read from
+==================  ===================================================================
+String              text
+Int32, Int64        integers in range
+Float64             integers, floats
+Boolean             booleans
+Timestamp           integers (milliseconds), text (ISO 8601)
+Date                text (ISO 8601)
+Binary              bytes
+Json                anything; the decoder gives JSON text
+==================  ===================================================================
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from landfall.api.spec import ColumnType
+from landfall.pipeline.decoders.typed_columns import TypedColumn, record_batch, typed_columns
+from landfall.pipeline.records import FieldValues
+
+_RANGES: Mapping[ColumnType, tuple[int, int]] = {
+    ColumnType.INT32: (-(2**31), 2**31 - 1),
+    ColumnType.INT64: (-(2**63), 2**63 - 1),
+}
+
+
+def check(column: TypedColumn, source: pa.DataType) -> None:
+    """Return normally if the column can be read from values of the type ``source``.
+
+    Raises:
+        ValueError: it cannot; the message names the column.
+    """
+    is_text, is_integer = kinds.is_string(source), kinds.is_integer(source)
+    match column.type:
+        case ColumnType.STRING | ColumnType.DATE:
+            fits = is_text
+        case ColumnType.INT32 | ColumnType.INT64:
+            fits = is_integer
+        case ColumnType.FLOAT64:
+            fits = is_integer or kinds.is_floating(source)
+        case ColumnType.BOOLEAN:
+            fits = kinds.is_boolean(source)
+        case ColumnType.TIMESTAMP:
+            fits = is_integer or is_text
+        case ColumnType.BINARY:
+            fits = kinds.is_binary(source)
+        case _:
+            fits = True
+    if not fits:
+        raise ValueError(f"column {column.name}: {column.type} cannot be read from {source}")
+
+
+def field_values(values: pa.Array) -> FieldValues:
+    """Return a decoded column as the values of a field; bytes become base64 text."""
+    if kinds.is_integer(values.type) and not values.null_count:
+        try:
+            return values.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            return values.to_pylist()
+    if kinds.is_binary(values.type):
+        return [
+            None if value is None else base64.b64encode(value).decode()
+            for value in values.to_pylist()
+        ]
+    return values if kinds.is_string(values.type) else values.to_pylist()
+
+
+def batch(
+    schema: pa.Schema, columns: Sequence[pa.Array]
+) -> tuple[pa.RecordBatch, Mapping[int, str]]:
+    """Return the typed columns, and errors by row.
+
+    Args:
+        schema: made by ``typed_columns.schema_of``.
+        columns: one column for each of the schema, of a type that ``check`` takes.
+    """
+    errors: dict[int, str] = {}
+    values = [
+        _values(column, array, errors)
+        for column, array in zip(typed_columns(schema), columns, strict=True)
+    ]
+    made, more = record_batch(schema, values)
+    return made, {**more, **errors}
+
+
+def _values(
+    column: TypedColumn, array: pa.Array, errors: dict[int, str]
+) -> Sequence[object] | pa.Array:
+    match column.type:
+        case ColumnType.INT32 | ColumnType.INT64:
+            return _integers(column, array, errors)
+        case ColumnType.TIMESTAMP if not kinds.is_string(array.type):
+            return array.to_pylist()
+        case ColumnType.FLOAT64:
+            # Unsafe means here that an integer beyond 2^53 is rounded.
+            return array.cast(pa.float64(), safe=False)
+        case _:
+            return array
+
+
+def _integers(column: TypedColumn, array: pa.Array, errors: dict[int, str]) -> pa.Array:
+    low, high = _RANGES[column.type]
+    target = pa.int32() if column.type is ColumnType.INT32 else pa.int64()
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        values = array.to_pylist()
+        wrong = [row for row, value in enumerate(values) if value and not low <= value <= high]
+        for row in wrong:
+            errors.setdefault(
+                row, f"column {column.name}: expected {column.type}, got {values[row]}"
+            )
+        outside = np.zeros(len(array), np.bool_)
+        outside[wrong] = True
+        return pc.if_else(pa.array(outside), pa.scalar(None, array.type), array).cast(target)

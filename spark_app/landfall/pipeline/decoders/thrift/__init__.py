@@ -1,0 +1,205 @@
+"""Decoder ``Thrift``: every payload is one struct, in Thrift's binary or compact protocol.
+
+============  =========  ==========================================================================
+option        default    meaning
+============  =========  ==========================================================================
+``struct``    required   the name of the struct, union or exception
+``idl``       none       the Thrift IDL as text, without includes
+``file``      none       instead of ``idl``: the path of the IDL, which may include others
+``protocol``  Binary     ``Binary`` or ``Compact``
+============  =========  ==========================================================================
+
+A part of a path is a field's name or, as in Secor's ``message.timestamp.id``, its id. A payload is
+decoded if it is exactly one struct (``protocols`` has the rules). Absent fields are null; defaults
+of the IDL are not filled in. Text is checked to be UTF-8 where it is read.
+
+As JSON a struct is an object of its present fields by name, in the order of the IDL: numbers as
+numbers, as Apache's ``TSimpleJSONProtocol`` writes them, enums by name (a number that has none
+stays a number), binary in base64, maps as objects whose keys are text, and NaN and infinities as
+text, as in the JSON mapping of Protobuf. As a field or a String column an enum is its name, as an
+integer column its number.
+
+``cursors`` reads plain payloads of the binary protocol, whole columns at a time; ``protocols`` all
+others, one by one, which is also what JSON, columns of type Json and the compact protocol cost.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from landfall.api.spec import ColumnType
+from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.thrift.cursors import Scan
+from landfall.pipeline.decoders.thrift.protocols import PROTOCOLS, MalformedError, Record, read
+from landfall.pipeline.decoders.thrift.schema import Scalar, Struct, load, resolve
+from landfall.pipeline.decoders.thrift.values import How, Leaf, json_text
+from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
+from landfall.pipeline.records import Records
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True):
+    """Options of ``Thrift``."""
+
+    struct: str
+    idl: str | None = None
+    file: str | None = None
+    protocol: Literal["Binary", "Compact"] = "Binary"
+
+
+@dataclass(frozen=True)
+class Thrift:
+    """Decodes Thrift structs.
+
+    Attributes:
+        schema: the struct.
+        protocol: the name of the protocol.
+        fields: the leaf of each wanted path.
+        columns: the leaf of each typed column.
+        wanted: what the later stages need.
+    """
+
+    schema: Struct
+    protocol: str
+    fields: Mapping[Path, Leaf]
+    columns: tuple[Leaf, ...]
+    wanted: Wanted
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Thrift":
+        """Build the decoder.
+
+        Raises:
+            ValueError: an option is wrong, a field is not in the struct, or a column cannot be read
+                from its field; or the extra ``thrift`` is not installed.
+        """
+        checked = read_options(options, Options)
+        if (checked.idl is None) == (checked.file is None):
+            raise ValueError("options: give the IDL as idl or as file")
+        schema = load(checked.idl, checked.file, checked.struct)
+        known: dict[object, Leaf] = {}
+        fields = {path: _field(schema, path, known) for path in wanted.fields}
+        typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
+        columns = tuple(_column(schema, column, known) for column in typed)
+        return cls(schema, checked.protocol, fields, columns, wanted)
+
+    def decode(self, records: Records) -> Decoded:
+        """Return every row that is one struct, with its fields and columns."""
+        leaves = tuple(dict.fromkeys((*self.fields.values(), *self.columns)))
+        whole = (
+            self.wanted.json
+            or self.protocol != "Binary"
+            or not all(leaf.is_plain for leaf in leaves)
+        )
+        payloads = records.values
+        present = np.asarray(payloads.is_valid())
+        if whole:
+            arrays: Sequence[pa.Array] = [pa.nulls(len(payloads), leaf.arrow) for leaf in leaves]
+            alone = present
+        else:
+            arrays, alone = _scanned(payloads, self.schema, leaves)
+            alone &= present
+        errors: dict[int, str] = {}
+        found = self._one_by_one(payloads, np.flatnonzero(alone).tolist(), errors)
+        columns = {
+            leaf: _patched(column, leaf, found, errors)
+            for leaf, column in zip(leaves, arrays, strict=True)
+        }
+        if self.wanted.json:
+            records = records.with_values(self._json(len(payloads), found, errors))
+        fields = {
+            path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
+        }
+        if self.wanted.schema is None:
+            return Decoded(records, fields).reject(errors)
+        batch, more = arrow_values.batch(
+            self.wanted.schema, [columns[leaf] for leaf in self.columns]
+        )
+        return Decoded(records, fields, batch).reject({**more, **errors})
+
+    def _one_by_one(
+        self, payloads: pa.BinaryArray, rows: Sequence[int], errors: dict[int, str]
+    ) -> Mapping[int, Record]:
+        open_ = PROTOCOLS[self.protocol]
+        found = {}
+        for row in rows:
+            try:
+                found[row] = read(open_(payloads[row].as_py()), self.schema)
+            except MalformedError as error:
+                errors[row] = f"thrift: {error}"
+        return found
+
+    def _json(
+        self, rows: int, found: Mapping[int, Record], errors: dict[int, str]
+    ) -> pa.BinaryArray:
+        objects: list[bytes | None] = [None] * rows
+        for row, record in found.items():
+            try:
+                objects[row] = json_text(record, self.schema)
+            except MalformedError as error:
+                errors[row] = f"thrift: {error}"
+        return pa.array(objects, pa.binary())
+
+
+def _field(schema: Struct, path: Path, known: dict[object, Leaf]) -> Leaf:
+    ids, type_ = resolve(schema, path)
+    if not isinstance(type_, Scalar):
+        raise ValueError(f"field {'.'.join(path)!r} is a {type_.wire.name}, not a single value")  # noqa: TRY004  # as for any wrong option
+    return known.setdefault((ids, "plain"), Leaf(ids, type_, "plain"))
+
+
+def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf]) -> Leaf:
+    ids, type_ = resolve(schema, column.path)
+    how: How = "plain"
+    if column.type is ColumnType.JSON:
+        how = "json"
+    elif not isinstance(type_, Scalar):
+        raise ValueError(f"column {column.name}: only Json holds a {type_.wire.name}")
+    elif type_.symbols and column.type is not ColumnType.STRING:
+        how = "number"
+    leaf = known.setdefault((ids, how), Leaf(ids, type_, how))
+    arrow_values.check(column, leaf.arrow)
+    return leaf
+
+
+def _scanned(
+    payloads: pa.BinaryArray, schema: Struct, leaves: Sequence[Leaf]
+) -> tuple[Sequence[pa.Array], npt.NDArray[np.bool_]]:
+    """Return the columns of the plain rows, and which rows are not plain."""
+    scan = Scan(payloads, schema, [leaf.ids for leaf in leaves])
+    arrays = []
+    for leaf in leaves:
+        assert isinstance(leaf.type, Scalar), "only these are plain"
+        column = scan.column(leaf.ids, leaf.type)
+        arrays.append(_named(column, leaf.type.symbols) if leaf.is_name else column)
+    return arrays, scan.odd
+
+
+def _named(numbers: pa.Array, symbols: Mapping[int, str]) -> pa.StringArray:
+    """Return the names of an enum's numbers; a number that has none is its text."""
+    encoded = numbers.dictionary_encode()
+    names = [symbols.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(encoded.indices)
+
+
+def _patched(
+    column: pa.Array, leaf: Leaf, found: Mapping[int, Record], errors: dict[int, str]
+) -> pa.Array:
+    """Return a column with the values of the rows that were read one by one; adds to ``errors``."""
+    if not found:
+        return column
+    values: list[object] = []
+    for row, record in found.items():
+        try:
+            values.append(leaf.of(record))
+        except MalformedError as error:
+            values.append(None)
+            errors.setdefault(row, f"thrift: {error}")
+    places = np.arange(len(column))
+    places[list(found)] = np.arange(len(column), len(column) + len(found))
+    return pa.concat_arrays([column, pa.array(values, leaf.arrow)]).take(pa.array(places))

@@ -1,0 +1,184 @@
+"""The structs of a Thrift IDL, as the readers of payloads need them.
+
+thriftpy2 parses the IDL; nothing else of it is used, because its readers neither bound the depth of
+a payload nor say which bytes they left. Types are those of the Thrift IDL
+(https://thrift.apache.org/docs/idl); numbers are the binary protocol's type ids.
+"""
+
+import io
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from landfall.pipeline.decoders import Path
+
+
+class Wire(IntEnum):
+    """Type ids of the binary protocol (Thrift binary protocol specification, "Struct encoding")."""
+
+    STOP = 0
+    BOOL = 2
+    BYTE = 3
+    DOUBLE = 4
+    I16 = 6
+    I32 = 8
+    I64 = 10
+    STRING = 11
+    STRUCT = 12
+    MAP = 13
+    SET = 14
+    LIST = 15
+    UUID = 16
+
+
+INTEGERS: Mapping[Wire, int] = {Wire.BYTE: 1, Wire.I16: 2, Wire.I32: 4, Wire.I64: 8}
+"""The integers, each with its bytes in the binary protocol."""
+
+_BINARY = 18
+"""thriftpy2's type of ``binary``, which is a string on the wire."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number, a boolean, or a string; ``symbols`` are the names of an enum's numbers."""
+
+    wire: Wire
+    is_binary: bool = False
+    symbols: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list or a set."""
+
+    wire: Wire
+    item: "Type"
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map."""
+
+    key: "Type"
+    value: "Type"
+    wire: Wire = Wire.MAP
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """A struct, union or exception; types may be recursive, hence the filling of ``fields``."""
+
+    name: str
+    fields: dict[int, "Field"] = field(default_factory=dict, repr=False)
+    wire: Wire = Wire.STRUCT
+
+    def find(self, part: str) -> "Field":
+        """Return the field with this name, or, if the part is a number, with this id.
+
+        Raises:
+            ValueError: there is none.
+        """
+        for each in self.fields.values():
+            if each.name == part or str(each.id) == part:
+                return each
+        names = ", ".join(each.name for each in self.fields.values())
+        raise ValueError(f"struct {self.name} has no field {part!r}; its fields are {names}")
+
+
+Type: TypeAlias = Scalar | Items | Map | Struct
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct."""
+
+    id: int
+    name: str
+    type: Type
+    required: bool
+
+
+def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
+    """Return the ids that lead to a field, and its type.
+
+    Raises:
+        ValueError: there is no such field, or the path leads through something that is no struct.
+    """
+    ids: list[int] = []
+    at: Type = struct
+    for part in path:
+        if not isinstance(at, Struct):
+            name = ".".join(path)
+            raise ValueError(f"field {name!r} is inside of something that is no struct")  # noqa: TRY004  # as for any wrong option
+        found = at.find(part)
+        ids.append(found.id)
+        at = found.type
+    return tuple(ids), at
+
+
+def load(idl: str | None, file: str | None, struct: str) -> Struct:
+    """Return a struct of an IDL that is given as text or as a file, which may include others.
+
+    Raises:
+        ValueError: the IDL cannot be read or has no such struct, or thriftpy2 is not installed.
+    """
+    try:
+        import thriftpy2  # noqa: PLC0415  # an extra
+        from thriftpy2.parser.exc import ThriftParserError  # noqa: PLC0415
+    except ImportError as error:
+        raise ValueError(
+            f"Thrift needs the package thriftpy2, pip install 'landfall[thrift]': {error}"
+        ) from error
+    try:
+        if file is not None:
+            # thriftpy2 would fetch a URL.
+            if "://" in file:
+                raise ValueError(f"options: file {file!r} must be a path")
+            module = thriftpy2.load(file, module_name=_module(file))
+        else:
+            text = idl or ""
+            module = thriftpy2.load_fp(io.StringIO(text), _module(text))
+    except (ThriftParserError, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"options: {'file' if file else 'idl'}: {error}") from error
+    kinds = module.__thrift_meta__
+    classes = {
+        each.__name__: each for kind in ("structs", "unions", "exceptions") for each in kinds[kind]
+    }
+    if struct not in classes:
+        raise ValueError(
+            f"options: struct {struct!r} is not in the IDL; it has {', '.join(sorted(classes))}"
+        )
+    return _struct(classes[struct], {})
+
+
+def _module(text: str) -> str:
+    # thriftpy2 keeps modules by name, and wants names that end so.
+    return f"landfall_{zlib.crc32(text.encode()):08x}_thrift"
+
+
+def _struct(described: Any, known: dict[Any, Struct]) -> Struct:
+    if described not in known:
+        known[described] = made = Struct(described.__name__)
+        for id_, (wire, name, *inner, required) in described.thrift_spec.items():
+            made.fields[id_] = Field(
+                id_, name, _type((wire, *inner) if inner else wire, known), bool(required)
+            )
+    return known[described]
+
+
+def _type(described: Any, known: dict[Any, Struct]) -> Type:
+    wire, inner = described if isinstance(described, tuple) else (described, None)
+    match wire:
+        case Wire.STRUCT:
+            return _struct(inner, known)
+        case Wire.LIST | Wire.SET:
+            return Items(Wire(wire), _type(inner, known))
+        case Wire.MAP:
+            key, value = inner
+            return Map(_type(key, known), _type(value, known))
+        case _:
+            symbols = getattr(inner, "_VALUES_TO_NAMES", {})
+            is_binary = wire == _BINARY
+            return Scalar(Wire.STRING if is_binary else Wire(wire), is_binary, symbols)

@@ -1,0 +1,132 @@
+"""Values of Thrift structs as later stages see them: as fields, in typed columns, and as JSON."""
+
+import base64
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from landfall.pipeline.decoders.thrift.cursors import Ids, arrow_type
+from landfall.pipeline.decoders.thrift.protocols import MalformedError, Record, Value
+from landfall.pipeline.decoders.thrift.schema import Items, Map, Scalar, Struct, Type, Wire
+
+How: TypeAlias = Literal["json", "number", "plain"]
+
+_JSON = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A value that a later stage reads: the ids that lead to it, and how it is read.
+
+    Compared by identity.
+
+    Attributes:
+        ids: ids of the fields from the struct down.
+        type: the field's type in the IDL.
+        how: ``json`` as JSON text, ``number`` an enum as its number, ``plain`` otherwise.
+    """
+
+    ids: Ids
+    type: Type
+    how: How
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ``cursors`` can read it."""
+        return (
+            self.how != "json" and isinstance(self.type, Scalar) and self.type.wire is not Wire.UUID
+        )
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type of the column it makes."""
+        if self.how == "json" or not isinstance(self.type, Scalar):
+            return pa.string()
+        return pa.string() if self.is_name else arrow_type(self.type)
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is an enum, as its name."""
+        return isinstance(self.type, Scalar) and bool(self.type.symbols) and self.how == "plain"
+
+    def of(self, record: Record) -> object:
+        """Return the value in a struct, None if it is absent.
+
+        Raises:
+            MalformedError: the value is text that is not UTF-8, or JSON cannot hold it.
+        """
+        value: Value = record
+        for id_ in self.ids:
+            if not isinstance(value, Record) or id_ not in value:
+                return None
+            value = value[id_]
+        if self.how == "json":
+            return json_text(value, self.type).decode()
+        if self.arrow == pa.string():
+            return str(as_json(value, self.type))
+        return value
+
+
+def json_text(value: Value, type_: Type) -> bytes:
+    """Return a value as JSON.
+
+    Raises:
+        MalformedError: text is not UTF-8, or the key of a map is a struct or a container.
+    """
+    return _JSON.encode(as_json(value, type_))
+
+
+def as_json(value: Value, type_: Type) -> object:
+    """Return a value as the plain values that JSON has; NaN and infinities are text.
+
+    Raises:
+        MalformedError: text is not UTF-8, or the key of a map is a struct or a container.
+    """
+    match type_:
+        case Scalar():
+            return _scalar(value, type_)
+        case Struct() if isinstance(value, Record):
+            return {
+                field.name: as_json(value[id_], field.type)
+                for id_, field in type_.fields.items()
+                if id_ in value
+            }
+        case Items() if isinstance(value, list):
+            return [as_json(item, type_.item) for item in value]
+        case Map() if isinstance(value, list):
+            return {_key(key, type_.key): as_json(inner, type_.value) for key, inner in value}
+    raise TypeError(f"{type_} has no value {value!r}")
+
+
+def _scalar(value: Value, type_: Scalar) -> object:
+    match value:
+        case bytes() if type_.wire is Wire.UUID:
+            return str(UUID(bytes=value))
+        case bytes() if type_.is_binary:
+            return base64.b64encode(value).decode()
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError as error:
+                raise MalformedError(f"not UTF-8: {error.reason}") from error
+        case float() if not math.isfinite(value):
+            return _NOT_FINITE.get(value, "NaN")
+        case int() if type_.symbols:
+            return type_.symbols.get(value, value)
+        case _:
+            return value
+
+
+_NOT_FINITE: Mapping[float, str] = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+def _key(key: Value, type_: Type) -> str:
+    if not isinstance(type_, Scalar):
+        raise MalformedError(f"a map whose keys are of type {type_.wire.name} has no JSON")
+    plain = _scalar(key, type_)
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)
