@@ -42,6 +42,7 @@ TRANSFORMS: Mapping[str, str] = {
     "Flatten": "landfall.pipeline.transforms.flatten:Flatten",
     "Mask": "landfall.pipeline.transforms.mask:Mask",
     "Hash": "landfall.pipeline.transforms.hash:Hash",
+    "Sql": "landfall.pipeline.transforms.sql:Sql",
     "LogId": "landfall.pipeline.transforms.log_id:LogId",
 }
 FORMATS: Mapping[str, str] = {

@@ -40,6 +40,10 @@ STEPS: dict[str, dict[str, object]] = {
     "Flatten": {"use": "Flatten", "options": {}},
     "Mask": {"use": "Mask", "options": {**TEXT, "kind": "Mail"}},
     "Hash": {"use": "Hash", "options": {**TEXT, "secret": "mail-hash"}},
+    "Sql": {
+        "use": "Sql",
+        "options": {"query": "SELECT *, upper(country) AS c FROM records WHERE kind <> 'test'"},
+    },
     "LogId": {"use": "LogId", "options": {}},
 }
 

@@ -2,7 +2,7 @@
 
 import json
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,15 @@ CHAINS: dict[str, list[dict[str, object]]] = {
         {"use": "Flatten", "options": {}},
         {"use": "LogId", "options": {}},
         {"use": "Mask", "options": {"fields": ["d"], "kind": "Ip"}},
+    ],
+    "sql": [
+        {
+            "use": "Sql",
+            "options": {
+                "query": "SELECT *, n * 2 AS twice, s::DOUBLE AS v FROM records "
+                "WHERE s <> 'a' OR n::INT > 1"
+            },
+        }
     ],
     "cast": [
         {"use": "Cast", "options": {"n": "String", "d": "Int32", "s": "Float64", "ok": "String"}},
@@ -86,9 +95,16 @@ def results(decoded: Decoded) -> list[object]:
     return [kept, list(decoded.bad.errors), decoded.filtered]
 
 
+def forms(chain: str) -> Iterator[tuple[bool, Any]]:
+    """Typed columns and JSON payloads, which ``Sql`` does not read."""
+    yield True, typed
+    if chain != "sql":
+        yield False, untyped
+
+
 @given(chains, st.data())
 def test_every_row_is_kept_dropped_or_rejected_and_order_stays(chain: str, data: Any) -> None:
-    for is_typed, rows in ((True, typed), (False, untyped)):
+    for is_typed, rows in forms(chain):
         given_rows = data.draw(st.lists(st.none() | rows, max_size=12))
 
         decoded = apply(pipeline(chain, is_typed=is_typed), given_rows)
@@ -103,7 +119,7 @@ def test_every_row_is_kept_dropped_or_rejected_and_order_stays(chain: str, data:
 
 @given(chains, st.data())
 def test_the_result_does_not_depend_on_where_a_batch_begins(chain: str, data: Any) -> None:
-    for is_typed, rows in ((True, typed), (False, untyped)):
+    for is_typed, rows in forms(chain):
         stages = pipeline(chain, is_typed=is_typed)
         given_rows = data.draw(st.lists(st.none() | rows, min_size=1, max_size=12))
         cut = data.draw(st.integers(0, len(given_rows)))

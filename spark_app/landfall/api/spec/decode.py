@@ -162,6 +162,7 @@ TRANSFORMS = (
     "Mask",
     "Hash",
     "LogId",
+    "Sql",
 )
 """The built-in steps of ``spec.transforms``."""
 

@@ -1,0 +1,248 @@
+"""``Sql``: what a query gives, which rows it rejects, and which queries are refused."""
+
+import json
+from datetime import UTC, datetime
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall.pipeline.transforms import Context, sql
+from landfall.pipeline.transforms.sql import Sql
+from landfall.pipeline.transforms.sql_query import FUNCTIONS
+from tests.support.transformed import Group, payloads, rejected, spec_error
+
+COLUMNS = {"a": "Int64", "s": "String", "d": "Float64", "t": "Timestamp", "ok": "Boolean"}
+ROWS = [
+    {"a": 1, "s": "x", "d": 0.5, "t": 1_763_700_000_000, "ok": True},
+    {"a": 2, "s": "17", "d": None, "t": None, "ok": False},
+    {"a": None, "s": None, "d": -1.5, "t": 0, "ok": None},
+]
+
+
+def group(query: str, **columns: str) -> Group:
+    return Group([{"use": "Sql", "options": {"query": query}}], columns or COLUMNS)
+
+
+def result(query: str, *rows: object) -> list[dict[str, object]]:
+    columns = group(query).apply(*(rows or ROWS)).columns
+    assert columns is not None
+    return list(columns.to_pylist())
+
+
+def test_the_columns_of_the_query_replace_the_columns() -> None:
+    assert result("SELECT upper(s) AS big, a + 1 AS more, t FROM records WHERE a >= 1") == [
+        {"big": "X", "more": 2, "t": datetime(2025, 11, 21, 4, 40, tzinfo=UTC)},
+        {"big": "17", "more": 3, "t": None},
+    ]
+
+
+def test_rows_without_a_true_condition_are_left_out() -> None:
+    got = group("SELECT * FROM records WHERE s <> 'x'").apply(*ROWS)
+
+    assert got.records.offsets.tolist() == [101]
+    assert got.filtered == 2
+    assert [json.loads(each or b"") for each in payloads(got)] == [
+        {"a": 2, "s": "17", "d": None, "t": None, "ok": False}
+    ]
+
+
+def test_a_row_for_which_an_expression_fails_is_rejected() -> None:
+    got = group("SELECT s::INT AS n FROM records").apply(*ROWS)
+
+    assert got.columns is not None
+    assert got.columns.to_pylist() == [{"n": 17}, {"n": None}]
+    assert list(rejected(got)) == [0]
+    assert rejected(got)[0].startswith("sql: Conversion Error: Could not convert string 'x' to INT")
+
+
+def test_a_row_for_which_the_condition_fails_is_rejected() -> None:
+    got = group("SELECT a FROM records WHERE s <> 'x' AND s::INT > 1").apply(*ROWS)
+
+    assert got.records.offsets.tolist() == [101]
+    assert list(rejected(got)) == [0]
+    assert got.filtered == 1
+
+
+def test_columns_that_pass_keep_their_types() -> None:
+    columns = group(
+        "SELECT * REPLACE (a + 1 AS a), t + INTERVAL 1 DAY AS later, a::INT AS small FROM records"
+    ).apply(*ROWS)
+
+    assert columns.columns is not None
+    assert {field.name: str(field.type) for field in columns.columns.schema} == {
+        "a": "int64",
+        "s": "string",
+        "d": "double",
+        "t": "timestamp[ms, tz=UTC]",
+        "ok": "bool",
+        "later": "timestamp[us, tz=UTC]",
+        "small": "int32",
+    }
+
+
+def test_only_what_the_query_makes_is_written() -> None:
+    schema = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.float64())])
+
+    def written(query: str) -> set[str]:
+        step = Sql.of({"query": query}, Context(schema))
+        return {name for (name,) in step.writes}
+
+    assert written("SELECT * FROM records") == set()
+    assert written("SELECT * EXCLUDE (a), a * 2 AS a FROM records") == {"a"}
+    assert written("SELECT * REPLACE (upper(s) AS s) FROM records") == {"s"}
+    assert written("SELECT a, r.s, d AS a2 FROM records r") == {"a2"}
+
+
+def test_a_route_uses_what_the_query_made() -> None:
+    step = {"use": "Sql", "options": {"query": "SELECT *, lower(s) AS country FROM records"}}
+    routed = Group([step], COLUMNS, {"route__pattern": "c={field:country}"})
+
+    assert [name for name, _ in routed.partition({"s": "DE"}).outputs] == ["c=de"]
+
+
+def test_many_rows_stay_in_order() -> None:
+    rows = [{"a": row} for row in range(25_000)]
+
+    got = group("SELECT a * 2 AS b FROM records WHERE a % 3 = 0").apply(*rows)
+
+    assert got.columns is not None
+    assert got.columns.column("b").to_pylist() == [2 * row for row in range(0, 25_000, 3)]
+    assert [offset - 100 for offset in got.records.offsets.tolist()] == [*range(0, 25_000, 3)]
+
+
+def test_no_rows_give_the_same_columns() -> None:
+    got = group("SELECT a * 2 AS b FROM records WHERE a > 5").apply(*ROWS)
+
+    assert got.columns is not None
+    assert got.columns.schema.names == ["b"]
+    assert (len(got.records), got.filtered) == (0, 3)
+
+
+values = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2),
+        "s": st.none() | st.sampled_from(["x", "1", "22", "", "1e3"]),
+    }
+)
+
+
+@given(st.lists(values, max_size=9), st.integers(0, 9))
+def test_a_row_is_looked_at_by_itself(rows: list[dict[str, object]], cut: int) -> None:
+    query = "SELECT a * 3 AS b, CASE WHEN a > 0 AND s::INT > 1 THEN 'y' END AS c FROM records "
+    steps = group(query + "WHERE s <> 'x' OR s::INT > a", a="Int64", s="String")
+
+    def outcome(*part: object) -> tuple[list[object], list[str], int]:
+        got = steps.apply(*part)
+        assert got.columns is not None
+        return got.columns.to_pylist(), list(got.bad.errors), got.filtered
+
+    whole, first, second = outcome(*rows), outcome(*rows[:cut]), outcome(*rows[cut:])
+
+    assert whole == (first[0] + second[0], first[1] + second[1], first[2] + second[2])
+    assert len(whole[0]) + len(whole[1]) + whole[2] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT now() FROM records", "the function now is not allowed"),
+        ("SELECT random() FROM records", "the function random is not allowed"),
+        ("SELECT uuid() FROM records", "the function uuid is not allowed"),
+        ("SELECT current_localtime() FROM records", "current_localtime is not allowed"),
+        ("SELECT age(t) FROM records", "the function age is not allowed"),
+        ("SELECT current_date FROM records", "no column 'current_date'"),
+        ("SELECT current_timestamp FROM records", "no column 'current_timestamp'"),
+        (
+            "SELECT a FROM records WHERE current_date > DATE '2026-01-01'",
+            "no column 'current_date'",
+        ),
+        ("SELECT * REPLACE (random() AS a) FROM records", "the function random is not allowed"),
+        ("SELECT lowr(s) FROM records", "the function lowr is not allowed, did you mean lower?"),
+        ("SELECT getenv('HOME') FROM records", "the function getenv is not allowed"),
+        ("SELECT sum(a) FROM records", "the function sum is not allowed"),
+        ("SELECT count(*) FROM records", "the function count_star is not allowed"),
+        ("SELECT upper(DISTINCT s) FROM records", "aggregates: not allowed"),
+        ("SELECT row_number() OVER () FROM records", "window functions: not allowed"),
+        ("SELECT a FROM records ORDER BY a", "ORDER BY: not allowed"),
+        ("SELECT a FROM records LIMIT 1", "LIMIT: not allowed"),
+        ("SELECT DISTINCT a FROM records", "DISTINCT: not allowed"),
+        ("SELECT a FROM records GROUP BY a", "GROUP BY: not allowed"),
+        ("SELECT a FROM records GROUP BY ALL", "GROUP BY: not allowed"),
+        ("SELECT a FROM records USING SAMPLE 3", "SAMPLE: not allowed"),
+        ("SELECT a FROM records TABLESAMPLE 10%", "samples"),
+        ("SELECT a FROM records UNION ALL SELECT 1", "UNION and its like"),
+        ("WITH t AS (SELECT 1) SELECT a FROM records", "WITH: not allowed"),
+        ("SELECT (SELECT 1) FROM records", "subqueries: not allowed"),
+        ("SELECT a FROM records WHERE a IN (SELECT 1)", "subqueries: not allowed"),
+        ("SELECT a FROM (SELECT * FROM records)", "subqueries: not allowed"),
+        ("SELECT a FROM records JOIN records r USING (a)", "joins (the step Lookup"),
+        ("SELECT a FROM records, records r", "joins"),
+        ("SELECT unnest([1, 2]) FROM records", "the function unnest is not allowed"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "table functions: not allowed"),
+        ("SELECT * FROM '/etc/passwd'", "the only table is records"),
+        ("SELECT * FROM main.records", "the only table is records"),
+        ("SELECT 1", "without FROM records"),
+        ("SELECT $1 FROM records", "parameters: not allowed"),
+        ("SELECT #1 FROM records", "positions such as #1"),
+        ("SELECT COLUMNS('a') FROM records", "COLUMNS: not allowed"),
+        ("SELECT list_transform([a], lambda x: x) FROM records", "list_transform is not allowed"),
+        ("SELECT s COLLATE NOCASE FROM records", "collations: not allowed"),
+        ("SELECT try(a) FROM records", "TRY (TRY_CAST is allowed)"),
+        ("SELECT landfall_row FROM records", "no column 'landfall_row'"),
+        ("SELECT z FROM records", "no column 'z'"),
+        ("SELECT a AS b, s AS b FROM records", "two columns are called 'b'"),
+        ("SELECT NULL AS n FROM records", "column n would be null; cast it"),
+        ("SELECT INTERVAL 1 DAY AS i FROM records", "cast it to another type"),
+        ("SELECT a FROM records WHERE a + 1", "WHERE is int64, and not true or false"),
+        ("SELECT upper(a, s) FROM records", "Binder Error: No function matches"),
+        ("SELECT a FROM records; SELECT a FROM records", "expected one SELECT"),
+        ("DROP TABLE records", "Only SELECT"),
+        ("SELEC a", "syntax error"),
+    ],
+)
+def test_a_query_that_is_not_of_each_row_is_refused(query: str, message: str) -> None:
+    error = spec_error("Sql", {"query": query}, COLUMNS)
+
+    assert error.startswith("spec.transforms.0.options.query: ")
+    assert message in error
+
+
+def test_json_payloads_have_no_columns() -> None:
+    assert "Sql reads typed columns" in spec_error("Sql", {"query": "SELECT 1 FROM records"})
+
+
+def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "duckdb", None)
+
+    error = spec_error("Sql", {"query": "SELECT a FROM records"}, COLUMNS)
+
+    assert "landfall[sql]" in error
+
+
+def test_the_database_reaches_neither_files_nor_settings() -> None:
+    connection = sql._connection()
+
+    for statement in (
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SET threads = 2",
+        "SET enable_external_access = true",
+        "COPY (SELECT 1) TO '/tmp/x.csv'",
+        "INSTALL httpfs",
+    ):
+        with pytest.raises(duckdb.Error, match=r"disabled|locked"):
+            connection.execute(statement)
+
+
+def test_no_allowed_function_is_volatile_by_duckdbs_own_account() -> None:
+    rows = duckdb.sql(
+        "SELECT DISTINCT function_name, function_type, stability FROM duckdb_functions()"
+    ).fetchall()
+    volatile = {name for name, _, stability in rows if stability not in {None, "CONSISTENT"}}
+    of_many = {name for name, type_, _ in rows if type_ in {"aggregate", "window"}}
+    of_one = {name for name, type_, _ in rows if type_ in {"scalar", "macro"}}
+
+    assert volatile & FUNCTIONS == set()
+    assert of_many & FUNCTIONS - of_one == set()
