@@ -56,6 +56,17 @@ class SourceAway(Retry):
     """The source does not respond."""
 
 
+class SchemasAway(Retry):
+    """The schema registry does not respond, throttles, or gives an answer that is none."""
+
+
+class SchemasDenied(SchemasAway):
+    """The schema registry refuses: credentials or permissions.
+
+    Someone may have to act. Landing goes on by itself afterwards, and secrets are read again.
+    """
+
+
 class BatchFailed(Retry):
     """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
 
@@ -94,12 +105,12 @@ class LogTruncated(Stalled):
         return (type(self), (str(self), self.diverges_at))
 
 
-def cause(error: LandfallError, otherwise: str) -> str:
-    """One word for what failed: a ``Reason``, an outage of store or source, or ``otherwise``.
+def cause(error: LandfallError, otherwise: str) -> str:  # noqa: PLR0911  # a table
+    """One word for what failed: a ``Reason``, an outage, or ``otherwise``.
 
     The operator rolls a new generation back if its commits fail, but not because of an outage,
     which the previous generation would meet as well. It recognizes outages by the prefixes
-    ``Store`` and ``Source``.
+    ``Store``, ``Source`` and ``SchemaRegistry``.
     """
     match error:
         case Stalled():
@@ -110,4 +121,8 @@ def cause(error: LandfallError, otherwise: str) -> str:
             return "StoreUnavailable"
         case SourceAway():
             return "SourceUnavailable"
+        case SchemasDenied():
+            return "SchemaRegistryDenied"
+        case SchemasAway():
+            return "SchemaRegistryUnavailable"
     return otherwise

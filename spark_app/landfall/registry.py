@@ -32,6 +32,7 @@ DECODERS: Mapping[str, str] = {
     "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
     "Csv": "landfall.pipeline.decoders.csv:Csv",
     "Thrift": "landfall.pipeline.decoders.thrift:Thrift",
+    "Avro": "landfall.schemas.avro:Avro",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",
@@ -106,8 +107,16 @@ def decoder(decode: Decode, wanted: Wanted) -> Decoder:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
     kind: DecoderType = _import_class("spec.decode.format", "decoder", decode.format, DECODERS)
+    options: dict[str, object] = dict(decode.options)
+    if decode.registry is not None:
+        secret = decode.registry.secret_ref
+        options["registry"] = {
+            "urls": decode.registry.urls,
+            "secret": secret.name if secret else None,
+            "timeout_seconds": decode.registry.timeout.total_seconds(),
+        }
     with _spec_errors("spec.decode"):
-        return kind.of(decode.options, wanted)
+        return kind.of(options, wanted)
 
 
 def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:

@@ -9,6 +9,7 @@ turns counts. Landing adds reading, routing and writing to this: see ``make benc
 
 import csv
 import io
+import json
 import random
 import sys
 import time
@@ -27,6 +28,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from tests.support.avro import EVENT as AVRO_EVENT
+from tests.support.avro import encoded
 
 Contender: TypeAlias = Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]
 """Makes what ``spec.decode`` says, and the payloads, from the events."""
@@ -117,12 +120,18 @@ def as_thrift(protocol: str) -> Contender:
     return make
 
 
+def as_avro(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    decode = Decode(format="Avro", options={"schema": json.dumps(AVRO_EVENT)})
+    return decode, [encoded(AVRO_EVENT, row) for row in rows]
+
+
 CONTENDERS: Mapping[str, Contender] = {
     "Json": as_json,
     "MessagePack": as_messagepack,
     "Csv": as_csv,
     "Thrift": as_thrift("Binary"),
     "ThriftCompact": as_thrift("Compact"),
+    "Avro": as_avro,
 }
 
 

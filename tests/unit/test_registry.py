@@ -28,6 +28,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "Csv": {"columns": ["a"]},
     "Regex": {"pattern": "(?P<a>x)"},
     "Thrift": {"idl": "struct A { 1: i64 a }", "struct": "A"},
+    "Avro": {"schema": '{"type": "record", "name": "R", "fields": []}'},
 }
 """The options that a decoder cannot be without."""
 

@@ -126,12 +126,12 @@ _ENVIRONMENT = frozenset(
 
 
 def is_environment(reason: str) -> bool:
-    """Whether the cluster, the store or Kafka fails rather than a revision.
+    """Whether the cluster, the store, Kafka or a registry fails rather than a revision.
 
-    Reasons of the store and of Kafka begin with ``Store`` and ``Source``, also those that only a
-    newer driver knows (``landfall.errors.cause``).
+    Reasons of the store, of Kafka and of a schema registry begin with ``Store``, ``Source`` and
+    ``SchemaRegistry``, also those that only a newer driver knows (``landfall.errors.cause``).
     """
-    return reason in _ENVIRONMENT or reason.startswith(("Store", "Source"))
+    return reason in _ENVIRONMENT or reason.startswith(("Store", "Source", "SchemaRegistry"))
 
 
 GOOD_NEWS = frozenset(list(Reason)[: list(Reason).index(Reason.IMAGE_PULL)])

@@ -197,6 +197,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     references = (
         group.spec.source.kafka.properties_secret_ref,
         group.spec.output.s3.credentials_secret_ref,
+        group.spec.decode.registry and group.spec.decode.registry.secret_ref,
     )
     # A step such as Hash names the Secret with its key.
     of_steps = (step.options.get("secret") for step in group.spec.transforms)

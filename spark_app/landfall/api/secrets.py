@@ -23,9 +23,7 @@ def read_secret(name: str) -> Mapping[str, str]:
     Raises:
         Stalled: SPEC_INVALID, the folder does not exist, or a file in it cannot be read.
     """
-    folder = Path(os.environ.get("LANDFALL_SECRETS") or DEFAULT_FOLDER) / name
-    if name in {"", ".", ".."} or Path(name).name != name:
-        raise Stalled(Reason.SPEC_INVALID, f"not the name of a secret: {name!r}")
+    folder = _folder(name)
     try:
         files = [
             path
@@ -46,3 +44,18 @@ def read_secret(name: str) -> Mapping[str, str]:
             Reason.SPEC_INVALID,
             f"secret {name!r} cannot be read from {folder}: {type(error).__name__}",
         ) from None
+
+
+def secret_file(name: str, key: str) -> Path:
+    """The file that holds one key of a secret, for libraries that take no values, such as TLS.
+
+    Raises:
+        Stalled: SPEC_INVALID, it is not the name of a secret.
+    """
+    return _folder(name) / key
+
+
+def _folder(name: str) -> Path:
+    if name in {"", ".", ".."} or Path(name).name != name:
+        raise Stalled(Reason.SPEC_INVALID, f"not the name of a secret: {name!r}")
+    return Path(os.environ.get("LANDFALL_SECRETS") or DEFAULT_FOLDER) / name

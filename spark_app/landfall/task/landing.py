@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from landfall.api.values import plural
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
@@ -149,6 +149,9 @@ class _SliceLanding:
                 time.monotonic() - before,
             )
         except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
+            if isinstance(error, SchemasAway):
+                # The other slices would wait for the registry, too, each for its time-outs.
+                source.failed(error)
             self._fail(error)
         return self
 

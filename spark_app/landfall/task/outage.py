@@ -1,11 +1,11 @@
-"""Notices in a task that the source or the store is away, so that not every slice waits for it.
+"""Notices in a task that a server is away, so that not every slice waits for it.
 
 A slice that meets an outage fails after a time-out of a minute or so. A task with a thousand slices
 would take hours, and nothing of its batch could be tried again before. So the rest of the task
 fails at once, with ``NotTried``.
 """
 
-from landfall.errors import LandfallError, NotTried, SourceAway, StoreAway
+from landfall.errors import LandfallError, NotTried, SchemasAway, SourceAway, StoreAway
 
 SOURCE_FAILURES = 1
 """Slices whose read timed out, after which a task gives up."""
@@ -27,7 +27,7 @@ class OutageDetector:
 
     def failed(self, error: Exception) -> None:
         """Count an error, if it is one of an outage."""
-        if isinstance(error, SourceAway | StoreAway):
+        if isinstance(error, SourceAway | StoreAway | SchemasAway):
             self._errors = (*self._errors, error)
 
     @property

@@ -36,8 +36,9 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.decode.format",
         "json",
         (
-            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, Thrift, or "
-            "package.module:Name for one of your own, got 'json', did you mean Json?"
+            "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, "
+            "Thrift, Avro, or package.module:Name for one of your own, got 'json', did you mean "
+            "Json?"
         ),
     ),
     (

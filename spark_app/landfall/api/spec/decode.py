@@ -1,14 +1,15 @@
 """The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns."""
 
 import re
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
-from landfall.api.spec.shared import distinct
-from landfall.api.values import Name, Settings, TimeFormat, TimeZone, built_in
+from landfall.api.spec.shared import SecretRef, distinct
+from landfall.api.values import Duration, Name, Settings, TimeFormat, TimeZone, built_in, matching
 
 
 class TimeUnit(StrEnum):
@@ -131,15 +132,38 @@ def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return columns
 
 
+RegistryUrl = Annotated[
+    str,
+    matching(
+        r"https?://[^/@\s?#]+(/[^@\s?#]*)?",
+        "a URL without credentials, such as http://registry:8081",
+    ),
+]
+
+
+class SchemaRegistry(Model):
+    """A schema registry with Confluent's API, such as Confluent's own, Apicurio or Karapace."""
+
+    urls: Annotated[tuple[RegistryUrl, ...], Field(min_length=1, max_length=16)]
+    """Base URLs of the API, without credentials. The next one is asked where one does not answer.
+    """
+    secret_ref: SecretRef | None = None
+    """Secret with ``username`` and ``password``, or ``token``, or for mutual TLS ``tls.crt`` and
+    ``tls.key``; in each case with ``ca.crt`` if the authority is a private one.
+    """
+    timeout: Duration = timedelta(seconds=5)
+    """How long to wait for a connection, and again for an answer."""
+
+
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
     format: Annotated[
         str,
-        built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift"),
+        built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
     ] = "Raw"
     """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, ``Thrift``,
-    or a custom ``package.module:Name``.
+    ``Avro``, or a custom ``package.module:Name``.
     """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
@@ -148,6 +172,8 @@ class Decode(Model):
     ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own;
     those of other decoders are in the guide to payloads.
     """
+    registry: SchemaRegistry | None = None
+    """The schema registry that has the schemas of payloads, for Avro."""
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns of the output. Types are never inferred from data."""
 

@@ -5,8 +5,8 @@ which formats such as Parquet write. A transform changes, filters or rejects dec
 they are routed. Both see whole columns (Arrow and NumPy arrays), never single records.
 
 A class is named in the resource either by a built-in name (``Raw``, ``Json``, ``Delimited``,
-``Regex``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats both
-alike. Its class method ``of`` is called with the options from the resource: in the driver,
+``Regex``, ``Avro``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats
+both alike. Its class method ``of`` is called with the options from the resource: in the driver,
 which thereby checks the resource before it reads anything, and once in each worker process. A
 decoder or transform must keep no state between calls and must depend on the rows alone: no
 clock, no randomness, no remote service. A range that is read again after a crash must give
@@ -17,6 +17,11 @@ becomes a dead letter and counts toward ``badRecords.maxRatio``; with ``badRecor
 stalls its topic partition instead. An exception from ``decode`` or ``apply`` is treated as a bug:
 the slice fails, the traceback is logged, and the slice is retried with backoff while other slices
 continue.
+
+One exception is none: a ``landfall.errors.Retry`` out of ``decode`` says that something the decoder
+needs is away, such as a schema registry (``SchemasAway``). The slice fails with it and is retried,
+and no record of it becomes a dead letter. What such a service says must never change: schemas by
+their id do not.
 
 Example: a decoder whose only field is the length of the payload::
 
@@ -168,6 +173,9 @@ class Decoder(Protocol):
         Returns:
             All rows, each either decoded or bad. Must not raise because of what a payload holds: an
             exception fails the whole slice (see the module's description).
+
+        Raises:
+            Retry: what the decoder needs is away; the slice is tried again.
         """
         ...
 

@@ -1,0 +1,109 @@
+"""Default values of fields, from the JSON of a schema to Avro's binary encoding.
+
+The same nodes that read payloads then read the default, so that it is the same value as one that a
+writer wrote. Source: specification, the table of defaults in "Complex Types".
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+
+from landfall.pipeline.decoders.avro import schema as avro
+from landfall.pipeline.decoders.avro.schema import Schema, Type
+
+
+def encode_default(  # noqa: PLR0911  # a table
+    schema: Schema, type_: Type, value: object, path: str
+) -> bytes:
+    """Return the value of a field's ``default`` as bytes.
+
+    Raises:
+        ValueError: it is no value of the type. A union takes the first branch that it fits.
+    """
+    resolved = schema.resolve(type_)
+    match resolved, value:
+        case avro.Union(), _:
+            return _union(schema, resolved, value, path)
+        case avro.Primitive(), _:
+            return _primitive(resolved.type, value, path)
+        case avro.Record(), dict():
+            return b"".join(
+                encode_default(schema, of.type, value.get(of.name, of.default), f"{path}.{of.name}")
+                for of in resolved.fields
+                if of.name in value or of.has_default or _fail(value, path)
+            )
+        case avro.Array(), list():
+            return _blocks([encode_default(schema, resolved.items, each, path) for each in value])
+        case avro.Map(), dict():
+            return _blocks(
+                [
+                    _bytes(key.encode()) + encode_default(schema, resolved.values, each, path)
+                    for key, each in value.items()
+                ]
+            )
+        case avro.Enum(), str() if value in resolved.symbols:
+            return _number(resolved.symbols.index(value))
+        case avro.Fixed(), str() if len(value) == resolved.size:
+            return _latin(value, path)
+    return _fail(value, path)
+
+
+def _fail(value: object, path: str) -> bytes:
+    raise ValueError(f"{path}: the default is not of the field's type: {value!r:.60}")
+
+
+def _union(schema: Schema, union: avro.Union, value: object, path: str) -> bytes:
+    for number, branch in enumerate(union.branches):
+        try:
+            return _number(number) + encode_default(schema, branch, value, path)
+        except ValueError:
+            continue
+    return _fail(value, path)
+
+
+def _primitive(kind: str, value: object, path: str) -> bytes:  # noqa: PLR0911  # a table
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind, value:
+        case "null", None:
+            return b""
+        case "boolean", bool():
+            return bytes([value])
+        case "int" | "long", int() if is_number and abs(value) < 2 ** (
+            63 if kind == "long" else 31
+        ):
+            return _number(value)
+        case "float" | "double", _ if is_number:
+            return _REAL[kind](value)
+        case "bytes", str():
+            return _bytes(_latin(value, path))
+        case "string", str():
+            return _bytes(value.encode())
+    return _fail(value, path)
+
+
+_REAL: Mapping[str, Callable[[object], bytes]] = {
+    "float": lambda value: struct.pack("<f", value),
+    "double": lambda value: struct.pack("<d", value),
+}
+
+
+def _latin(value: str, path: str) -> bytes:
+    try:
+        return value.encode("latin-1")
+    except UnicodeEncodeError:
+        return _fail(value, path)
+
+
+def _bytes(content: bytes) -> bytes:
+    return _number(len(content)) + content
+
+
+def _blocks(items: list[bytes]) -> bytes:
+    return (_number(len(items)) + b"".join(items) if items else b"") + b"\0"
+
+
+def _number(value: int) -> bytes:
+    left, made = (value << 1) ^ (value >> 63), bytearray()
+    while left > 0x7F:
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*made, left])

@@ -1,0 +1,76 @@
+"""Nodes for types that hold no other type: which column they make, and what is promoted to what."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from landfall.pipeline.decoders.avro import scalars
+from landfall.pipeline.decoders.avro import schema as avro
+from landfall.pipeline.decoders.avro.decimals import Decimal, decimal_type
+from landfall.pipeline.decoders.avro.node import Node
+
+_ARROW: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_UNITS: Mapping[str, str] = {"millis": "ms", "micros": "us", "nanos": "ns"}
+PROMOTED: Mapping[str, frozenset[str]] = {
+    "int": frozenset({"long", "float", "double"}),
+    "long": frozenset({"float", "double"}),
+    "float": frozenset({"double"}),
+    "string": frozenset({"bytes"}),
+    "bytes": frozenset({"string"}),
+}
+"""To what a reader's type may promote a writer's."""
+
+
+class IncompatibleError(ValueError):
+    """The reader's schema cannot read what the writer's has written; the message says where."""
+
+
+def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str) -> Node:
+    """Return the node for a pair of primitive types; raises ``IncompatibleError``."""
+    if w.type != r.type and r.type not in PROMOTED.get(w.type, ()):
+        raise IncompatibleError(f"{path or 'schema'}: {w.type} cannot be read as {r.type}")
+    arrow = _arrow(r)
+    match w.type:
+        case "null":
+            return scalars.Null(path)
+        case "boolean":
+            return scalars.Boolean(path)
+        case "int" | "long":
+            return scalars.Number(path, w.type == "int", arrow)
+        case "float" | "double":
+            return scalars.Real(path, w.type == "float", arrow)
+    if r.logical is not None and r.logical.name == "decimal":
+        return Decimal(path, None, arrow)
+    return scalars.Text(path, arrow)
+
+
+def _arrow(r: avro.Primitive) -> pa.DataType:
+    if r.logical is None or r.logical.name == "uuid":
+        return _ARROW[r.type]
+    match r.logical.name.rpartition("-"):
+        case _, _, "date":
+            return pa.date32()
+        case _, _, "decimal":
+            return decimal_type(r.logical.precision, r.logical.scale)
+        case "time", _, unit:
+            return pa.time32("ms") if unit == "millis" else pa.time64("us")
+        case kind, _, unit:
+            return pa.timestamp(_UNITS[unit], None if kind == "local-timestamp" else "UTC")
+
+
+def fixed_node(r: avro.Fixed, path: str) -> Node:
+    """Return the node for a fixed of this size."""
+    if r.logical is None:
+        return scalars.Fixed(path, r.size, pa.binary())
+    if r.logical.name == "uuid":
+        return scalars.Fixed(path, r.size, pa.string())
+    return Decimal(path, r.size, decimal_type(r.logical.precision, r.logical.scale))

@@ -1,0 +1,77 @@
+"""Rows that were decoded apart, because their schemas differ, put together in their order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from landfall.pipeline.decoders import Path, Wanted
+from landfall.pipeline.records import FieldValues, Int64s
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows, and what the later stages want of them.
+
+    Attributes:
+        rows: their positions in the whole, increasing.
+        fields: the values of each wanted path, one per row.
+        columns: the declared columns, if any.
+        payloads: the rows as JSON, if wanted.
+        errors: what is wrong, by position in the part.
+    """
+
+    rows: Int64s
+    fields: Mapping[Path, FieldValues] = field(default_factory=dict)
+    columns: pa.RecordBatch | None = None
+    payloads: pa.BinaryArray | None = None
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+
+def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
+    """Rows of which everything is absent: tombstones, or with an error rows without a schema."""
+    none: FieldValues = pa.nulls(len(rows), pa.string())
+    columns = None
+    if wanted.schema is not None:
+        fields = [pa.field(each.name, each.type) for each in wanted.schema]
+        nulls = [pa.nulls(len(rows), each.type) for each in fields]
+        columns = pa.record_batch(nulls, schema=pa.schema(fields))
+    errors = {} if error is None else dict.fromkeys(range(len(rows)), error)
+    payloads = pa.nulls(len(rows), pa.binary()) if wanted.json else None
+    return Part(rows, dict.fromkeys(wanted.fields, none), columns, payloads, errors)
+
+
+def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
+    """Return all rows as one part; every row must be in exactly one."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([part.rows for part in parts])
+    order = np.argsort(rows)
+    positions = pa.array(order)
+    columns = payloads = None
+    if wanted.schema is not None:
+        batches = [part.columns for part in parts if part.columns is not None]
+        columns = pa.concat_batches(batches).take(positions)
+    if wanted.json:
+        payloads = pa.concat_arrays([part.payloads for part in parts]).take(positions)
+    return Part(
+        rows[order],
+        {
+            path: _merge_values([part.fields[path] for part in parts], order)
+            for path in wanted.fields
+        },
+        columns,
+        payloads,
+        {int(part.rows[row]): error for part in parts for row, error in part.errors.items()},
+    )
+
+
+def _merge_values(values: Sequence[FieldValues], order: Int64s) -> FieldValues:
+    if all(isinstance(each, np.ndarray) for each in values):
+        return np.concatenate(values)[order]
+    if all(isinstance(each, pa.Array) for each in values):
+        return pa.concat_arrays(values).take(pa.array(order))
+    lists = [each if isinstance(each, list) else each.tolist() for each in values]
+    together = [value for each in lists for value in each]
+    return [together[position] for position in order.tolist()]

@@ -1,0 +1,237 @@
+"""From columns of Avro types to what the later stages want: fields, declared columns, JSON.
+
+============  =====================================  ==============================================
+column type   from the Avro type                     otherwise
+============  =====================================  ==============================================
+String        string, enum, uuid; decimal as digits  the row is bad, unless the value is null
+Int32, Int64  int, long, if it fits; of dates and    the same
+              times their numbers
+Float64       int, long, float, double               the same
+Boolean       boolean                                the same
+Timestamp     a timestamp, rounded down to           a long is milliseconds, a string ISO 8601, as
+              milliseconds; a date at 00:00 UTC      from JSON
+Date          date; a string as ISO 8601             the row is bad
+Binary        bytes, fixed; a string's UTF-8         the row is bad
+Json          any type                               never
+============  =====================================  ==============================================
+
+A field is a number for int, long, and all dates and times but ``date``, which is ISO 8601 text; it
+is text for string, enum, uuid, decimal, and bytes that are UTF-8. A local timestamp counts as UTC.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.api.spec import ColumnType
+from landfall.pipeline.decoders import Path
+from landfall.pipeline.decoders.avro.nested import Map, Record, Union
+from landfall.pipeline.decoders.avro.node import Node
+from landfall.pipeline.decoders.typed_columns import (
+    ARROW,
+    TypedColumn,
+    record_batch,
+    typed_columns,
+)
+from landfall.pipeline.records import FieldValues
+
+Errors = Mapping[int, str]
+_NONE: Errors = {}
+_UNIT_TO_MILLIS: Mapping[str, int] = {"us": 1_000, "ns": 1_000_000}
+
+
+def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | None:
+    """Return what is at a path, null where it is absent; None if no value can have it."""
+    for part in path:
+        if isinstance(node, Union) and node.members is None and node.nodes:
+            node = node.nodes[0]
+        if isinstance(node, Record) and part in node.names:
+            column, node = pc.struct_field(column, part), node.nodes[node.names.index(part)]
+        elif isinstance(node, Union) and node.members is not None and part in node.members:
+            column, node = pc.struct_field(column, part), node.nodes[node.members.index(part)]
+        elif isinstance(node, Map):
+            # Of a key that comes twice the last value counts, as in JSON.
+            column, node = pc.map_lookup(column, pa.scalar(part), "last"), node.entries.nodes[1]
+        else:
+            return None
+    return node, column
+
+
+def field_values(node: Node, column: pa.Array, path: Path) -> tuple[FieldValues, Errors]:
+    """Return the values at a path as a field, and errors by row."""
+    found = follow(node, column, path)
+    if found is None:
+        return [None] * len(column), _NONE
+    values = found[1]
+    if pa.types.is_string(values.type):
+        return values, _NONE
+    if pa.types.is_date(values.type) or pa.types.is_decimal(values.type):
+        return values.cast(pa.string()), _NONE
+    if pa.types.is_integer(values.type) or pa.types.is_temporal(values.type):
+        numbers = _storage(values)
+        return (numbers.to_pylist(), _NONE) if numbers.null_count else (_int64s(numbers), _NONE)
+    if pa.types.is_binary(values.type):
+        return _texts(values, ".".join(path))
+    return values.to_pylist(), _NONE
+
+
+def declared_columns(
+    schema: pa.Schema, node: Node, column: pa.Array
+) -> tuple[pa.RecordBatch, Errors]:
+    """Return the columns that the group declares, and errors by row."""
+    errors: dict[int, str] = {}
+    arrays, fields = [], []
+    for declared, field in zip(typed_columns(schema), schema, strict=True):
+        array, found = _declared(declared, field, node, column)
+        if not declared.nullable and array.null_count:
+            nulls = np.flatnonzero(array.is_null()).tolist()
+            found = dict.fromkeys(nulls, f"column {declared.name}: null") | dict(found)
+        errors = dict(found) | errors
+        arrays.append(array)
+        fields.append(pa.field(field.name, field.type))
+    return pa.record_batch(arrays, schema=pa.schema(fields)), errors
+
+
+def json_objects(node: Node, column: pa.Array) -> tuple[pa.BinaryArray, Errors]:
+    """Return each row as a JSON object, and errors by row."""
+    if not isinstance(node, Record | Map):
+        errors = dict.fromkeys(range(len(column)), "json: the schema is no record, so no object")
+        return pa.nulls(len(column), pa.binary()), errors
+    return node.text(column).cast(pa.binary()), _NONE
+
+
+def _declared(
+    declared: TypedColumn, field: pa.Field, node: Node, column: pa.Array
+) -> tuple[pa.Array, Errors]:
+    type_ = ARROW[declared.type]
+    found = follow(node, column, declared.path)
+    if found is None:
+        return pa.nulls(len(column), type_), _NONE
+    at, values = found
+    if declared.type is ColumnType.JSON:
+        return pc.if_else(values.is_valid(), at.text(values), pa.scalar(None, pa.string())), _NONE
+    if converted := _CONVERT[declared.type](values):
+        array, wrong = converted
+        return array, dict.fromkeys(wrong, f"column {declared.name}: out of range")
+    if _is_read_as_json(declared.type, values.type):
+        of_json = values if pa.types.is_string(values.type) else values.to_pylist()
+        batch, errors = record_batch(pa.schema([field.with_nullable(nullable=True)]), [of_json])
+        return batch.column(0), errors
+    wrong = np.flatnonzero(values.is_valid()).tolist()
+    text = f"column {declared.name}: expected {declared.type}, got {values.type}"
+    return pa.nulls(len(values), type_), dict.fromkeys(wrong, text)
+
+
+Converted = tuple[pa.Array, Sequence[int]] | None
+"""A column and the rows that do not fit it; None if the type cannot be converted."""
+
+
+def _is_read_as_json(declared: ColumnType, type_: pa.DataType) -> bool:
+    is_time = declared is ColumnType.TIMESTAMP
+    return bool(
+        ((is_time or declared is ColumnType.DATE) and pa.types.is_string(type_))
+        or (is_time and pa.types.is_integer(type_))
+    )
+
+
+def _string(values: pa.Array) -> Converted:
+    is_text = pa.types.is_string(values.type) or pa.types.is_decimal(values.type)
+    return (values.cast(pa.string()), ()) if is_text or pa.types.is_null(values.type) else None
+
+
+def _integer(type_: pa.DataType) -> Callable[[pa.Array], Converted]:
+    def convert(values: pa.Array) -> Converted:
+        if pa.types.is_null(values.type):
+            return values.cast(type_), ()
+        if pa.types.is_temporal(values.type):
+            values = _storage(values)
+        if not pa.types.is_integer(values.type):
+            return None
+        if type_.bit_width >= values.type.bit_width:
+            return values.cast(type_), ()
+        fits = pc.and_(pc.greater_equal(values, -(2**31)), pc.less(values, 2**31))
+        wrong = np.flatnonzero(pc.invert(fits).fill_null(pa.scalar(value=False))).tolist()
+        return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(type_), wrong
+
+    return convert
+
+
+def _float(values: pa.Array) -> Converted:
+    if pa.types.is_integer(values.type):
+        # Not ``cast``, which refuses an integer that no double is equal to.
+        return values.cast(pa.float64(), safe=False), ()
+    is_number = pa.types.is_floating(values.type) or pa.types.is_null(values.type)
+    return (values.cast(pa.float64()), ()) if is_number else None
+
+
+def _boolean(values: pa.Array) -> Converted:
+    fits = pa.types.is_boolean(values.type) or pa.types.is_null(values.type)
+    return (values.cast(pa.bool_()), ()) if fits else None
+
+
+def _timestamp(values: pa.Array) -> Converted:
+    type_ = ARROW[ColumnType.TIMESTAMP]
+    if pa.types.is_timestamp(values.type):
+        storage = values.view(pa.int64())
+        if step := _UNIT_TO_MILLIS.get(values.type.unit):
+            rounded = storage.fill_null(0).to_numpy(zero_copy_only=False) // step
+            mask = np.asarray(storage.is_null())
+            storage = pa.array(rounded, pa.int64(), mask=mask)
+        return storage.view(type_), ()
+    if pa.types.is_date(values.type):
+        days = values.view(pa.int32()).cast(pa.int64())
+        return pc.multiply(days, 86_400_000).view(type_), ()
+    return (values.cast(type_), ()) if pa.types.is_null(values.type) else None
+
+
+def _date(values: pa.Array) -> Converted:
+    fits = pa.types.is_date(values.type) or pa.types.is_null(values.type)
+    return (values.cast(pa.date32()), ()) if fits else None
+
+
+def _binary(values: pa.Array) -> Converted:
+    fits = (
+        pa.types.is_binary(values.type)
+        or pa.types.is_string(values.type)
+        or pa.types.is_null(values.type)
+    )
+    return (values.cast(pa.binary()), ()) if fits else None
+
+
+_CONVERT: Mapping[ColumnType, Callable[[pa.Array], Converted]] = {
+    ColumnType.STRING: _string,
+    ColumnType.INT32: _integer(pa.int32()),
+    ColumnType.INT64: _integer(pa.int64()),
+    ColumnType.FLOAT64: _float,
+    ColumnType.BOOLEAN: _boolean,
+    ColumnType.TIMESTAMP: _timestamp,
+    ColumnType.DATE: _date,
+    ColumnType.BINARY: _binary,
+}
+
+
+def _storage(values: pa.Array) -> pa.Array:
+    if pa.types.is_integer(values.type):
+        return values
+    return values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+
+
+def _int64s(numbers: pa.Array) -> FieldValues:
+    return numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _texts(values: pa.BinaryArray, name: str) -> tuple[FieldValues, Errors]:
+    try:
+        return values.cast(pa.string()), _NONE
+    except pa.ArrowInvalid:
+        texts: list[object] = []
+        errors = {}
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                texts.append(None if value is None else value.decode())
+            except UnicodeDecodeError:
+                texts.append(None)
+                errors[row] = f"field {name}: bytes that are not UTF-8"
+        return pa.array(texts, pa.string()), errors

@@ -1,0 +1,189 @@
+"""Decoder ``Avro``: payloads of Avro, with their schema from a registry or the same for all.
+
+| option | default | meaning |
+|---|---|---|
+| ``schema`` | none | the schema of all payloads, as JSON; they have no header then |
+| ``schemaFile`` | none | the same, in a file that every driver and executor has |
+| ``readerSchema`` | ``Writer`` | read as: ``Writer``, ``Latest`` or a schema as JSON |
+| ``subject`` | ``<topic>-value`` | the subject whose latest schema ``Latest`` is |
+
+Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
+``spec.decode.registry`` says where their schemas are. A payload is decoded if it is exactly one
+value of its schema; one byte too few or too many, and it is bad. Tombstones pass, with every field
+absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there for the types.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.avro.nested import Map, Record
+from landfall.pipeline.decoders.avro.plan import compile_schema
+from landfall.pipeline.decoders.avro.reading import payload_data, read
+from landfall.pipeline.decoders.avro.rows import AvroRows, Schemas, UnknownSchemaError, wanted_tree
+from landfall.pipeline.decoders.avro.schema import Schema, parse_schema
+from landfall.pipeline.decoders.avro.values import follow
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.typed_columns import typed_columns
+from landfall.pipeline.records import Records
+from landfall.schemas import RegisteredSchema, SchemaKind
+from landfall.schemas.cached import CachedRegistry, registry_at
+from landfall.schemas.client import RegistryOptions
+
+_WRITER, _LATEST = "Writer", "Latest"
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Options of ``Avro``; ``registry`` is ``spec.decode.registry``."""
+
+    schema: str | None = None
+    schema_file: str | None = None
+    reader_schema: str = _WRITER
+    subject: str | None = None
+    registry: RegistryOptions | None = None
+
+
+@dataclass(frozen=True)
+class Avro:
+    """Decodes Avro."""
+
+    rows: AvroRows
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Avro":
+        """Build the decoder. No registry is asked before the first payload.
+
+        Raises:
+            ValueError: an option is wrong, a schema is none, or it has no field that is wanted.
+        """
+        read = read_options(options, Options)
+        sources = [
+            name
+            for name, value in (
+                ("schema", read.schema),
+                ("schemaFile", read.schema_file),
+                ("decode.registry", read.registry),
+            )
+            if value is not None
+        ]
+        if len(sources) != 1:
+            given = " and ".join(sources) or "none"
+            raise ValueError(
+                f"options: Avro needs one of schema, schemaFile and decode.registry, got {given}"
+            )
+        reader = _reader(read)
+        if read.registry is not None:
+            if isinstance(reader, Schema):
+                _check(reader, None, wanted)
+            schemas = RegistrySchemas(registry_at(read.registry), reader, read.subject)
+            return cls(AvroRows(schemas, wanted, is_framed=True))
+        if isinstance(reader, str):
+            raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
+        writer = _fixed(read)
+        _check(writer, reader, wanted)
+        return cls(AvroRows(FixedSchema(writer, reader), wanted, is_framed=False))
+
+    def decode(self, records: Records) -> Decoded:
+        """Return every row that is exactly one value of its schema.
+
+        Raises:
+            SchemasAway: a schema cannot be asked for now.
+        """
+        return self.rows.decode(records)
+
+
+@dataclass(frozen=True)
+class FixedSchema(Schemas):
+    """The same schema for all payloads."""
+
+    writer: Schema
+    reader: Schema | None
+
+    def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:  # noqa: ARG002  # the protocol's
+        """Return the schema."""
+        return self.writer, self.reader
+
+
+@dataclass(frozen=True)
+class RegistrySchemas(Schemas):
+    """The schemas of a registry.
+
+    Attributes:
+        registry: knows the schemas.
+        reader: what payloads are read as; None as they were written, or ``Latest``.
+        subject: the subject of ``Latest``; None for that of the topic.
+    """
+
+    registry: CachedRegistry
+    reader: Schema | str | None
+    subject: str | None
+
+    def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:
+        """Return the writer's schema, and the reader's if it is another.
+
+        Raises:
+            UnknownSchemaError: the registry does not know the id, or has no Avro there.
+            SchemasAway: it cannot be found out now.
+        """
+        registered = self.registry.by_id(schema_id)
+        if registered is None:
+            raise UnknownSchemaError(f"avro: schema id {schema_id} is not in the registry")
+        try:
+            writer = _parsed(registered)
+        except ValueError as error:
+            raise UnknownSchemaError(f"avro: schema id {schema_id}: {error}") from error
+        if isinstance(self.reader, Schema) or self.reader is None:
+            return writer, self.reader
+        subject = self.subject or f"{topic}-value"
+        try:
+            return writer, _parsed(self.registry.latest(subject))
+        except ValueError as error:
+            raise UnknownSchemaError(f"avro: subject {subject}: {error}") from error
+
+
+def _parsed(registered: RegisteredSchema) -> Schema:
+    if registered.kind != SchemaKind.AVRO:
+        raise ValueError(f"the schema is {registered.kind}, not AVRO")
+    return parse_schema(registered.text, [reference.text for reference in registered.references])
+
+
+def _reader(options: Options) -> Schema | str | None:
+    if options.reader_schema == _LATEST:
+        return _LATEST
+    if options.reader_schema == _WRITER:
+        return None
+    try:
+        return parse_schema(options.reader_schema)
+    except ValueError as error:
+        raise ValueError(f"option readerSchema: {error}") from error
+
+
+def _fixed(options: Options) -> Schema:
+    if options.schema is not None:
+        text, name = options.schema, "schema"
+    else:
+        name = "schemaFile"
+        try:
+            text = Path(options.schema_file or "").read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"option schemaFile: cannot be read: {error}") from error
+    try:
+        return parse_schema(text)
+    except ValueError as error:
+        raise ValueError(f"option {name}: {error}") from error
+
+
+def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:
+    """Return if all that is wanted is in the schema."""
+    node = compile_schema(writer, reader, wanted_tree(wanted))
+    column, _ = read(node, *payload_data(pa.array([], pa.binary())))
+    typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
+    for path in (*wanted.fields, *(declared.path for declared in typed)):
+        if follow(node, column, path) is None:
+            raise ValueError(f"no field {'.'.join(path)!r} in the Avro schema")
+    if wanted.json and not isinstance(node, Record | Map):
+        raise ValueError("the Avro schema is no record, so its values are no JSON objects")

@@ -1,0 +1,198 @@
+"""Asks a schema registry: one GET per schema, by Confluent's API.
+
+Source: Confluent documentation, "Schema Registry API Reference", ``GET /schemas/ids/{id}`` and
+``GET /subjects/{subject}/versions/{version}``. Errors are told apart by HTTP status alone, because
+registries differ in the error codes of their bodies.
+
+=========================  ====================================================================
+answer                     means
+=========================  ====================================================================
+200                        the schema
+404 with ``error_code``    there is none
+401, 403                   ``SchemasDenied``: someone may have to act, and it is tried again
+anything else, or none     ``SchemasAway``: the next URL is asked, and after the last one it is
+                           tried again later
+=========================  ====================================================================
+
+A 404 without an ``error_code`` is no answer of a registry: a wrong path in the URL would otherwise
+make dead letters of all records.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import urllib3
+
+from landfall.api.secrets import read_secret, secret_file
+from landfall.errors import SchemasAway, SchemasDenied, Stalled
+from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+
+_MAX_REFERENCES = 1_000
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a registry is: ``spec.decode.registry``.
+
+    Attributes:
+        urls: asked in this order; each is the base of the API's paths.
+        secret: the name of a secret with ``username`` and ``password``, or ``token``, or
+            ``tls.crt`` and ``tls.key``, and ``ca.crt`` for a private authority; None for none.
+        timeout_seconds: how long to wait for a connection, and again for the answer.
+    """
+
+    urls: tuple[str, ...]
+    secret: str | None = None
+    timeout_seconds: float = 5.0
+
+
+class _Answer(msgspec.Struct):
+    """What a registry says about a schema; other members are left alone."""
+
+    schema: str
+    schemaType: str = SchemaKind.AVRO  # noqa: N815  # the API's name
+    references: tuple["_Reference", ...] = ()
+
+
+class _Reference(msgspec.Struct):
+    name: str
+    subject: str
+    version: int
+
+
+class RegistryClient:
+    """Asks a registry; remembers nothing."""
+
+    def __init__(self, options: RegistryOptions) -> None:
+        """Connect to nothing yet."""
+        self._options = options
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        """Return the schema with an id; None if the registry knows none.
+
+        Raises:
+            SchemasAway: it cannot be found out now.
+        """
+        return self._schema(f"/schemas/ids/{schema_id}")
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        """Return the latest schema of a subject; None if the registry knows none. Raises alike."""
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
+
+    def _schema(self, path: str) -> RegisteredSchema | None:
+        answer = self._get(path)
+        if answer is None:
+            return None
+        references: dict[str, Reference] = {}
+        self._follow(answer.references, references, set())
+        return RegisteredSchema(answer.schemaType, answer.schema, tuple(references.values()))
+
+    def _follow(
+        self, wanted: tuple[_Reference, ...], found: dict[str, Reference], visited: set[str]
+    ) -> None:
+        """Add the references, each after its own."""
+        for reference in wanted:
+            path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            if path in visited:
+                continue
+            visited.add(path)
+            if len(visited) > _MAX_REFERENCES:
+                raise SchemasAway(f"{path}: more than {_MAX_REFERENCES} references")
+            answer = self._get(path)
+            if answer is None:
+                raise SchemasAway(f"{path}: a schema refers to it, and the registry has none")
+            self._follow(answer.references, found, visited)
+            found[path] = Reference(reference.name, answer.schema)
+
+    def _get(self, path: str) -> _Answer | None:
+        """Ask one URL after the other until one answers."""
+        failures = []
+        with urllib3.PoolManager(**self._tls()) as pool:
+            headers = {"Accept": _ACCEPT, **self._login()}
+            missing = False
+            for url in self._options.urls:
+                try:
+                    answer = self._ask(pool, f"{url.rstrip('/')}{path}", headers)
+                except SchemasDenied:
+                    raise
+                except SchemasAway as error:
+                    failures.append(str(error))
+                    continue
+                if answer is not None:
+                    return answer
+                # Another server may know more: replicas follow their leader.
+                missing = True
+        if missing and not failures:
+            return None
+        raise SchemasAway("; ".join(failures))
+
+    def _ask(
+        self, pool: urllib3.PoolManager, url: str, headers: Mapping[str, str]
+    ) -> _Answer | None:
+        timeout = urllib3.Timeout(
+            connect=self._options.timeout_seconds, read=self._options.timeout_seconds
+        )
+        try:
+            response = pool.request(
+                "GET", url, headers=headers, timeout=timeout, retries=False, redirect=False
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise SchemasAway(f"schema registry: {url}: {_describe(error)}") from error
+        if response.status in {401, 403}:
+            raise SchemasDenied(f"schema registry: {url}: refused with status {response.status}")
+        if response.status == 404 and _has_error_code(response.data):
+            return None
+        if response.status != 200:
+            raise SchemasAway(f"schema registry: {url}: answered with status {response.status}")
+        try:
+            return msgspec.json.decode(response.data, type=_Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SchemasAway(f"schema registry: {url}: not a schema: {error}") from error
+
+    def _login(self) -> Mapping[str, str]:
+        secret = self._secret()
+        if "token" in secret:
+            return {"Authorization": f"Bearer {secret['token']}"}
+        if "username" in secret:
+            pair = f"{secret['username']}:{secret.get('password', '')}"
+            return urllib3.make_headers(basic_auth=pair)
+        return {}
+
+    def _tls(self) -> dict[str, Any]:
+        """What is asked with; read again each time, so that a rotated secret takes effect."""
+        secret, made = self._secret(), {}
+        for key, argument in _TLS_FILES.items():
+            if key in secret and self._options.secret:
+                made[argument] = str(secret_file(self._options.secret, key))
+        return made
+
+    def _secret(self) -> Mapping[str, str]:
+        if self._options.secret is None:
+            return {}
+        try:
+            return read_secret(self._options.secret)
+        except Stalled as error:
+            raise SchemasDenied(f"schema registry: {error}") from error
+
+
+_TLS_FILES: Mapping[str, str] = {
+    "tls.crt": "cert_file",
+    "tls.key": "key_file",
+    "ca.crt": "ca_certs",
+}
+
+
+def _has_error_code(body: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return isinstance(found, dict) and "error_code" in found
+
+
+def _describe(error: Exception) -> str:
+    # The text of urllib3's errors names objects and addresses in memory.
+    reason = getattr(error, "reason", None) or error
+    return f"{type(reason).__name__}: {str(reason).rpartition('>: ')[2]}"

@@ -1,0 +1,319 @@
+"""Columns from Avro: logical types, unions, recursive types, hostile bytes."""
+
+import datetime as dt
+import json
+import re
+import struct
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, MAX_LEVELS
+from landfall.pipeline.decoders.avro.plan import compile_schema
+from landfall.pipeline.decoders.avro.schema import parse_schema
+from tests.support.avro import EVENT, Declared, columns, encoded, plain
+
+NODE = {
+    "type": "record",
+    "name": "Node",
+    "fields": [
+        {"name": "value", "type": "int"},
+        {"name": "next", "type": ["null", "Node"]},
+        {"name": "children", "type": {"type": "array", "items": "Node"}},
+    ],
+}
+
+
+def record(**fields: Declared) -> Declared:
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": name, "type": type_} for name, type_ in fields.items()],
+    }
+
+
+def logical(base: Declared, name: str, **more: object) -> Declared:
+    declared = base if isinstance(base, dict) else {"type": base}
+    return {**declared, "logicalType": name, **more}
+
+
+def read_one(schema: Declared, value: object, reader: Declared = None) -> Any:
+    column, _, errors = columns(schema, [encoded(schema, value)], reader)
+    assert errors == {}
+    return column[0].as_py()
+
+
+def read_json(schema: Declared, value: object) -> Any:
+    return json.loads(columns(schema, [encoded(schema, value)])[1][0].as_py())
+
+
+def error_of(schema: Declared, payload: bytes, reader: Declared = None) -> str:
+    return columns(schema, [payload], reader)[2][0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (logical("int", "date"), dt.date(2026, 11, 21)),
+        (logical("int", "time-millis"), dt.time(23, 59, 59, 999000)),
+        (logical("long", "time-micros"), dt.time(23, 59, 59, 999999)),
+        (logical("long", "timestamp-millis"), dt.datetime(2026, 11, 21, 4, tzinfo=dt.UTC)),
+        (logical("long", "timestamp-micros"), dt.datetime(1914, 1, 1, 4, 0, 1, 7, dt.UTC)),
+        (logical("bytes", "decimal", precision=6, scale=2), Decimal("-1234.56")),
+        (logical("bytes", "decimal", precision=38, scale=10), Decimal(10**27) + Decimal("1e-10")),
+        (logical("bytes", "decimal", precision=60, scale=0), Decimal("-" + 60 * "9")),
+        (
+            logical({"type": "fixed", "name": "F", "size": 12}, "decimal", precision=20, scale=3),
+            Decimal("-12345678901234567.891"),
+        ),
+    ],
+)
+def test_logical_types_are_those_of_fastavro(schema: Declared, value: object) -> None:
+    assert read_one(schema, value) == value
+
+
+def test_nanoseconds_and_local_timestamps() -> None:
+    nanos = logical("long", "timestamp-nanos")
+    local = logical("long", "local-timestamp-micros")
+
+    column, _, _ = columns(nanos, [encoded("long", 1_763_700_000_123_456_789)])
+    local_column, _, _ = columns(local, [encoded("long", -1)])
+
+    assert (str(column.type), column.cast("int64")[0].as_py()) == (
+        "timestamp[ns, tz=UTC]",
+        1_763_700_000_123_456_789,
+    )
+    assert local_column[0].as_py() == dt.datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001
+
+
+def test_uuids_are_text() -> None:
+    made = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+    fixed = {"type": "fixed", "name": "U", "size": 16}
+
+    assert read_one(logical("string", "uuid"), made) == str(made)
+    column, _, _ = columns(logical(fixed, "uuid"), [made.bytes, bytes(16)])
+    assert column.to_pylist() == [str(made), str(uuid.UUID(int=0))]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        logical("string", "timestamp-millis"),
+        logical("bytes", "decimal", precision=2, scale=3),
+        logical("bytes", "decimal"),
+        logical("bytes", "mine"),
+    ],
+)
+def test_a_logical_type_that_fits_not_is_ignored(schema: Declared) -> None:
+    payload = encoded(schema["type"], "x" if schema["type"] == "string" else b"x")
+
+    column, _, errors = columns(schema, [payload])
+
+    assert (column[0].as_py(), errors) == ("x" if schema["type"] == "string" else b"x", {})
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "error"),
+    [
+        (logical("bytes", "decimal", precision=2, scale=0), b"\x02\x64", "not a decimal of 2"),
+        (logical("bytes", "decimal", precision=2, scale=0), b"\x00", "not a decimal of 2 digits"),
+        (
+            logical("bytes", "decimal", precision=18, scale=0),
+            b"\x10\x80" + bytes(7),
+            "not a decimal of 18 digits",
+        ),
+        (logical("bytes", "decimal", precision=30, scale=0), b"\x1a\x7f" + bytes(12), "of 30"),
+        (logical("int", "time-millis"), encoded("int", 86_400_000), "not a time of day"),
+        ("int", encoded("long", 2**31), "an int of more than 32 bits"),
+        ("long", b"\xff" * 9 + b"\x02", "a number of more than 64 bits"),
+        ("long", b"\xff" * 11, "a number of more than 64 bits"),
+        ("boolean", b"\x02", "neither 0 nor 1"),
+        ("string", b"\x02\xff", "not UTF-8"),
+        ("string", b"\x01", "negative length"),
+        ("string", encoded("long", 2**62), "ends inside a value"),
+        ("double", bytes(7), "ends inside a value"),
+        ("double", bytes(9), "bytes left over"),
+        ("long", b"", "ends inside a value"),
+        (["null", "long"], b"\x04\x02", "unknown branch of a union"),
+        (["null", "long"], b"\x01", "unknown branch of a union"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "unknown symbol"),
+        ({"type": "fixed", "name": "F", "size": 2**31 - 1}, b"12", "ends inside a value"),
+        ({"type": "array", "items": "long"}, encoded("long", 2**40) + b"\0", "more items than"),
+        ({"type": "array", "items": "long"}, b"\x01\x03\x02\x02\x00", "negative length"),
+        ({"type": "array", "items": "long"}, b"\x01\x06\x02\x00", "ends inside|not as long"),
+    ],
+)
+def test_a_bad_row_says_why(schema: Declared, payload: bytes, error: str) -> None:
+    assert re.search(error, error_of(schema, payload))
+
+
+def test_a_row_that_is_short_harms_no_other() -> None:
+    rows = [
+        {"id": i, "user": f"u{i}", "ts": 0, "amount": 1.5, "country": "DE", "url": "/"}
+        | {"agent": None, "status": 200, "ok": True, "meta": {"host": "h", "ts": i}}
+        for i in range(1000)
+    ]
+    payloads = [encoded(EVENT, row) for row in rows]
+    payloads[500] = payloads[500][:-3]
+
+    column, _, errors = columns(EVENT, payloads)
+
+    assert list(errors) == [500]
+    ids = column.field("id").to_pylist()
+    assert ids[:500] + ids[501:] == [i for i in range(1000) if i != 500]
+
+
+def test_blocks_with_sizes_are_checked_and_never_jumped_over() -> None:
+    schema = record(a={"type": "array", "items": "long"}, b="long")
+    whole = b"\x03\x04\x02\x04\x02\x06\x00\x0e"  # two items in 2 bytes, one more, then b
+    lying = b"\x03\x06\x02\x04\x02\x06\x00\x0e"
+
+    for times in (1, 100):
+        column, _, errors = columns(schema, [whole, lying] * times)
+
+        assert column[0].as_py() == {"a": [1, 2, 3], "b": 7}
+        assert errors == dict.fromkeys(
+            range(1, 2 * times, 2), "avro: a: a block that is not as long as it says"
+        )
+        assert columns(schema, [lying] * times, wanted={"b": None})[2].keys() == set(range(times))
+
+
+def test_items_that_take_no_bytes_are_few() -> None:
+    schema = {"type": "array", "items": "null"}
+    most, more = ([None] * MAX_EMPTY_ITEMS, [None] * (MAX_EMPTY_ITEMS + 1))
+
+    assert read_one(schema, most) == most
+    for times in (1, 100):
+        _, _, errors = columns(schema, [encoded(schema, more)] * times)
+        assert set(errors.values()) == {"avro: more items than there are bytes for"} or all(
+            "more items than there are bytes for" in error for error in errors.values()
+        )
+        assert len(errors) == times
+
+
+def test_unions_of_several_types_are_structs() -> None:
+    schema = record(u=["null", "long", "string", {"type": "array", "items": "int"}])
+    rows = [None, 7, "x", [1, 2]]
+
+    column, texts, errors = columns(schema, [encoded(schema, {"u": row}) for row in rows])
+
+    assert errors == {}
+    assert [plain(schema, row)["u"] for row in column.to_pylist()] == rows  # type: ignore[index]
+    assert column[1].as_py() == {"u": {"long": 7, "string": None, "array": None}}
+    assert [json.loads(text)["u"] for text in texts.to_pylist()] == [
+        None,
+        {"long": 7},
+        {"string": "x"},
+        {"array": [1, 2]},
+    ]
+
+
+def test_recursive_types_are_json() -> None:
+    leaf = {"value": 3, "next": None, "children": []}
+    value = {"value": 1, "next": {"value": 2, "next": leaf, "children": [leaf]}, "children": [leaf]}
+
+    found = read_one(NODE, value)
+
+    assert found["value"] == 1
+    assert json.loads(found["next"]) == value["next"]
+    assert [json.loads(child) for child in found["children"]] == [leaf]
+    assert read_json(NODE, value) == value
+
+
+def test_recursion_is_bounded() -> None:
+    def nested(times: int) -> dict[str, object]:
+        made: dict[str, object] = {"value": 0, "next": None, "children": []}
+        for time in range(times):
+            inner = (
+                {"next": made, "children": []} if time % 2 else {"next": None, "children": [made]}
+            )
+            made = {"value": 0, **inner}
+        return made
+
+    bomb = b"\x00\x02" * 500_000
+    rows = [encoded(NODE, nested(60)), encoded(NODE, nested(110)), bomb]
+
+    for wanted in (None, {"value": None}):
+        _, texts, errors = columns(NODE, rows, wanted=wanted)
+
+        assert errors.keys() == {1, 2}
+        assert all(f"nested more than {MAX_LEVELS} levels deep" in e for e in errors.values())
+        if wanted is None:
+            assert json.loads(texts[0].as_py()) == nested(60)
+
+
+@pytest.mark.parametrize("kind", ["array", "map", "union", "record"])
+def test_a_schema_that_is_nested_as_deep_as_may_be_is_read(kind: str) -> None:
+    def nested(levels: int) -> Declared:
+        schema: Declared = "long"
+        for level in range(levels - 1):
+            schema = {
+                "array": {"type": "array", "items": schema},
+                "map": {"type": "map", "values": schema},
+                "record": {**record(f=schema), "name": f"R{level}"},
+                "union": [{**record(f=schema), "name": f"R{level}"}, "null"],
+            }[kind]
+        return schema
+
+    step = {"array": b"\x02", "map": b"\x02\x00", "union": b"\x00", "record": b""}[kind]
+    levels = MAX_LEVELS // 2 if kind == "union" else MAX_LEVELS
+    end = bytes(levels - 1) if kind in {"array", "map"} else b""
+
+    _, texts, errors = columns(nested(levels), [step * (levels - 1) + b"\x0e" + end, b""])
+
+    assert errors.keys() == {1}
+    assert texts[0].as_py().count("7") == 1
+    with pytest.raises(ValueError, match="nested"):
+        columns(nested(levels + 20), [])
+
+
+def test_a_schema_bomb_is_refused() -> None:
+    inner: Declared = record(a="int")
+    for i in range(30):
+        fields = [{"name": "x", "type": inner}, {"name": "y", "type": inner["name"]}]
+        inner = {"type": "record", "name": f"R{i}", "fields": fields}
+
+    with pytest.raises(ValueError, match="more than 20000 types"):
+        compile_schema(parse_schema(json.dumps(inner)))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", "not JSON"),
+        ('"nothing"', "unknown type 'nothing'"),
+        ("[]", "without branches"),
+        ('["int", "int"]', "two branches of one type"),
+        ('{"type": "record", "name": "R"}', "without fields"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "needs a size"),
+        ('{"type": "enum", "name": "E", "symbols": []}', "needs symbols"),
+        ("7", "not a type: 7"),
+        ("[" * 100_000, "not JSON|nested"),
+    ],
+)
+def test_what_is_no_schema(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        parse_schema(text)
+
+
+def test_numbers_of_apaches_specification() -> None:
+    """The table of zigzag numbers, and the examples of "Complex Types"."""
+    written = {0: "00", -1: "01", 1: "02", -2: "03", 2: "04", -64: "7f", 64: "8001"}
+    test = record(a="long", b="string")
+
+    column, _, errors = columns("long", [bytes.fromhex(each) for each in written.values()])
+
+    assert (column.to_pylist(), errors) == (list(written), {})
+    assert columns(test, [bytes.fromhex("3606666f6f")])[0].to_pylist() == [{"a": 27, "b": "foo"}]
+    items = columns({"type": "array", "items": "long"}, [bytes.fromhex("04063600")])[0]
+    assert items.to_pylist() == [[3, 27]]
+    either = columns(["null", "string"], [b"\x00", bytes.fromhex("020261")])[0]
+    assert either.to_pylist() == [None, "a"]
+
+
+def test_numbers_that_json_has_not_are_text() -> None:
+    payloads = [struct.pack("<d", value) for value in (float("nan"), float("-inf"), -0.0)]
+
+    assert columns("double", payloads)[1].to_pylist() == ['"NaN"', '"-Infinity"', "-0.0"]

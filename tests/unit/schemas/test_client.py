@@ -1,0 +1,208 @@
+"""The client of a schema registry, and what is remembered of its answers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
+from landfall.schemas import Reference, RegisteredSchema, SchemaKind, content_hash
+from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
+from landfall.schemas.client import RegistryClient, RegistryOptions
+from tests.support.schema_registry import FakeRegistry, schema_registry
+
+LONG = RegisteredSchema("AVRO", '"long"')
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with schema_registry() as made:
+        yield made
+
+
+def client(*urls: str, secret: str | None = None) -> RegistryClient:
+    return RegistryClient(RegistryOptions(urls, secret, 2.0))
+
+
+def secret(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> None:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(folder))
+    (folder / "registry").mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / "registry" / name.replace("_", ".")).write_text(content)
+
+
+def test_a_schema_is_found_by_its_id(registry: FakeRegistry) -> None:
+    registry.add(7, "long", id=7, guid="x")
+
+    assert client(registry.url + "/").by_id(7) == LONG
+    assert registry.asked == [("/schemas/ids/7", None)]
+
+
+def test_an_unknown_id_is_none(registry: FakeRegistry) -> None:
+    assert client(registry.url).by_id(7) is None
+
+
+def test_the_latest_of_a_subject(registry: FakeRegistry) -> None:
+    body = {"schema": '"long"', "schemaType": "JSON"}
+    registry.answers["/subjects/a%2Fb-value/versions/latest"] = (200, body)
+
+    assert client(registry.url).latest("a/b-value") == RegisteredSchema("JSON", '"long"')
+
+
+def test_references_come_before_what_uses_them(registry: FakeRegistry) -> None:
+    def uses(*names: str) -> list[dict[str, object]]:
+        return [{"name": name, "subject": name, "version": 1} for name in names]
+
+    registry.add(7, "top", references=uses("a", "b"))
+    registry.answers["/subjects/a/versions/1"] = (200, {"schema": "A", "references": uses("b")})
+    registry.answers["/subjects/b/versions/1"] = (200, {"schema": "B"})
+
+    found = client(registry.url).by_id(7)
+
+    assert found is not None
+    assert found.references == (Reference("b", "B"), Reference("a", "A"))
+
+
+def test_a_reference_that_is_missing_is_waited_for(registry: FakeRegistry) -> None:
+    registry.add(7, "top", references=[{"name": "a", "subject": "a", "version": 1}])
+
+    with pytest.raises(SchemasAway, match="/subjects/a/versions/1: a schema refers to it"):
+        client(registry.url).by_id(7)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 301, 400])
+def test_a_registry_that_gives_no_answer_is_away(registry: FakeRegistry, status: int) -> None:
+    registry.status = status
+
+    with pytest.raises(SchemasAway, match=f"answered with status {status}") as caught:
+        client(registry.url).by_id(7)
+    assert cause(caught.value, "") == "SchemaRegistryUnavailable"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_registry_that_refuses_is_waited_for(registry: FakeRegistry, status: int) -> None:
+    registry.status = status
+
+    with pytest.raises(SchemasDenied, match=f"refused with status {status}") as caught:
+        client(registry.url).by_id(7)
+    assert isinstance(caught.value, Retry)
+    assert cause(caught.value, "") == "SchemaRegistryDenied"
+
+
+@pytest.mark.parametrize("body", [b"<html>no such page</html>", b"[]", b"\xff"])
+def test_a_page_that_is_not_found_is_no_unknown_schema(registry: FakeRegistry, body: bytes) -> None:
+    """A wrong path in the URL must not make dead letters of all records."""
+    registry.answers["/schemas/ids/7"] = (404, body)
+
+    with pytest.raises(SchemasAway, match="answered with status 404"):
+        client(registry.url).by_id(7)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"schema": 7}', b"\xff"])
+def test_an_answer_that_is_no_schema_is_none(registry: FakeRegistry, body: bytes) -> None:
+    registry.answers["/schemas/ids/7"] = (200, body)
+
+    with pytest.raises(SchemasAway, match="not a schema"):
+        client(registry.url).by_id(7)
+
+
+def test_the_next_url_is_asked(registry: FakeRegistry) -> None:
+    registry.add(7, "long")
+
+    assert client(NOWHERE, registry.url).by_id(7) == LONG
+    with pytest.raises(SchemasAway, match=r"127\.0\.0\.1:9/schemas/ids/7: "):
+        client(NOWHERE).by_id(7)
+
+
+def test_an_id_is_unknown_only_if_every_url_says_so(registry: FakeRegistry) -> None:
+    with pytest.raises(SchemasAway, match=r"127\.0\.0\.1:9"):
+        client(registry.url, NOWHERE).by_id(7)
+
+
+def test_who_asks(registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.add(7, "long")
+    asking = client(registry.url, secret="registry")
+
+    secret(tmp_path, monkeypatch, username="u", password="p:q")
+    asking.by_id(7)
+    secret(tmp_path, monkeypatch, token="t")  # rotated while the process runs
+    asking.by_id(7)
+
+    assert [login for _, login in registry.asked] == ["Basic dTpwOnE=", "Bearer t"]
+
+
+def test_a_secret_that_is_missing_is_waited_for(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+
+    with pytest.raises(SchemasDenied, match="no secret 'registry'"):
+        client(registry.url, secret="registry").by_id(7)
+
+
+def test_a_certificate_that_is_none_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret(tmp_path, monkeypatch, ca_crt="no certificate")
+
+    with pytest.raises(SchemasAway):
+        client("https://127.0.0.1:9", secret="registry").by_id(7)
+
+
+# ---------------------------------------------------------------------------------------- the cache
+
+
+def test_a_schema_is_asked_for_once(registry: FakeRegistry) -> None:
+    registry.add(7, "long")
+    cached = CachedRegistry(client(registry.url))
+
+    assert [cached.by_id(7), cached.by_id(7)] == [LONG, LONG]
+    assert len(registry.asked) == 1
+
+
+def test_an_unknown_id_is_asked_for_twice_and_again_later(registry: FakeRegistry) -> None:
+    cached = CachedRegistry(client(registry.url))
+
+    for _ in range(ASKS_BETWEEN + 1):
+        assert cached.by_id(7) is None
+    assert len(registry.asked) == 2
+
+    registry.add(7, "long")
+    assert cached.by_id(7) == LONG
+
+
+def test_a_registry_that_was_away_is_asked_again(registry: FakeRegistry) -> None:
+    registry.add(7, "long")
+    registry.status = 503
+    cached = CachedRegistry(client(registry.url))
+
+    with pytest.raises(SchemasAway):
+        cached.by_id(7)
+    registry.status = 0
+
+    assert cached.by_id(7) == LONG
+
+
+# ----------------------------------------------------------------------------------------- the hash
+
+
+def test_the_hash_is_that_of_the_content() -> None:
+    spaced = RegisteredSchema("AVRO", ' {"name":"R", "type" : "record","fields":[]}')
+    same = RegisteredSchema("AVRO", json.dumps({"type": "record", "name": "R", "fields": []}))
+
+    assert content_hash(spaced) == content_hash(same)
+    assert len({content_hash(schema) for schema in DIFFERENT}) == len(DIFFERENT)
+    assert content_hash(LONG) == "5e333f651ef32fcf8c711051e3c062a610eaa828ea4c64d9f1039cf61864d202"
+
+
+DIFFERENT = (
+    LONG,
+    RegisteredSchema("AVRO", '{"type": "long", "logicalType": "timestamp-millis"}'),
+    RegisteredSchema(SchemaKind.JSON, '"long"'),
+    RegisteredSchema("AVRO", '"long"', (Reference("a", '"int"'),)),
+    RegisteredSchema("AVRO", '"long"', (Reference("b", '"int"'),)),
+    RegisteredSchema(SchemaKind.PROTOBUF, 'syntax = "proto3";'),
+    RegisteredSchema(SchemaKind.PROTOBUF, 'syntax  = "proto3";'),
+)
