@@ -33,6 +33,7 @@ DECODERS: Mapping[str, str] = {
     "Csv": "landfall.pipeline.decoders.csv:Csv",
     "Thrift": "landfall.pipeline.decoders.thrift:Thrift",
     "Avro": "landfall.schemas.avro:Avro",
+    "Protobuf": "landfall.pipeline.decoders.protobuf:Protobuf",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",

@@ -30,6 +30,7 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.avro import EVENT as AVRO_EVENT
 from tests.support.avro import encoded
+from tests.support.protobuf_payloads import inline, message
 
 Contender: TypeAlias = Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]
 """Makes what ``spec.decode`` says, and the payloads, from the events."""
@@ -125,11 +126,28 @@ def as_avro(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
     return decode, [encoded(AVRO_EVENT, row) for row in rows]
 
 
+PROTO = """
+syntax = "proto3";
+message Meta { string host = 1; int64 ts = 2; }
+message Event { int64 id = 1; string user = 2; int64 ts = 3; double amount = 4; string country = 5;
+  string url = 6; optional string agent = 7; int32 status = 8; bool ok = 9; Meta meta = 10; }
+"""
+
+
+def as_protobuf(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    made = message("Event", PROTO)
+    options: dict[str, Any] = {"descriptors": inline(PROTO), "message": "Event"}
+    return Decode(format="Protobuf", options=options), [
+        made(**row).SerializeToString() for row in rows
+    ]
+
+
 CONTENDERS: Mapping[str, Contender] = {
     "Json": as_json,
     "MessagePack": as_messagepack,
     "Csv": as_csv,
     "Thrift": as_thrift("Binary"),
+    "Protobuf": as_protobuf,
     "ThriftCompact": as_thrift("Compact"),
     "Avro": as_avro,
 }

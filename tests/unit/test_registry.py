@@ -1,11 +1,17 @@
 from collections.abc import Mapping
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from landfall import registry
-from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.api.spec import ConsumerGroup, Decode, parse_group
 from landfall.errors import Reason, Stalled
+from landfall.ledger.offsets import TopicPartition
+from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.records import of_columns
+from tests.support.protobuf_payloads import inline
 
 
 def group(**spec: object) -> ConsumerGroup:
@@ -29,6 +35,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "Regex": {"pattern": "(?P<a>x)"},
     "Thrift": {"idl": "struct A { 1: i64 a }", "struct": "A"},
     "Avro": {"schema": '{"type": "record", "name": "R", "fields": []}'},
+    "Protobuf": {"descriptors": inline(), "message": "shop.Event"},
 }
 """The options that a decoder cannot be without."""
 
@@ -154,3 +161,19 @@ def test_a_wrong_spec_is_refused_with_the_path_of_the_field(
 
     assert refused.value.reason is Reason.SPEC_INVALID
     assert str(refused.value)[: len(message)] == message
+
+
+@pytest.mark.parametrize("name", registry.DECODERS)
+@pytest.mark.parametrize("cut", [slice(0, 0), slice(1, 3)])
+def test_a_decoder_takes_no_rows_and_a_part_of_a_column(name: str, cut: slice) -> None:
+    decode = Decode(format=name, options=dict(OPTIONS.get(name, {})))
+    decoder = registry.decoder(decode, Wanted())
+    whole = pa.array([b"xx", None, b"", b"xxx"], pa.binary())
+    part = whole[cut]
+
+    got = decoder.decode(of_columns(TopicPartition("t", 0), np.arange(len(part)), part))
+
+    assert len(got.records) + len(got.bad) == len(part)
+    # To the others an empty payload is bad; the tombstone before it never is.
+    takes_empty = name in {"Raw", "Delimited", "Csv", "Protobuf", "Avro"}
+    assert got.bad.rows.tolist() == ([1] if len(part) and not takes_empty else [])

@@ -160,10 +160,13 @@ class Decode(Model):
 
     format: Annotated[
         str,
-        built_in("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
+        built_in(
+            *("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
+            "Protobuf",
+        ),
     ] = "Raw"
     """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, ``Thrift``,
-    ``Avro``, or a custom ``package.module:Name``.
+    ``Avro``, ``Protobuf``, or a custom ``package.module:Name``.
     """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""

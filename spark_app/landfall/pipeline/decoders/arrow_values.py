@@ -11,7 +11,7 @@ String              text
 Int32, Int64        integers in range
 Float64             integers, floats
 Boolean             booleans
-Timestamp           integers (milliseconds), text (ISO 8601)
+Timestamp           timestamps, integers (milliseconds), text (ISO 8601)
 Date                text (ISO 8601)
 Binary              bytes
 Json                anything; the decoder gives JSON text
@@ -53,7 +53,7 @@ def check(column: TypedColumn, source: pa.DataType) -> None:
         case ColumnType.BOOLEAN:
             fits = kinds.is_boolean(source)
         case ColumnType.TIMESTAMP:
-            fits = is_integer or is_text
+            fits = is_integer or is_text or kinds.is_timestamp(source)
         case ColumnType.BINARY:
             fits = kinds.is_binary(source)
         case _:
@@ -63,7 +63,9 @@ def check(column: TypedColumn, source: pa.DataType) -> None:
 
 
 def field_values(values: pa.Array) -> FieldValues:
-    """Return a decoded column as the values of a field; bytes become base64 text."""
+    """Return a column as the values of a field; bytes are base64 text, timestamps ISO 8601."""
+    if kinds.is_timestamp(values.type):
+        return pc.strftime(values, format="%Y-%m-%dT%H:%M:%SZ")
     if kinds.is_integer(values.type) and not values.null_count:
         try:
             return values.cast(pa.int64()).to_numpy()
@@ -75,6 +77,13 @@ def field_values(values: pa.Array) -> FieldValues:
             for value in values.to_pylist()
         ]
     return values if kinds.is_string(values.type) else values.to_pylist()
+
+
+def named(numbers: pa.Array, symbols: Mapping[int, str]) -> pa.StringArray:
+    """Return the names of an enum's numbers; a number that has none is its text."""
+    encoded = numbers.dictionary_encode()
+    names = [symbols.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(encoded.indices)
 
 
 def batch(
@@ -101,6 +110,8 @@ def _values(
     match column.type:
         case ColumnType.INT32 | ColumnType.INT64:
             return _integers(column, array, errors)
+        case ColumnType.TIMESTAMP if kinds.is_timestamp(array.type):
+            return array.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         case ColumnType.TIMESTAMP if not kinds.is_string(array.type):
             return array.to_pylist()
         case ColumnType.FLOAT64:

@@ -176,15 +176,8 @@ def _scanned(
     for leaf in leaves:
         assert isinstance(leaf.type, Scalar), "only these are plain"
         column = scan.column(leaf.ids, leaf.type)
-        arrays.append(_named(column, leaf.type.symbols) if leaf.is_name else column)
+        arrays.append(arrow_values.named(column, leaf.type.symbols) if leaf.is_name else column)
     return arrays, scan.odd
-
-
-def _named(numbers: pa.Array, symbols: Mapping[int, str]) -> pa.StringArray:
-    """Return the names of an enum's numbers; a number that has none is its text."""
-    encoded = numbers.dictionary_encode()
-    names = [symbols.get(number, str(number)) for number in encoded.dictionary.to_pylist()]
-    return pa.array(names, pa.string()).take(encoded.indices)
 
 
 def _patched(

@@ -73,7 +73,11 @@ class _Bytes:
         return self.data[start : self.at]
 
     def byte(self) -> int:
-        return self.take(1)[0]
+        at = self.at
+        if at >= len(self.data):
+            raise MalformedError(f"ends inside a value at byte {at}")
+        self.at = at + 1
+        return self.data[at]
 
     def count(self, number: int, least: int) -> int:
         # Every item takes a byte at least, so this bounds what is allocated.
@@ -147,6 +151,8 @@ class _Compact(_Bytes):
             yield last, wire, kind == 1 if wire is Wire.BOOL else None
 
     def scalar(self, wire: Wire) -> Value:
+        if wire is Wire.STRING:
+            return self.take(self._varint(32))
         match wire:
             case Wire.BOOL:
                 return self.byte() == 1
@@ -154,8 +160,6 @@ class _Compact(_Bytes):
                 return int.from_bytes(self.take(1), signed=True)
             case Wire.DOUBLE:
                 return struct.unpack("<d", self.take(8))[0]
-            case Wire.STRING:
-                return self.take(self._varint(32))
             case Wire.UUID:
                 return self.take(16)
             case _:
@@ -180,7 +184,10 @@ class _Compact(_Bytes):
         return _COMPACT_WIRES[kind]
 
     def _varint(self, bits: int) -> int:
-        number = shift = 0
+        number = self.byte()
+        if number < 0x80:
+            return number
+        number, shift = number & 0x7F, 7
         while True:
             byte = self.byte()
             number |= (byte & 0x7F) << shift

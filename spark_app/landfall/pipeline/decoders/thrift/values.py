@@ -4,6 +4,7 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 from uuid import UUID
 
@@ -42,7 +43,7 @@ class Leaf:
             self.how != "json" and isinstance(self.type, Scalar) and self.type.wire is not Wire.UUID
         )
 
-    @property
+    @cached_property
     def arrow(self) -> pa.DataType:
         """The type of the column it makes."""
         if self.how == "json" or not isinstance(self.type, Scalar):
@@ -53,6 +54,11 @@ class Leaf:
     def is_name(self) -> bool:
         """Whether it is an enum, as its name."""
         return isinstance(self.type, Scalar) and bool(self.type.symbols) and self.how == "plain"
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether its column is text."""
+        return bool(self.arrow == pa.string())
 
     def of(self, record: Record) -> object:
         """Return the value in a struct, None if it is absent.
@@ -67,9 +73,7 @@ class Leaf:
             value = value[id_]
         if self.how == "json":
             return json_text(value, self.type).decode()
-        if self.arrow == pa.string():
-            return str(as_json(value, self.type))
-        return value
+        return str(as_json(value, self.type)) if self.is_text else value
 
 
 def json_text(value: Value, type_: Type) -> bytes:

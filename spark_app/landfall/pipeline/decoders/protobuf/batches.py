@@ -1,0 +1,112 @@
+"""Reads whole columns of messages with ptars, a decoder in Rust.
+
+ptars takes some payloads that are no messages, such as one with a group that another one ends, so
+``messages`` checks payloads first. What is left that ptars does not take fails for a whole batch,
+which is halved until the rows are found that ``messages`` then reads alone. Only leaves that ptars
+reads as google.protobuf does are read here: single fields of single messages, not of a ``oneof``,
+of which ptars gives all members that a payload holds and google.protobuf the last. It gives a
+message of a recursive type as bytes, and cuts a Timestamp to the years 1678 to 2261 without an
+error; rows at these limits are left to ``messages``, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single
+
+_SECOND = 10**9
+_TIME_LIMIT = 2**63 - 2 * _SECOND
+"""Nanoseconds; a Timestamp nearer to the limits of 64 bits may have been cut."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Reads leaves from columns of messages.
+
+    Attributes:
+        handler: ptars' reader of the message.
+        leaves: what to read.
+    """
+
+    handler: Any
+    leaves: Sequence[Leaf]
+
+    @classmethod
+    def of(cls, descriptor: Any, leaves: Sequence[Leaf]) -> "Batches | None":
+        """Return a reader of these leaves; None if ptars cannot read one, or is not installed."""
+        try:
+            import ptars  # noqa: PLC0415  # an extra
+        except ImportError:
+            return None
+        if not all(map(_is_plain, leaves)):
+            return None
+        try:
+            pool = ptars.HandlerPool(_files(descriptor.file, {}))
+            made = cls(pool.get_for_message(descriptor), leaves)
+            # What ptars makes of types shows in no message as well.
+            columns, _ = made.read(pa.array([], pa.binary()))
+        except (ValueError, TypeError, KeyError, pa.ArrowException):
+            return None
+        types = [column.type for column in columns]
+        return made if types == [leaf.wire for leaf in leaves] else None
+
+    def read(self, messages: pa.BinaryArray) -> tuple[Sequence[pa.Array], npt.NDArray[np.bool_]]:
+        """Return a column per leaf, and which rows ``messages`` must read, shape (rows,)."""
+        rows = len(messages)
+        try:
+            batch = self.handler.array_to_record_batch(messages)
+        except ValueError:
+            if rows == 1:
+                return [pa.nulls(1, leaf.wire) for leaf in self.leaves], np.ones(1, np.bool_)
+            half = rows // 2
+            left, left_odd = self.read(messages.slice(0, half))
+            right, right_odd = self.read(messages.slice(half))
+            joined = [pa.concat_arrays(pair) for pair in zip(left, right, strict=True)]
+            return joined, np.concatenate([left_odd, right_odd])
+        odd = np.zeros(rows, np.bool_)
+        return [_column(batch, leaf, odd) for leaf in self.leaves], odd
+
+
+def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return a leaf's column; adds to ``odd``."""
+    column = batch.column(leaf.path[0].name)
+    for field in leaf.path[1:]:
+        if not pa.types.is_struct(column.type):
+            return column
+        # ``field`` alone would show what is below a null.
+        column = pc.struct_field(column, [field.name])
+    if leaf.wire != TIMES or not pa.types.is_timestamp(column.type):
+        return column
+    nanos = column.cast(pa.int64()).fill_null(0).to_numpy()
+    odd |= (nanos > _TIME_LIMIT) | (nanos < -_TIME_LIMIT)
+    millis = pa.array(nanos // 10**6, pa.int64(), mask=np.asarray(column.is_null()))
+    return millis.cast(TIMES)
+
+
+def _is_plain(leaf: Leaf) -> bool:
+    return (
+        leaf.how != "json"
+        and is_single(leaf.field)
+        and not any(_in_oneof(field) for field in leaf.path)
+    )
+
+
+def _in_oneof(field: Any) -> bool:
+    # ``optional`` in proto3 makes a oneof of one field, whose name begins so.
+    oneof = field.containing_oneof
+    return oneof is not None and not (len(oneof.fields) == 1 and oneof.name.startswith("_"))
+
+
+def _files(file: Any, known: dict[str, Any]) -> list[Any]:
+    """Return a file and all that it imports, first what is imported."""
+    if file.name not in known:
+        for each in file.dependencies:
+            _files(each, known)
+        known[file.name] = file
+    return list(known.values())
