@@ -257,23 +257,33 @@ def _value(payload: Payload, wire: Wire, type_: Type | None, depth: int) -> Valu
 def _items(payload: Payload, type_: Items | None, depth: int) -> list[Value]:
     wire, number = payload.items()
     item = type_.item if type_ and type_.item.wire is wire else None
-    values = [_value(payload, wire, item, depth) for _ in range(number)]
-    if type_ and number and item is None:
-        raise MalformedError(f"a list of {wire.name} in place of {type_.item.wire.name}")
-    return values
+    if item is None:
+        # Nothing is kept of what is skipped.
+        for _ in range(number):
+            _value(payload, wire, None, depth)
+        if type_ and number:
+            raise MalformedError(f"a list of {wire.name} in place of {type_.item.wire.name}")
+        return []
+    return [_value(payload, wire, item, depth) for _ in range(number)]
 
 
 def _pairs(payload: Payload, type_: Map | None, depth: int) -> list[tuple[Value, Value]]:
     key_wire, value_wire, number = payload.pairs()
     key = type_.key if type_ and type_.key.wire is key_wire else None
     value = type_.value if type_ and type_.value.wire is value_wire else None
-    pairs = [
+    if key is None or value is None:
+        for _ in range(number):
+            _value(payload, key_wire, None, depth)
+            _value(payload, value_wire, None, depth)
+        if type_ and number:
+            raise MalformedError(
+                f"a map of {key_wire.name} to {value_wire.name} in place of another"
+            )
+        return []
+    return [
         (_value(payload, key_wire, key, depth), _value(payload, value_wire, value, depth))
         for _ in range(number)
     ]
-    if type_ and number and (key is None or value is None):
-        raise MalformedError(f"a map of {key_wire.name} to {value_wire.name} in place of another")
-    return pairs
 
 
 _KNOWN = set(Wire) - {Wire.STOP}
