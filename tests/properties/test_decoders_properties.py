@@ -14,6 +14,7 @@ from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.regex import Regex
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from landfall.schemas.avro import Avro
 from tests.support.decoded import as_list, results
 
 names = st.sampled_from(["a", "b", "m", "é"])
@@ -56,6 +57,7 @@ payloads = st.one_of(
         ]
     ),
     st.text(alphabet='ab,"\n\\é1', max_size=12).map(str.encode),
+    st.text(alphabet="\x00\x01\x02\x04a", max_size=12).map(str.encode),
 )
 batches = st.lists(payloads, min_size=1, max_size=12)
 
@@ -66,6 +68,11 @@ SCHEMA = schema_of(
     ]
 )
 FIELDS = (("a",), ("m", "a"), ("b",))
+AVRO = """{"type": "record", "name": "R", "fields": [
+    {"name": "a", "type": ["null", "string", "int"]},
+    {"name": "b", "type": {"type": "array", "items": ["null", "R"]}},
+    {"name": "m", "type": {"type": "map", "values": "bytes"}}]}"""
+AVRO_COLUMNS = schema_of([Column(name=name, type=ColumnType.JSON) for name in "abm"])
 DECODERS: list[Decoder] = [
     Json.of({}, Wanted()),
     Json.of({}, Wanted(FIELDS)),
@@ -75,6 +82,7 @@ DECODERS: list[Decoder] = [
     Delimited.of({"columns": ["a", "b", "m"]}, Wanted((("a",),), SCHEMA, json=True)),
     Delimited.of({"columns": ["a", "b"], "quote": '"'}, Wanted((("b",),), json=True)),
     Regex.of({"pattern": "(?P<a>a*)(?P<b>1?)(?P<m>.)"}, Wanted((("b",),), SCHEMA, json=True)),
+    Avro.of({"schema": AVRO}, Wanted((("a",), ("b",)), AVRO_COLUMNS, json=True)),
 ]
 decoders = st.sampled_from(DECODERS)
 

@@ -1,6 +1,7 @@
 """A schema registry in this process: what it answers, by path, and what it was asked."""
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class FakeRegistry:
 
 
 @contextmanager
-def schema_registry() -> Iterator[FakeRegistry]:
+def schema_registry(tls: ssl.SSLContext | None = None) -> Iterator[FakeRegistry]:
     """Serve a registry, on a port of its own."""
     registry = FakeRegistry()
 
@@ -57,9 +58,11 @@ def schema_registry() -> Iterator[FakeRegistry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    registry.url = f"http://127.0.0.1:{server.server_port}"
+    registry.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     try:
         yield registry
     finally:

@@ -1,11 +1,13 @@
 """The client of a schema registry, and what is remembered of its answers."""
 
 import json
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind, content_hash
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
@@ -149,6 +151,35 @@ def test_a_certificate_that_is_none_is_waited_for(
 
     with pytest.raises(SchemasAway):
         client("https://127.0.0.1:9", secret="registry").by_id(7)
+
+
+def test_a_registry_that_wants_a_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    authority = Authority(made)
+    authority.server("registry", ["IP:127.0.0.1"])
+    authority.client("landfall", "drivers")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made / "registry.crt", made / "registry.key")
+    tls.load_verify_locations(made / "ca.crt")
+    tls.verify_mode = ssl.CERT_REQUIRED
+
+    with schema_registry(tls) as registry:
+        registry.add(7, "long")
+        asking = client(registry.url, secret="registry")
+
+        secret(tmp_path, monkeypatch, ca_crt=(made / "ca.crt").read_text())
+        with pytest.raises(SchemasAway):
+            asking.by_id(7)
+        names = {"tls_crt": "landfall.crt", "tls_key": "landfall.key"}
+        secret(
+            tmp_path, monkeypatch, **{key: (made / file).read_text() for key, file in names.items()}
+        )
+
+        assert asking.by_id(7) == LONG
+        with pytest.raises(SchemasAway, match=r"(?i)certificate"):
+            client(registry.url).by_id(7)
 
 
 # ---------------------------------------------------------------------------------------- the cache
