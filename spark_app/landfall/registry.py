@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ TRANSFORMS: Mapping[str, str] = {
     "Mask": "landfall.pipeline.transforms.mask:Mask",
     "Hash": "landfall.pipeline.transforms.hash:Hash",
     "Sql": "landfall.pipeline.transforms.sql:Sql",
+    "Lookup": "landfall.pipeline.transforms.lookup:Lookup",
+    "GeoIp": "landfall.pipeline.transforms.geo_ip:GeoIp",
     "LogId": "landfall.pipeline.transforms.log_id:LogId",
 }
 FORMATS: Mapping[str, str] = {
@@ -131,7 +134,7 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:
         Stalled: SPEC_INVALID; a name is unknown, an option is wrong, or a step reads what rows do
             not have.
     """
-    context = Context(schema, spec.decode.timestamp, spec.route.timezone, read_secret)
+    context = Context(schema, spec.decode.timestamp, spec.route.timezone, read_secret, _read_file)
     steps = Steps(context)
     for i, step in enumerate(spec.transforms):
         field = f"spec.transforms.{i}"
@@ -153,6 +156,10 @@ def output_format(output: Output) -> Format:
     kind: FormatType = _import_class("spec.output.format", "format", output.format, FORMATS)
     with _spec_errors("spec.output"):
         return kind.of({**output.options, "codec": output.codec})
+
+
+def _read_file(path: str) -> bytes:
+    return Path(path).read_bytes()
 
 
 def _import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) -> Any:

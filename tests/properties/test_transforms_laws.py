@@ -37,6 +37,18 @@ CHAINS: dict[str, list[dict[str, object]]] = {
             },
         }
     ],
+    "files": [
+        {
+            "use": "Lookup",
+            "options": {
+                "file": "examples/transforms/devices.csv",
+                "sha256": "da2290249696b8a2e075f3780a52fe46055b4f8f8c37f2653200e837ce2caf8c",
+                "key": "s",
+                "match": "kind",
+                "missing": "Reject",
+            },
+        },
+    ],
     "cast": [
         {"use": "Cast", "options": {"n": "String", "d": "Int32", "s": "Float64", "ok": "String"}},
         {"use": "Cast", "options": {"at": "String", "n": "Int64"}},
@@ -44,7 +56,9 @@ CHAINS: dict[str, list[dict[str, object]]] = {
 }
 
 texts = st.one_of(
-    st.sampled_from(["a", "b", "", "12", "1.5", "true", "ä", '"\\\n', "a@b.c", "10.1.2.3"]),
+    st.sampled_from(
+        ["a", "b", "phone", "", "12", "1.5", "true", "ä", '"\\\n', "a@b.c", "10.1.2.3"]
+    ),
     st.text(max_size=5),
 )
 integers = st.integers(-(2**63), 2**63 - 1)

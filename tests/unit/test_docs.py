@@ -211,9 +211,7 @@ def test_the_examples_and_the_charts_notes_are_among_them() -> None:
 
 
 @pytest.mark.parametrize("written", documents())
-def test_yaml_is_a_group_or_values_of_the_chart(
-    written: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_yaml_is_a_group_or_values_of_the_chart(written: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("LANDFALL_SECRETS", str(ROOT / "tests/support/secrets"))
     assert isinstance(written, dict)
     if written.keys() <= VALUES["properties"].keys():

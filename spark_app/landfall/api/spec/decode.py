@@ -192,6 +192,8 @@ TRANSFORMS = (
     "Hash",
     "LogId",
     "Sql",
+    "Lookup",
+    "GeoIp",
 )
 """The built-in steps of ``spec.transforms``."""
 

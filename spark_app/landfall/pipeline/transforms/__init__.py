@@ -37,6 +37,10 @@ from landfall.pipeline.decoders import Decoded, Path, Transform
 from landfall.pipeline.records import FieldValues, of_columns
 
 
+def _no_file(path: str) -> bytes:
+    raise FileNotFoundError(path)
+
+
 def _no_secret(name: str) -> Mapping[str, str]:
     raise ValueError(f"option secret: no secret {name!r}")
 
@@ -51,12 +55,14 @@ class Context:
         timezone: the time zone of the group's route.
         written: the names that the steps before have written.
         read_secret: returns the values of a mounted Secret by key.
+        read_file: returns the bytes of a file; raises OSError.
     """
 
     schema: pa.Schema | None = None
     timestamp: Timestamp | None = None
     timezone: str = "UTC"
     read_secret: Callable[[str], Mapping[str, str]] = _no_secret
+    read_file: Callable[[str], bytes] = _no_file
     written: frozenset[Path] = frozenset()
 
     def has_column(self, path: Path) -> bool:
