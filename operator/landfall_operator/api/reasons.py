@@ -87,6 +87,8 @@ class Reason(StrEnum):
     COMMITS_FAILING = "CommitsFailing"
     STORE_UNAVAILABLE = "StoreUnavailable"
     SOURCE_UNAVAILABLE = "SourceUnavailable"
+    SCHEMAS_UNAVAILABLE = "SchemaRegistryUnavailable"
+    SCHEMAS_DENIED = "SchemaRegistryDenied"
     LAG_ABOVE_TARGET = "LagAboveTarget"
     PARTITIONS_BLOCKED = "TopicPartitionsBlocked"
 

@@ -204,7 +204,7 @@ class Rejected(Model):
 
 
 class Held(Model):
-    """What a rollout waits for: a failure of the cluster, the store or Kafka."""
+    """What a rollout waits for: a failure of the cluster, the store, Kafka or a registry."""
 
     reason: Reason
     """The failure, in one word."""

@@ -39,6 +39,8 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.STORE_UNSAFE: ("output",),
     Reason.SOURCE_UNAVAILABLE: ("source", "driver", "executor"),
     Reason.SOURCE_DENIED: ("source", "driver", "executor"),
+    Reason.SCHEMAS_UNAVAILABLE: ("decode", "driver", "executor"),
+    Reason.SCHEMAS_DENIED: ("decode", "driver", "executor"),
 }
 """The fields whose change may have caused an obstacle, by its reason."""
 

@@ -36,6 +36,7 @@ NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
 """Reasons that do not go away before a user acts."""
 _OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
 _OF_THE_SOURCE = frozenset({Reason.SOURCE_DENIED, Reason.TOPIC_MISSING})
+_OF_THE_SCHEMAS = frozenset({Reason.SCHEMAS_UNAVAILABLE, Reason.SCHEMAS_DENIED})
 
 _STAGES: Mapping[Stage, Reason] = {
     Stage.WARMING: Reason.WARMING,
@@ -150,6 +151,8 @@ def _commits_healthy(view: View) -> Finding:
         reason = Reason.STORE_DENIED
     elif last is not None and last.reason.startswith("Store"):
         reason = Reason.STORE_UNAVAILABLE
+    elif last is not None and last.reason in _OF_THE_SCHEMAS:
+        reason = Reason(last.reason)
     else:
         reason = Reason.COMMITS_FAILING
     message = (
