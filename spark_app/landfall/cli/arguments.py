@@ -281,7 +281,8 @@ Nothing is changed, and a driver may be running.
 --kafka also compares every payload with the record in Kafka, as far as Kafka still holds it.
 Prefer `landfall audit` for that: it shares no code with the writer, and it checks the output
 partition of each record too. Use verify --kafka where audit cannot read the objects, because
-their format or store is loaded from a Python module.
+their format or store is loaded from a Python module. It refuses groups that land other bytes
+than Kafka holds: with transforms, with typed columns, or with JSON made of other payloads.
 
 examples:
   landfall verify group.yaml

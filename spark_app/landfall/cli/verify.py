@@ -93,11 +93,13 @@ def _kafka_reader(group: ConsumerGroup) -> Reader:
     from landfall.source.properties import kafka_properties  # noqa: PLC0415  # only --kafka needs the client
     from landfall.source.reader import KafkaReader  # noqa: PLC0415
 
-    if group.spec.transforms or group.spec.decode.columns:
+    decode = group.spec.decode
+    becomes_json = output_format(group.spec.output).wanted.json and decode.format != "Json"
+    if group.spec.transforms or decode.columns or becomes_json:
         raise Stalled(
             Reason.SPEC_INVALID,
-            "verify --kafka: groups with transforms and typed columns land other bytes than "
-            "Kafka holds",
+            "verify --kafka: groups with transforms, with typed columns or with JSON made of other "
+            "payloads land other bytes than Kafka holds; landfall audit compares what can be",
         )
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 

@@ -66,12 +66,20 @@ def test_a_line_break_in_json_equals_the_space_that_was_written(
     assert result.comparison == Comparison(10)
 
 
-def test_groups_with_transforms_are_refused(
-    landed: Callable[[str], Landed], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "decode: {format: Json}\n  transforms: [{use: 'some.module:Step'}]",
+        "decode: {format: Json, columns: [{name: a, type: Int64}]}",
+        "decode: {format: MessagePack}",
+    ],
+)
+def test_groups_that_land_other_bytes_are_refused(
+    landed: Callable[[str], Landed], capsys: pytest.CaptureFixture[str], spec: str
 ) -> None:
     made = landed("Json")
     file = Path(made.file)
-    file.write_text(f"{file.read_text()}  transforms: [{{use: 'some.module:Step'}}]\n")
+    file.write_text(f"{file.read_text()}  {spec}\n")
 
     assert main(["verify", made.file, "--kafka"]) == ExitCode.USAGE
-    assert "transforms and typed columns" in capsys.readouterr().err
+    assert "land other bytes than Kafka holds" in " ".join(capsys.readouterr().err.split())
