@@ -30,6 +30,7 @@ from landfall.api.contract import (
     REVISION,
 )
 from landfall.api.spec import ConsumerGroup
+from landfall.api.spec.decode import TRANSFORMS
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -199,8 +200,9 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
         group.spec.output.s3.credentials_secret_ref,
         group.spec.decode.registry and group.spec.decode.registry.secret_ref,
     )
-    # A step such as Hash names the Secret with its key.
-    of_steps = (step.options.get("secret") for step in group.spec.transforms)
+    # Hash names the Secret with its key. What options of plug-ins mean, only plug-ins know.
+    built_in = (step for step in group.spec.transforms if step.use in TRANSFORMS)
+    of_steps = (step.options.get("secret") for step in built_in)
     names = {reference.name for reference in references if reference}
     return tuple(sorted(names | {name for name in of_steps if isinstance(name, str)}))
 

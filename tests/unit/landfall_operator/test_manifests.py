@@ -341,3 +341,5 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     }
 
     assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")
+    plug_in = {"use": "shop.steps:Sign", "options": {"secret": "what only the plug-in knows"}}
+    assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
