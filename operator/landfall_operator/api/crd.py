@@ -37,6 +37,7 @@ JAVA_DATES = r"[\x22\x27]|(^|[^A-Za-z{])(yyyy|YYYY|uuuu)([^A-Za-z=}]|MM|$)"
 
 LATER = frozenset(
     {
+        "spec.decode.registry.timeout",
         "spec.upgrade.rollback.crashes",
         "spec.upgrade.rollback.readyIn",
         "spec.upgrade.rollback.noCommit",
