@@ -36,6 +36,8 @@ DECODERS: Mapping[str, str] = {
     "Avro": "landfall.schemas.avro:Avro",
     "Protobuf": "landfall.pipeline.decoders.protobuf:Protobuf",
 }
+READ_REGISTRY = frozenset({"Avro"})
+"""The built-in decoders that take ``spec.decode.registry``."""
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",
     "Select": "landfall.pipeline.transforms.select:Select",
@@ -113,6 +115,12 @@ def decoder(decode: Decode, wanted: Wanted) -> Decoder:
     kind: DecoderType = _import_class("spec.decode.format", "decoder", decode.format, DECODERS)
     options: dict[str, object] = dict(decode.options)
     if decode.registry is not None:
+        if decode.format in DECODERS.keys() - READ_REGISTRY:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"spec.decode.registry: {decode.format} asks no schema registry, only "
+                f"{', '.join(sorted(READ_REGISTRY))} does",
+            )
         secret = decode.registry.secret_ref
         options["registry"] = {
             "urls": decode.registry.urls,

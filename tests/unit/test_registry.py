@@ -94,6 +94,10 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
             "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, Thrift, ",
         ),
         (
+            {"decode": {"format": "Csv", "registry": {"urls": ["http://registry:8081"]}}},
+            "spec.decode.registry: Csv asks no schema registry, only Avro does",
+        ),
+        (
             {"decode": {"format": "nowhere:Name"}},
             "spec.decode.format: cannot import decoder 'nowhere:Name': No module",
         ),
