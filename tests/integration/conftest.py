@@ -16,6 +16,9 @@ from tests.support.landing import Scene
 from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
 
+SECRETS = Path(__file__).parents[1] / "support/secrets"
+"""The Secrets that tasks find mounted."""
+
 
 @pytest.fixture(scope="session")
 def resource(control_plane: Cluster) -> Cluster:
@@ -56,7 +59,8 @@ def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
 @pytest.fixture(scope="module")
 def context(s3: S3Server) -> Iterator[SparkContext]:
     """The Spark context of all drivers that run in this process."""
-    environment = {f"spark.executorEnv.{name}": value for name, value in keys(s3).items()}
+    variables = {**keys(s3), "LANDFALL_SECRETS": str(SECRETS)}
+    environment = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
     group = {
         "apiVersion": "landfall.dev/v1alpha1",
         "kind": "ConsumerGroup",

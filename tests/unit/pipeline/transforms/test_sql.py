@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from landfall.pipeline.transforms import Context, sql
 from landfall.pipeline.transforms.sql import Sql
 from landfall.pipeline.transforms.sql_query import FUNCTIONS
-from tests.support.transformed import Group, payloads, rejected, spec_error
+from tests.support.transformed import Group, apply, payloads, records, rejected, spec_error
 
 COLUMNS = {"a": "Int64", "s": "String", "d": "Float64", "t": "Timestamp", "ok": "Boolean"}
 ROWS = [
@@ -132,10 +132,10 @@ values = st.fixed_dictionaries(
 @given(st.lists(values, max_size=9), st.integers(0, 9))
 def test_a_row_is_looked_at_by_itself(rows: list[dict[str, object]], cut: int) -> None:
     query = "SELECT a * 3 AS b, CASE WHEN a > 0 AND s::INT > 1 THEN 'y' END AS c FROM records "
-    steps = group(query + "WHERE s <> 'x' OR s::INT > a", a="Int64", s="String")
+    made = group(query + "WHERE s <> 'x' OR s::INT > a", a="Int64", s="String").pipeline()
 
     def outcome(*part: object) -> tuple[list[object], list[str], int]:
-        got = steps.apply(*part)
+        got = apply(made, records(*part))
         assert got.columns is not None
         return got.columns.to_pylist(), list(got.bad.errors), got.filtered
 
