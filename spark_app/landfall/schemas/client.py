@@ -8,14 +8,15 @@ registries differ in the error codes of their bodies.
 answer                     means
 =========================  ====================================================================
 200                        the schema
-404 with ``error_code``    there is none
+404 with ``error_code``    there is none, unless the code is 404
 401, 403                   ``SchemasDenied``: someone may have to act, and it is tried again
 anything else, or none     ``SchemasAway``: the next URL is asked, and after the last one it is
                            tried again later
 =========================  ====================================================================
 
-A 404 without an ``error_code`` is no answer of a registry: a wrong path in the URL would otherwise
-make dead letters of all records.
+A 404 without an ``error_code`` is no answer of a registry, and one with ``error_code`` 404 is
+Confluent's to a path that it does not have (what is not registered has 40401 to 40403): a wrong
+path in the URL would otherwise make dead letters of all records.
 """
 
 from collections.abc import Mapping
@@ -142,7 +143,7 @@ class RegistryClient:
             raise SchemasAway(f"schema registry: {url}: {_describe(error)}") from error
         if response.status in {401, 403}:
             raise SchemasDenied(f"schema registry: {url}: refused with status {response.status}")
-        if response.status == 404 and _has_error_code(response.data):
+        if response.status == 404 and _says_unknown(response.data):
             return None
         if response.status != 200:
             raise SchemasAway(f"schema registry: {url}: answered with status {response.status}")
@@ -184,12 +185,12 @@ _TLS_FILES: Mapping[str, str] = {
 }
 
 
-def _has_error_code(body: bytes) -> bool:
+def _says_unknown(body: bytes) -> bool:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    return isinstance(found, dict) and "error_code" in found
+    return isinstance(found, dict) and found.get("error_code", 404) != 404
 
 
 def _describe(error: Exception) -> str:

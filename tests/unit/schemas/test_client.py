@@ -2,6 +2,7 @@
 
 import json
 import ssl
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,7 +94,11 @@ def test_a_registry_that_refuses_is_waited_for(registry: FakeRegistry, status: i
     assert cause(caught.value, "") == "SchemaRegistryDenied"
 
 
-@pytest.mark.parametrize("body", [b"<html>no such page</html>", b"[]", b"\xff"])
+NO_SUCH_PATH = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+"""What Confluent's registry says of a path that it does not have."""
+
+
+@pytest.mark.parametrize("body", [b"<html>no such page</html>", b"[]", b"\xff", NO_SUCH_PATH])
 def test_a_page_that_is_not_found_is_no_unknown_schema(registry: FakeRegistry, body: bytes) -> None:
     """A wrong path in the URL must not make dead letters of all records."""
     registry.answers["/schemas/ids/7"] = (404, body)
@@ -133,6 +138,20 @@ def test_who_asks(registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.Mo
     asking.by_id(7)
 
     assert [login for _, login in registry.asked] == ["Basic dTpwOnE=", "Bearer t"]
+
+
+@pytest.mark.parametrize("status", [401, 503, 0])
+def test_no_error_holds_the_login(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    registry.status = status
+    secret(tmp_path, monkeypatch, username="pl4nted-name", password="pl4nted-word")
+    url = registry.url if status else NOWHERE
+
+    with pytest.raises(SchemasAway) as caught:
+        client(url, secret="registry").by_id(7)
+
+    assert "pl4nted" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_secret_that_is_missing_is_waited_for(
