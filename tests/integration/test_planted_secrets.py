@@ -22,7 +22,7 @@ from tests.support.processes import Pod, Processes
 pytestmark = pytest.mark.xdist_group("drivers")
 
 PASSWORD, IN_A_LINE, IN_ENV = "pl4nted-in-a-file", "pl4nted-in-a-line", "pl4nted-in-env"
-WRONG_KEY = "pl4nted-wrong-s3-key"
+WRONG_KEY, HASH_KEY = "pl4nted-wrong-s3-key", "pl4nted-key-of-a-hash"
 PLANTED = "pl4nted"
 """The common part of all secrets, so that a part of one is found, too."""
 
@@ -36,6 +36,7 @@ def secrets(tmp_path: Path, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Pa
         folder / "kafka", {"properties": f"sasl.username=somebody\nssl.key.password={IN_A_LINE}\n"}
     )
     plant(folder / "kafka", {"sasl.password": PASSWORD})
+    plant(folder / "mail-hash", {"key": HASH_KEY})
     for name, secret in (("s3", keys["AWS_SECRET_ACCESS_KEY"]), ("wrong", WRONG_KEY)):
         plant(
             folder / name,
@@ -61,6 +62,7 @@ def document(scene: Scene, s3: str = "s3", **kafka: Any) -> dict[str, Any]:
             "properties": {"sasl.oauthbearer.client.secret": "${KAFKA_PASSWORD}", **kafka},
         },
         badRecords={"maxRatio": "0.5"},
+        transforms=[{"use": "Hash", "options": {"fields": ["p"], "secret": "mail-hash"}}],
         tuning={
             "sparkConf": {
                 "spark.ui.enabled": "true",
