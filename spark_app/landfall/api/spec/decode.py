@@ -173,7 +173,7 @@ class Decode(Model):
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes
     ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own;
-    those of other decoders are in the guide to payloads.
+    those of the others are in the guide to payloads.
     """
     registry: SchemaRegistry | None = None
     """The schema registry that has the schemas of payloads, for Avro."""
@@ -206,4 +206,4 @@ class TransformStep(Model):
     ``shop.steps:Anonymise``.
     """
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Options passed to the step."""
+    """Options of the step. Those of the built-in ones are in the guide to transforms."""

@@ -4,13 +4,13 @@ A decoder turns payloads into fields, by which records are dated and routed, and
 which formats such as Parquet write. A transform changes, filters or rejects decoded rows before
 they are routed. Both see whole columns (Arrow and NumPy arrays), never single records.
 
-A class is named in the resource either by a built-in name (``Raw``, ``Json``, ``Delimited``,
-``Regex``, ``Avro``) or by an import path, ``package.module:Name``; ``landfall.registry`` treats
-both alike. Its class method ``of`` is called with the options from the resource: in the driver,
-which thereby checks the resource before it reads anything, and once in each worker process. A
-decoder or transform must keep no state between calls and must depend on the rows alone: no
-clock, no randomness, no remote service. A range that is read again after a crash must give
-exactly the same objects.
+A class is named in the resource either by a built-in name, such as ``Json`` or ``Avro``, or by an
+import path, ``package.module:Name``; ``landfall.registry`` treats decoders of both kinds alike. Its
+class method ``of`` is called with the options from the resource: in the driver, which thereby
+checks the resource before it reads anything, and once in each worker process. A decoder or
+transform must keep no state between calls and must depend on the rows alone: no clock, no
+randomness, no remote service. A range that is read again after a crash must give exactly the same
+objects.
 
 A payload that cannot be decoded is data, not an error: reject its row with ``Decoded.reject``. It
 becomes a dead letter and counts toward ``badRecords.maxRatio``; with ``badRecords.policy: Fail`` it
@@ -187,8 +187,10 @@ class DecoderType(Protocol):
         """Build the decoder.
 
         Args:
-            options: ``spec.decode.options``. ``options.read_options`` checks them against a
-                declared ``msgspec.Struct``.
+            options: ``spec.decode.options``, and ``spec.decode.registry``, if the group has one, as
+                ``registry``: its ``urls``, the name of its ``secret`` or None, and its
+                ``timeout_seconds``. ``options.read_options`` checks them against a declared
+                ``msgspec.Struct``.
             wanted: what the later stages need. Refuse here what the decoder cannot deliver.
 
         Raises:
