@@ -264,7 +264,9 @@ ROUTES = st.sampled_from(
 )
 
 
-def group(decode: Any, route: Any, output: Any) -> ConsumerGroup | None:
+def group(
+    decode: Any, route: Any, output: Any, transforms: Sequence[Any] = ()
+) -> ConsumerGroup | None:
     """Return the group, or None if the driver would refuse this combination before it reads."""
     found = parse_group(
         {
@@ -274,6 +276,7 @@ def group(decode: Any, route: Any, output: Any) -> ConsumerGroup | None:
             "spec": {
                 "source": {"kafka": {"bootstrapServers": "nowhere:9092", "topicPattern": ".*"}},
                 "decode": decode,
+                "transforms": list(transforms),
                 "route": route,
                 "output": {"url": "file:///-", **output},
                 "badRecords": {"maxRatio": "1"},
@@ -311,9 +314,15 @@ def test_every_record_is_landed_or_dead_lettered(
     drawn: Any, topic: str, decode: Any, route: Any, output: Any, cut: int
 ) -> None:
     made = group(decode, route, output)
-    if made is None:
-        return
-    tp, found, store = TopicPartition(topic, 0), messages(drawn), MemoryStore()
+    if made is not None:
+        check_landing(made, TopicPartition(topic, 0), messages(drawn), cut)
+
+
+def check_landing(
+    made: ConsumerGroup, tp: TopicPartition, found: Sequence[Message], cut: int
+) -> None:
+    """Land these messages as one slice, and assert that each is accounted for, and audited."""
+    store = MemoryStore()
     end = found[-1].position + 3 if found else 5
 
     (landed,) = land(
@@ -326,7 +335,7 @@ def test_every_record_is_landed_or_dead_lettered(
     for o in landed.objects:
         store.complete(o.upload)
         origin = object_names.origin(GROUP, o.upload.key)
-        assert (origin.topic, origin.partition) == (topic, 0)
+        assert (origin.topic, origin.partition) == (tp.topic, 0)
         assert not {"", ".", ".."} & set(o.upload.key.split("/"))
     assert _audited(made, tp, found, landed, store) == {}
 
