@@ -116,7 +116,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
         ),
         (
             {"decode": {"timestamp": {"field": "a.b"}}},
-            "spec.decode: Raw payloads have no fields (a.b); decode.format Json, Delimited",
+            "spec.decode: Raw payloads have no fields (a.b); decode.format Json, Avro",
         ),
         ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown placeholder '{when}'"),
         (

@@ -6,10 +6,10 @@ a payload nor say which bytes they left. Types are those of the Thrift IDL
 """
 
 import io
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 from landfall.pipeline.decoders import Path
@@ -155,7 +155,7 @@ def load(idl: str | None, file: str | None, struct: str) -> Struct:
 
 def _module(text: str) -> str:
     # thriftpy2 keeps modules by name, and wants names that end so.
-    return f"landfall_{zlib.crc32(text.encode()):08x}_thrift"
+    return f"landfall_{sha256(text.encode()).hexdigest()}_thrift"
 
 
 def _struct(described: Any, known: dict[Any, Struct]) -> Struct:
