@@ -5,6 +5,7 @@ import json
 import re
 import struct
 import uuid
+import warnings
 from decimal import Decimal
 from typing import Any
 
@@ -317,3 +318,11 @@ def test_numbers_that_json_has_not_are_text() -> None:
     payloads = [struct.pack("<d", value) for value in (float("nan"), float("-inf"), -0.0)]
 
     assert columns("double", payloads)[1].to_pylist() == ['"NaN"', '"-Infinity"', "-0.0"]
+
+
+def test_a_nan_that_signals_is_one_like_others() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, texts, errors = columns("float", [b"\x01\x00\x80\x7f"])
+
+    assert (texts.to_pylist(), errors) == (['"NaN"'], {})

@@ -299,7 +299,8 @@ def _float_texts(column: pa.Array) -> pa.StringArray:
     if not len(column):
         return pa.array([], pa.string())
     # A float as the double that it is: the shortest text of a float is another double.
-    numbers = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of a NaN that signals, a quiet one is made
+        numbers = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
     numbers_text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     texts: list[str] = numbers_text[1:-1].split(",")
     for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
