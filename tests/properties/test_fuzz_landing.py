@@ -264,9 +264,7 @@ ROUTES = st.sampled_from(
 )
 
 
-def group(
-    decode: Any, route: Any, output: Any, transforms: Sequence[Any] = ()
-) -> ConsumerGroup | None:
+def group(decode: Any, route: Any, output: Any, steps: Any = ()) -> ConsumerGroup | None:
     """Return the group, or None if the driver would refuse this combination before it reads."""
     found = parse_group(
         {
@@ -276,7 +274,7 @@ def group(
             "spec": {
                 "source": {"kafka": {"bootstrapServers": "nowhere:9092", "topicPattern": ".*"}},
                 "decode": decode,
-                "transforms": list(transforms),
+                "transforms": list(steps),
                 "route": route,
                 "output": {"url": "file:///-", **output},
                 "badRecords": {"maxRatio": "1"},
@@ -318,9 +316,7 @@ def test_every_record_is_landed_or_dead_lettered(
         check_landing(made, TopicPartition(topic, 0), messages(drawn), cut)
 
 
-def check_landing(
-    made: ConsumerGroup, tp: TopicPartition, found: Sequence[Message], cut: int
-) -> None:
+def check_landing(made: ConsumerGroup, tp: TopicPartition, found: list[Message], cut: int) -> None:
     """Land these messages as one slice, and assert that each is accounted for, and audited."""
     store = MemoryStore()
     end = found[-1].position + 3 if found else 5
