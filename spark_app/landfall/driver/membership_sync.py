@@ -7,6 +7,7 @@ topic of that name enters, and neither happens while a batch of the old topic is
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import compress
@@ -98,10 +99,10 @@ class MembershipSync:
         entering = tuple(sorted({*changes.enter} - {*self.leaving, *waiting}))
         state = self._enter(state, entering, now)
         state = self._settle_deleted(state, now, {*in_flight, *waiting})
-        unsettled = self._unsettled(state)
-        checks = membership.check_source(state, self._kafka, observer.watermarks, unsettled)
+        checks = self._check_source(state)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
         others = {*in_flight, *changes.recreated, *self.leaving}
+        checks = self._without_new_topics(state, checks, others)
         state = self._record_losses(state, checks, in_flight, others)
         self.blocked_by_source = {
             **membership.unavailable(observer.view.unavailable),
@@ -113,13 +114,42 @@ class MembershipSync:
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
 
-    def _unsettled(self, state: State) -> list[TopicPartition]:
-        """Members whose end offset is not their checkpoint, of those that answer.
+    def _check_source(self, state: State) -> membership.SourceChecks:
+        """Compare the log with the members whose end offset is not their checkpoint.
 
-        The others are known as they were, perhaps before another process landed more of them.
+        Only with those that answer: the others are known as they were, perhaps before another
+        process landed more of them.
         """
-        answering = state.checkpoint.next_offsets.keys() - self._observer.view.unavailable.keys()
-        return [tp for tp in self._observer.unsettled if tp in answering]
+        observer = self._observer
+        answering = state.checkpoint.next_offsets.keys() - observer.view.unavailable.keys()
+        unsettled = [tp for tp in observer.unsettled if tp in answering]
+        return membership.check_source(state, self._kafka, observer.watermarks, unsettled)
+
+    def _without_new_topics(
+        self, state: State, checks: membership.SourceChecks, known: Collection[TopicPartition]
+    ) -> membership.SourceChecks:
+        """The checks without truncations of topics that were recreated since the last discovery.
+
+        Asked after the offsets, so that a topic that still has the ledger's id had it then. The
+        others are left to the next look, which discovers the new topics. ``known`` are topic
+        partitions that are not recorded as truncated in any case.
+
+        Raises:
+            Retry: the log does not answer.
+        """
+        tps = {b.topic_partition for b in checks.truncated} - {*known}
+        if not tps:
+            return checks
+        found = self._observer.log.describe({tp.topic for tp in tps})
+        recreated = membership.recreated_topics(state, tps, found)
+        if not recreated:
+            return checks
+        self._observer.force_discovery()
+        return replace(
+            checks,
+            blocked={tp: why for tp, why in checks.blocked.items() if tp not in recreated},
+            truncated=tuple(b for b in checks.truncated if b.topic_partition not in recreated),
+        )
 
     def _record_losses(
         self,
