@@ -172,6 +172,35 @@ def test_json_has_either_names(proto_names: bool, name: str) -> None:
     assert got.records.values.to_pylist() == [f'{{"{name}":"n"}}'.encode()]
 
 
+MAPS = """
+syntax = "proto3";
+package maps;
+import "google/protobuf/struct.proto";
+message Deep { map<int32, Deep> by = 1; repeated Deep list = 2; google.protobuf.Struct any = 3; }
+"""
+
+
+def test_the_keys_of_maps_are_in_order_in_json() -> None:
+    deep = message("maps.Deep", MAPS)
+    numbers = [7, 1, 12, 5, 3, 11, 2, 9]
+    one = deep(any={f"k{number}": {"b": 1, "a": 2} for number in numbers})
+    made = deep(by=dict.fromkeys(numbers, one), list=[deep(by={2: one, 1: one})])
+
+    options = {"message": "maps.Deep", "descriptors": inline(MAPS)}
+    whole = decode([made.SerializeToString()], Wanted(json=True), **options)
+    column = decode([made.SerializeToString()], Wanted(schema=schema({"by": "Json"})), **options)
+
+    (text,) = whole.records.values.to_pylist()
+    found = orjson.loads(text)
+    assert list(found["by"]) == sorted(map(str, numbers))
+    assert list(found["list"][0]["by"]) == ["1", "2"]
+    for each in (*found["by"].values(), *found["list"][0]["by"].values()):
+        assert list(each["any"]) == sorted(f"k{number}" for number in numbers)
+        assert all(list(inner) == ["a", "b"] for inner in each["any"].values())
+    assert column.columns is not None
+    assert list(orjson.loads(column.columns.column("by")[0].as_py())) == sorted(map(str, numbers))
+
+
 def test_json_columns_hold_messages_lists_and_maps() -> None:
     columns = {"tree": "Json", "by": "Json", "numbers": "Json", "note_text": "Json", "at": "Json"}
 

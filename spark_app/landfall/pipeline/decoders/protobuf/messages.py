@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from landfall.pipeline.decoders.protobuf.ordered import ordered
 from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_repeated
 
 
@@ -103,9 +104,11 @@ class Messages:
 
     def _plain(self, message: Any) -> Mapping[str, Any]:
         try:
-            return self.as_dict(message)
+            found = self.as_dict(message)
         except self.errors as error:
             raise MalformedError(f"no JSON: {error}") from error
+        made: Mapping[str, Any] = ordered(message.DESCRIPTOR, found)
+        return made
 
 
 def _described(error: Exception) -> str:
