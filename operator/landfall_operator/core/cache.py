@@ -30,9 +30,11 @@ Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
 _NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
-_REQUESTED = ("uid", "generation", "deletionTimestamp", "finalizers", "annotations")
+_LIFE = ("uid", "generation", "deletionTimestamp", "finalizers")
+_KEPT = ("name", "namespace", "resourceVersion", *_LIFE)
+"""The metadata that is kept as it is; of annotations, only the operator's are kept."""
+_REQUESTED = (*_LIFE, "annotations")
 """The metadata that users, and not the operator, decide."""
-_KEPT = ("name", "namespace", "resourceVersion", *_REQUESTED[:-1])
 _MAX_DELETED = 16384
 """How many uids of deleted objects the cache remembers: those of a thousand groups with all of
 their objects.

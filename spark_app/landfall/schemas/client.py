@@ -1,8 +1,8 @@
 """Asks a schema registry: one GET per schema, by Confluent's API.
 
 Source: Confluent documentation, "Schema Registry API Reference", ``GET /schemas/ids/{id}`` and
-``GET /subjects/{subject}/versions/{version}``. Errors are told apart by HTTP status alone, because
-registries differ in the error codes of their bodies.
+``GET /subjects/{subject}/versions/{version}``. Errors are classified by HTTP status, and
+only a 404 by its ``error_code`` as well, because registries differ in the codes of their bodies.
 
 =========================  ====================================================================
 answer                     means

@@ -43,7 +43,7 @@ class Decimal:
         values = np.where(is_short, heads >> (64 - 8 * np.where(is_short, sizes, 8)), 0)
         words[:, 0], words[:, 1:] = values, (values >> 63)[:, np.newaxis]
         if self.arrow.precision <= _WORD_DIGITS:
-            # Not ``abs``: the least integer has no positive twin.
+            # Not ``abs``: the least integer has no positive counterpart.
             limit = 10**self.arrow.precision
             wrong |= is_short & ((values >= limit) | (values <= -limit))
         self._add_long(words, wrong, cursor, np.flatnonzero(sizes > 8), (start, sizes))
