@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/cluster dev/promtool
+SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -27,8 +27,8 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-servers: ## Download and build the servers of dev/kafka and dev/s3 (once per machine)
-	@dev/kafka build && dev/s3 build
+servers: ## Download and build the servers of dev/kafka, dev/s3 and dev/schema-registry (once per machine)
+	@dev/kafka build && dev/s3 build && dev/schema-registry build
 
 tools: ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool (once per machine)
 	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
@@ -147,5 +147,5 @@ demo-cluster-clean: ## Stop the cluster and servers of demo-cluster and delete t
 	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
-	@dev/kafka down; dev/s3 down; dev/cluster down; dev/cluster down --control-plane
+	@dev/kafka down; dev/s3 down; dev/schema-registry down; dev/cluster down; dev/cluster down --control-plane
 	@rm -rf .venv .state .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

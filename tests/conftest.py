@@ -1,4 +1,6 @@
-"""Fixtures of real servers: ``kafka``, ``s3``, ``bucket``, ``control_plane`` and ``namespace``.
+"""Fixtures of real servers.
+
+``kafka``, ``s3`` and ``bucket``, ``registry``, ``control_plane`` and ``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
@@ -21,9 +23,11 @@ from hypothesis import HealthCheck, settings
 from dev.kube.cluster import KINDS, ControlPlane
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
+from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
 from tests.support.cluster import Cluster
 from tests.support.kafka import Broker
+from tests.support.registry import Registry
 from tests.support.s3 import Bucket, S3Server
 
 SESSION = "LANDFALL_TEST_STATE"
@@ -63,7 +67,7 @@ def _stop_left_behind() -> None:
 
 def _stop(state: Path) -> None:
     for folder in (state / STACK, state / CHAOS, state):
-        for kind in (KAFKA, S3):
+        for kind in (KAFKA, S3, SCHEMA_REGISTRY):
             if (folder / kind.name).exists():
                 Server(kind, folder).down(at_once=True)
         for cluster in KINDS:
@@ -110,6 +114,12 @@ def s3() -> S3Server:
 def bucket(s3: S3Server) -> Bucket:
     """A new bucket."""
     return s3.create_bucket()
+
+
+@pytest.fixture(scope="session")
+def registry() -> Registry:
+    """The session's schema registry."""
+    return Registry(_address(Server(SCHEMA_REGISTRY, Path(os.environ[SESSION]))))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""Real servers on a bare machine, for development: Kafka and S3, on loopback by default.
+"""Real servers on a bare machine, for development: Kafka, S3, schemas; on loopback by default.
 
 ``server`` starts, stops and finds servers; ``cache`` builds their programs, once per machine;
-``kafka`` and ``s3`` define the two kinds of servers; ``cli`` is the command line of ``dev/kafka``
-and ``dev/s3``. They use only the standard library, because they run before there is a virtual
-environment.
+``kafka``, ``s3`` and ``schema_registry`` define the kinds of servers; ``cli`` is the command line
+of ``dev/kafka``, ``dev/s3`` and ``dev/schema-registry``. They use only the standard library,
+because they run before there is a virtual environment.
 """

@@ -1,4 +1,4 @@
-"""The command line of ``dev/kafka`` and ``dev/s3``."""
+"""The command line of ``dev/kafka``, ``dev/s3`` and ``dev/schema-registry``."""
 
 import argparse
 import json
