@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from landfall.api.secrets import read_secret
-from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output
+from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output, TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.pipeline.decoders import Decoder, DecoderType, Transform, Wanted
@@ -36,8 +36,6 @@ DECODERS: Mapping[str, str] = {
     "Avro": "landfall.schemas.avro:Avro",
     "Protobuf": "landfall.pipeline.decoders.protobuf:Protobuf",
 }
-READ_REGISTRY = frozenset({"Avro"})
-"""The built-in decoders that take ``spec.decode.registry``."""
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",
     "Select": "landfall.pipeline.transforms.select:Select",
@@ -59,6 +57,8 @@ FORMATS: Mapping[str, str] = {
     "Parquet": "landfall.formats.parquet:Parquet",
 }
 
+_WITH_SCHEMAS = "landfall.schemas."
+"""Where the decoders are that ask a schema registry."""
 _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 """How errors about options begin, in formats and in decoders."""
 
@@ -73,17 +73,21 @@ class Pipeline:
     format: Format
 
 
-def pipeline(spec: GroupSpec) -> Pipeline:
+def pipeline(spec: GroupSpec, path: str = "spec") -> Pipeline:
     """Build every stage a task needs.
+
+    Args:
+        spec: the group's spec, or that of some topics.
+        path: of the fields that it is made of, which errors begin with.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
-    with _spec_errors("spec.route.pattern"):
+    with _spec_errors(f"{path}.route.pattern"):
         router = Router.of(spec.route, spec.decode.timestamp)
-    format_ = output_format(spec.output)
+    format_ = output_format(spec.output, path)
     schema = schema_of(spec.decode.columns) if spec.decode.columns else None
-    steps = transforms(spec, schema)
+    steps = transforms(spec, schema, path)
     # The decoder comes last: what it must extract is the union of what all other stages read.
     wanted = replace(
         format_.wanted,
@@ -92,9 +96,9 @@ def pipeline(spec: GroupSpec) -> Pipeline:
         json=format_.wanted.json or (schema is None and steps.rewrite),
     )
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
-    with _spec_errors("spec.route.pattern"):
+    with _spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
-    return Pipeline(decoder(spec.decode, wanted), (*steps.steps, *last), router, format_)
+    return Pipeline(decoder(spec.decode, wanted, path), (*steps.steps, *last), router, format_)
 
 
 def check_spec(group: ConsumerGroup) -> None:
@@ -103,40 +107,54 @@ def check_spec(group: ConsumerGroup) -> None:
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
-    pipeline(group.spec)
+    used = list(TopicSpecs.of(group.spec).used())
+    for path, spec in used:
+        pipeline(spec, path)
+    asked = [spec.decode.registry for _, spec in used if _asks_registry(spec.decode.format)]
+    for path, spec in used:
+        if spec.decode.registry is not None and spec.decode.registry not in asked:
+            names = ", ".join(name for name in DECODERS if _asks_registry(name))
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{path}.decode.registry: {spec.decode.format} asks no schema registry, only "
+                f"{names} does",
+            )
 
 
-def decoder(decode: Decode, wanted: Wanted) -> Decoder:
+def _asks_registry(decoder: str) -> bool:
+    """Whether a decoder gets to know the registry: one that has schemas, or a plug-in."""
+    return DECODERS.get(decoder, _WITH_SCHEMAS).startswith(_WITH_SCHEMAS)
+
+
+def decoder(decode: Decode, wanted: Wanted, path: str = "spec") -> Decoder:
     """Return the decoder that ``spec.decode`` names.
+
+    Only decoders that have schemas, and plug-ins, get to know the registry: a group may name one
+    for some of its topics.
 
     Raises:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: DecoderType = _import_class("spec.decode.format", "decoder", decode.format, DECODERS)
+    kind: DecoderType = _import_class(f"{path}.decode.format", "decoder", decode.format, DECODERS)
     options: dict[str, object] = dict(decode.options)
-    if decode.registry is not None:
-        if decode.format in DECODERS.keys() - READ_REGISTRY:
-            raise Stalled(
-                Reason.SPEC_INVALID,
-                f"spec.decode.registry: {decode.format} asks no schema registry, only "
-                f"{', '.join(sorted(READ_REGISTRY))} does",
-            )
+    if decode.registry is not None and _asks_registry(decode.format):
         secret = decode.registry.secret_ref
         options["registry"] = {
             "urls": decode.registry.urls,
             "secret": secret.name if secret else None,
             "timeout_seconds": decode.registry.timeout.total_seconds(),
         }
-    with _spec_errors("spec.decode"):
+    with _spec_errors(f"{path}.decode"):
         return kind.of(options, wanted)
 
 
-def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:
+def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "spec") -> Steps:
     """Return the steps that ``spec.transforms`` names, in order.
 
     Args:
         spec: the group's spec.
         schema: the typed columns that the decoder extracts, if the group declares any.
+        path: of the fields that the spec is made of.
 
     Raises:
         Stalled: SPEC_INVALID; a name is unknown, an option is wrong, or a step reads what rows do
@@ -145,7 +163,7 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:
     context = Context(schema, spec.decode.timestamp, spec.route.timezone, read_secret, _read_file)
     steps = Steps(context)
     for i, step in enumerate(spec.transforms):
-        field = f"spec.transforms.{i}"
+        field = f"{path}.transforms[{i}]"
         kind = _import_class(f"{field}.use", "transform", step.use, TRANSFORMS)
         with _spec_errors(field):
             if step.use in TRANSFORMS:
@@ -155,14 +173,14 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None) -> Steps:
     return steps
 
 
-def output_format(output: Output) -> Format:
+def output_format(output: Output, path: str = "spec") -> Format:
     """Return the format that ``spec.output`` names; the codec is one of its options.
 
     Raises:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: FormatType = _import_class("spec.output.format", "format", output.format, FORMATS)
-    with _spec_errors("spec.output"):
+    kind: FormatType = _import_class(f"{path}.output.format", "format", output.format, FORMATS)
+    with _spec_errors(f"{path}.output"):
         return kind.of({**output.options, "codec": output.codec})
 
 

@@ -121,7 +121,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
         ({"route": {"pattern": "dt={when}"}}, "spec.route.pattern: unknown placeholder '{when}'"),
         (
             {"transforms": [{"use": "nowhere:Name"}]},
-            "spec.transforms.0.use: cannot import transform 'nowhere:Name'",
+            "spec.transforms[0].use: cannot import transform 'nowhere:Name'",
         ),
         (
             {
@@ -129,7 +129,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
                     {"use": "examples.plugins.levels:Levels", "options": {"least": "loud"}}
                 ]
             },
-            "spec.transforms.0.options: Invalid enum value 'loud' - at `$.least`",
+            "spec.transforms[0].options: Invalid enum value 'loud' - at `$.least`",
         ),
         (
             {"output": {"url": "file:///tmp/x", "format": "Csv"}},

@@ -36,6 +36,7 @@ FIELDS: Mapping[str, Change] = {
     "transforms": Change.NEW_REVISION,
     "route": Change.NEW_REVISION,
     "output": Change.NEW_REVISION,
+    "topics": Change.NEW_REVISION,
     "uploadPolicy": Change.NEW_REVISION,
     "badRecords": Change.NEW_REVISION,
     "autoscaling": Change.LIVE,

@@ -19,6 +19,7 @@ from landfall_operator.api.schema import (
     rule,
     structural,
     with_constraints,
+    without_rules,
 )
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.yaml_text import yaml_text
@@ -164,6 +165,12 @@ EXTRAS: Mapping[str, Schema] = {
     },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
+    "spec.topics.pattern": {"maxLength": 4096},
+    "spec.topics.decode.columns": {
+        "maxItems": 2000,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    },
     "status.conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     **{
         f"spec.{pod}.{field}": {
@@ -249,6 +256,9 @@ def schema() -> Schema:
             rule(*each) for each in rules
         ]
     root["properties"]["spec"] = with_constraints(root["properties"]["spec"])
+    # One rule costs little; for each step of each entry, more than the API server takes. And what
+    # an entry does not set must stay so.
+    root["properties"]["spec"]["properties"]["topics"] = without_rules(at(root, "spec.topics"))
     for path in LATER:
         del at(root, path)["default"]
     return root
@@ -257,11 +267,13 @@ def schema() -> Schema:
 def at(node: Schema, path: str) -> Schema:
     """The schema of the field at a path such as ``spec.output.url``.
 
+    Of a list it is the schema of what is inside: ``spec.topics.pattern``.
+
     Raises:
         KeyError: the schema has no such field.
     """
     for name in filter(None, path.split(".")):
-        node = node["properties"][name]
+        node = node.get("items", node)["properties"][name]
     return node
 
 

@@ -123,6 +123,20 @@ def of_status(schema: Schema) -> Schema:
     return result
 
 
+def without_rules(node: Schema) -> Schema:
+    """A structural schema without CEL rules and defaults, for which the model alone is left."""
+    left_out = {"x-kubernetes-validations", "default"}
+    result = {key: value for key, value in node.items() if key not in left_out}
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), Mapping):
+            result[key] = without_rules(result[key])
+    if "properties" in result:
+        result["properties"] = {
+            name: without_rules(value) for name, value in result["properties"].items()
+        }
+    return result
+
+
 def with_constraints(node: Schema) -> Schema:
     """A structural schema whose descriptions include rules, bounds and defaults."""
     result = {key: _with_constraints_below(key, value) for key, value in node.items()}

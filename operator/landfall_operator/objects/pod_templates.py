@@ -29,7 +29,7 @@ from landfall.api.contract import (
     PEERS,
     REVISION,
 )
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.spec.decode import TRANSFORMS
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.objects.names import (
@@ -195,14 +195,15 @@ def account_of(group: ConsumerGroup) -> str:
 
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     """Names of the Secrets that drivers and executors mount, sorted."""
+    specs = [spec for _, spec in TopicSpecs.of(group.spec).used()]
     references = (
         group.spec.source.kafka.properties_secret_ref,
         group.spec.output.s3.credentials_secret_ref,
-        group.spec.decode.registry and group.spec.decode.registry.secret_ref,
+        *(spec.decode.registry and spec.decode.registry.secret_ref for spec in specs),
     )
     # Hash names the Secret with its key. What options of plug-ins mean, only plug-ins know.
-    built_in = (step for step in group.spec.transforms if step.use in TRANSFORMS)
-    of_steps = (step.options.get("secret") for step in built_in)
+    steps = (step for spec in specs for step in spec.transforms)
+    of_steps = (step.options.get("secret") for step in steps if step.use in TRANSFORMS)
     names = {reference.name for reference in references if reference}
     return tuple(sorted(names | {name for name in of_steps if isinstance(name, str)}))
 

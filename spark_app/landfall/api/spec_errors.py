@@ -18,22 +18,44 @@ no such field must not see it.
 """
 
 
-def spec_errors(error: ValidationError, known_fields: Collection[str]) -> list[str]:
-    """One line per error. For an unknown field, a similar one of ``known_fields`` is suggested."""
-    return [f"{_path(found['loc'])}: {_describe(found, known_fields)}" for found in error.errors()]
+BY_TOPIC = "cannot differ between topics"
+_NOT_BY_TOPIC: Mapping[str, str] = {
+    "uploadPolicy": "topics have upload policies of their own in spec.uploadPolicy.overrides",
+    "badRecords": "topics have limits of their own in spec.badRecords.overrides",
+    "generation": f"{BY_TOPIC}: the group has one",
+    "source": f"{BY_TOPIC}: the group reads them from one Kafka cluster",
+    "url": f"{BY_TOPIC}: all objects and the ledger are under one output root",
+    "store": f"{BY_TOPIC}: all objects and the ledger are in one store",
+    "s3": f"{BY_TOPIC}: all objects and the ledger are in one store",
+    "existingObjects": f"{BY_TOPIC}: set spec.output.existingObjects",
+}
+"""What to do instead of setting a field in an entry of ``spec.topics``, which has no such field."""
+
+
+def spec_errors(
+    error: ValidationError, known_fields: Collection[str], within: tuple[int | str, ...] = ()
+) -> list[str]:
+    """One line per error. For an unknown field, a similar one of ``known_fields`` is suggested.
+
+    ``within`` is where the document that was validated is in the user's.
+    """
+    return [
+        f"{_path((*within, *found['loc']))}: {_describe(found, known_fields)}"
+        for found in error.errors()
+    ]
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    return (
-        ".".join(str(part) for part in location if not str(part).startswith(VARIANT)) or "document"
-    )
+    parts = [part for part in location if not str(part).startswith(VARIANT)]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return path.lstrip(".") or "document"
 
 
 def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
     found = error["input"]
     match error["type"]:
         case "extra_forbidden":
-            return "unknown field" + did_you_mean(_camel(str(error["loc"][-1])), known_fields)
+            return _unknown(error["loc"], known_fields)
         case "missing":
             return "is missing"
         case "value_error":
@@ -43,6 +65,13 @@ def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
         case "tuple_type" | "list_type":
             return f"must be a list, got {_kind(found)}"
     return f"{_rule(error)}, got {_abbreviate(found)}{_nearest(error)}"
+
+
+def _unknown(location: tuple[int | str, ...], known_fields: Collection[str]) -> str:
+    match location:
+        case ("spec", "topics", _, *_, str(name)) if name in _NOT_BY_TOPIC:
+            return _NOT_BY_TOPIC[name]
+    return "unknown field" + did_you_mean(_camel(str(location[-1])), known_fields)
 
 
 def _rule(error: Mapping[str, Any]) -> str:
@@ -84,9 +113,8 @@ def _plain(message: str) -> str:
     _, should, rule = message.partition("should ")
     if not should:
         return message[:1].lower() + message[1:]
-    return "must " + rule.replace("a valid string", "text").replace(
-        "a valid integer", "a whole number"
-    )
+    rule = rule.replace("a valid string", "text").replace("a valid integer", "a whole number")
+    return "must " + rule.replace(" after validation", "")
 
 
 def _abbreviate(value: object) -> str:

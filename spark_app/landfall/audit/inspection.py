@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import stamina
 
-from landfall.api.spec import ConsumerGroup, GroupSpec
+from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.bucket import Bucket
 from landfall.audit.corrections import Range, topic_of
@@ -107,7 +107,7 @@ def inspect(
     """
     inventory = Inventory(bucket, group.metadata.name)
     try:
-        return _Inspection(_Readers.of(group.spec), bucket, log, inventory).run(
+        return _Inspection(TopicSpecs.of(group.spec), bucket, log, inventory).run(
             scope, show_progress
         )
     finally:
@@ -116,7 +116,7 @@ def inspect(
 
 @dataclass(frozen=True)
 class _Readers:
-    """How the group's objects are read and its records routed; None where not supported."""
+    """How objects of a topic are read and its records routed; None where not supported."""
 
     rows: Rows | None
     route: RouteEvaluator | None
@@ -134,14 +134,17 @@ class _Readers:
 
 
 class _Inspection:
-    def __init__(self, readers: _Readers, bucket: Bucket, log: Log, inventory: Inventory) -> None:
-        self._readers, self._bucket, self._log = readers, bucket, log
+    def __init__(self, specs: TopicSpecs, bucket: Bucket, log: Log, inventory: Inventory) -> None:
+        self._bucket, self._log = bucket, log
         self._inventory = inventory
         self._findings = Findings(
             others=inventory.others,
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )
+        self._readers = {
+            topic: _Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
+        }
         self._pool = ThreadPoolExecutor(_READERS, "object")
 
     def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
@@ -240,7 +243,7 @@ class _Inspection:
         # The objects are looked up first: they must exist even if they cannot be compared.
         found = (self._existing_key(key, check) for key in range_.objects or ())
         keys = [key for key in found if key]
-        reader = self._readers.rows
+        reader = self._readers[audited.source[0]].rows
         why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
         if reader is None or why_not is not None:
             check.result.add_unchecked(range_.counted, why_not or Unchecked.UNREADABLE)
@@ -327,12 +330,10 @@ class _Inspection:
         offset = message.offset()
         if offset in letters:
             return offset, rows.whole_hash(message), UNKNOWN
-        hash_of = self._readers.rows.hash_of if self._readers.rows else None
-        path = None
-        if self._readers.route is not None:
-            path = self._readers.route.output_partition(
-                source, message.value(), message.timestamp()[1]
-            )
+        readers, path = self._readers[source[0]], None
+        hash_of = readers.rows.hash_of if readers.rows else None
+        if readers.route is not None:
+            path = readers.route.output_partition(source, message.value(), message.timestamp()[1])
         code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
         return offset, hash_of(message) if hash_of else 0, code
 

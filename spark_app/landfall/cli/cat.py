@@ -46,7 +46,8 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
         case [group, name]:
             opened = GroupStore.of(Path(group))
             root = opened.group.spec.output.url.rstrip("/") + "/"
-            return opened.group.spec.output, opened.store, name.removeprefix(root)
+            key = name.removeprefix(root)
+            return opened.specs.for_topic(key.partition("/")[0]).output, opened.store, key
         case [url] if arguments.format:
             root, _, key = url.rpartition("/")
             codec = {"codec": arguments.codec} if arguments.codec else {}

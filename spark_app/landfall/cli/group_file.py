@@ -26,11 +26,26 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
     Raises:
         Stalled: SPEC_INVALID, with one line per fault: file, then field or line, then the fault.
     """
+    document = read(path)
+    try:
+        return parse_group(expand(document, environment))
+    except Stalled as fault:
+        raise Stalled(
+            fault.reason, "\n".join(f"{path}: {line}" for line in str(fault).splitlines())
+        ) from None
+
+
+def read(path: Path) -> object:
+    """The document in a file as it is written, with its variables.
+
+    Raises:
+        Stalled: SPEC_INVALID, the file cannot be read or is neither YAML nor JSON.
+    """
     try:
         text = path.read_text("utf-8")
         # JSON is nearly a subset of YAML, but YAML rejects some characters and reads some numbers
         # differently: a file that claims to be JSON is parsed as JSON.
-        document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except OSError as error:
         raise Stalled(Reason.SPEC_INVALID, f"{path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -42,12 +57,6 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
         raise Stalled(
             Reason.SPEC_INVALID, f"{path}{_position(error)}: invalid YAML: {_problem(error)}"
         ) from error
-    try:
-        return parse_group(expand(document, environment))
-    except Stalled as fault:
-        raise Stalled(
-            fault.reason, "\n".join(f"{path}: {line}" for line in str(fault).splitlines())
-        ) from None
 
 
 def expand(value: object, environment: Mapping[str, str], field: str = "") -> object:
@@ -62,9 +71,7 @@ def expand(value: object, environment: Mapping[str, str], field: str = "") -> ob
             for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [
-            expand(inner, environment, f"{field}.{i}".lstrip(".")) for i, inner in enumerate(value)
-        ]
+        return [expand(inner, environment, f"{field}[{i}]") for i, inner in enumerate(value)]
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: _replacement(match, environment, field), value)
     return value

@@ -4,13 +4,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from landfall import ledger
 from landfall.api.contract import LANE
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.cli import console, group_file
 from landfall.driver.startup import check_secret, explain_later, store_servers
 from landfall.lane import Lane
@@ -45,6 +46,11 @@ class GroupStore:
         store = open_store(group.spec.output)
         explain_later(store_servers(group.spec.output), console.print_waiting)
         return cls(group, store)
+
+    @cached_property
+    def specs(self) -> TopicSpecs:
+        """What holds for each topic of the group."""
+        return TopicSpecs.of(self.group.spec)
 
     @property
     def name(self) -> str:

@@ -126,7 +126,7 @@ class _Lookup:
         return f"{self.tp} offset {self.offset}"
 
     def answer(self) -> Answer:
-        format_ = output_format(self.opened.group.spec.output)
+        format_ = output_format(self.opened.specs.for_topic(self.tp.topic).output)
         # Objects whose row follows from the ledger alone come first: they need not be read.
         candidates = sorted(
             self.committed.candidates(self.offset), key=lambda o: row_of(o, self.offset) is None

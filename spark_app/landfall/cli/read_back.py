@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.spec import Output
 from landfall.checks.coverage import ReadBack
 from landfall.checks.payloads import KafkaRecords, payload_hashes
 from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.registry import output_format
 from landfall.source import Reader
 
 Payload = bytes | None
@@ -71,13 +73,13 @@ def rows(
             yield from ((row.offset, row.value) for row in format_.rows(stream))
 
 
-def read_back(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack:
-    """Offsets and payload hashes of all rows of an object.
+def read_back(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack:
+    """Offsets and payload hashes of all rows of an object that this output of a topic describes.
 
     Raises:
         ValueError, FileNotFoundError: as ``rows``.
     """
-    normalize = normalizer(opened.group.spec.output.format)
+    normalize, format_ = normalizer(output.format), output_format(output)
     offsets, hashes = [], []
     for offset, payload in rows(opened, format_, landed):
         offsets.append(offset)
@@ -92,7 +94,8 @@ def kafka_records(opened: GroupStore, reader: Reader, slice_: Slice) -> KafkaRec
     Raises:
         Stalled, Retry: as ``Reader.read``.
     """
-    normalize, empty = normalizer(opened.group.spec.output.format), np.empty(0, np.int64)
+    output = opened.specs.for_topic(slice_.topic_partition.topic).output
+    normalize, empty = normalizer(output.format), np.empty(0, np.int64)
     chunks = [
         (records.offsets, payload_hashes(map(normalize, records.values.to_pylist())))
         for records in reader.read(slice_)

@@ -14,14 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import GroupSpec, Output
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
 from landfall.checks.coverage import Coverage, ReadBack, cover
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.errors import Reason, Stalled
-from landfall.formats import Format
 from landfall.ledger import Commit
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -64,7 +63,7 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     """Verify a group and print the result; the exit code is FAULT if anything is wrong."""
     opened = GroupStore.of(arguments.group)
     _require_ledger(opened, arguments.topics)
-    reader = _kafka_reader(opened.group) if arguments.kafka else None
+    reader = _kafka_reader(opened, arguments.topics) if arguments.kafka else None
     result = examine(opened, arguments.topics, reader)
     if arguments.json:
         console.out().print(_json(result), markup=False)
@@ -84,24 +83,29 @@ def _require_ledger(opened: GroupStore, topics: Collection[str]) -> None:
     console.require_topics(opened.name, topics, known)
 
 
-def _kafka_reader(group: ConsumerGroup) -> Reader:
+def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
     """A reader of the group's Kafka.
 
     Raises:
-        Stalled: SPEC_INVALID, the group's objects do not hold the payloads that Kafka holds.
+        Stalled: SPEC_INVALID, objects of these topics do not hold the payloads that Kafka holds.
     """
     from landfall.source.properties import kafka_properties  # noqa: PLC0415  # only --kafka needs the client
     from landfall.source.reader import KafkaReader  # noqa: PLC0415
 
-    decode = group.spec.decode
-    becomes_json = output_format(group.spec.output).wanted.json and decode.format != "Json"
-    if group.spec.transforms or decode.columns or becomes_json:
+    group, specs = opened.group, [spec for _, spec in opened.specs.used()]
+    asked = [opened.specs.for_topic(topic) for topic in topics] or specs
+    if any(spec.transforms or spec.decode.columns or _becomes_json(spec) for spec in asked):
         raise Stalled(
             Reason.SPEC_INVALID,
             "verify --kafka: groups with transforms, with typed columns or with JSON made of other "
             "payloads land other bytes than Kafka holds; landfall audit compares what can be",
         )
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
+
+
+def _becomes_json(spec: GroupSpec) -> bool:
+    """Whether payloads of another format are written as JSON."""
+    return output_format(spec.output).wanted.json and spec.decode.format != "Json"
 
 
 def examine(
@@ -116,10 +120,11 @@ def examine(
         topics: only these, or all if empty.
         reader: also compares the payloads with the records it reads.
     """
-    result, format_ = VerifyResult(), output_format(opened.group.spec.output)
+    result = VerifyResult()
 
     def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
-        return found, [_read(opened, format_, o) for o in found.landed.objects]
+        output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
+        return found, [_read(opened, output, o) for o in found.landed.objects]
 
     for found, outcomes in map_concurrently(read, _applied(opened, frozenset(topics), result)):
         landed, tp = found.landed, found.landed.piece.topic_partition
@@ -164,10 +169,10 @@ def _applied(
                 yield corrected(s, by) if is_corrected else Corrected(s)
 
 
-def _read(opened: GroupStore, format_: Format, landed: LandedObject) -> ReadBack | str:
+def _read(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack | str:
     """The object, or why it could not be read."""
     try:
-        return read_back.read_back(opened, format_, landed)
+        return read_back.read_back(opened, output, landed)
     except FileNotFoundError:
         return f"{landed.upload.key}: missing"
     except (ValueError, EOFError, OSError) as error:

@@ -27,6 +27,10 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
     spec = group.spec.model_dump(mode="json", by_alias=True)
     output = group.spec.output.model_dump(mode="json", by_alias=True, exclude=_PLACE)
     kept = {name: spec[name] for name in _SECTIONS} | {"output": output}
+    if spec["topics"]:  # software that does not know the field can read what is stored without it
+        kept["topics"] = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
+            "topics"
+        ]
     body = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     name = digest(body)
     # Whatever is there already has the same bytes: the key names them.
@@ -48,6 +52,7 @@ def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> Con
         return group
     present = group.spec.model_dump(mode="json", by_alias=True)
     kept = json.loads(body)
+    kept.setdefault("topics", [])
     kept["output"] |= {name: present["output"][name] for name in _PLACE}
     try:
         spec = GroupSpec.model_validate(present | kept)

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
-from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner
+from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -48,21 +49,21 @@ def land(
     batch: Batch, slices: Sequence[Slice], reader: Reader, uploads: Uploads
 ) -> tuple[SliceResult, ...]:
     """Land slices; returns one result per slice, in order. An error in a slice is its result."""
-    return land_with(Partitioner.of(batch.group.spec), batch, slices, reader, uploads)
+    return land_with(Partitioners(batch.group.spec), batch, slices, reader, uploads)
 
 
 def land_with(
-    partitioner: Partitioner,
+    partitioners: Partitioners,
     batch: Batch,
     slices: Sequence[Slice],
     reader: Reader,
     uploads: Uploads,
 ) -> tuple[SliceResult, ...]:
-    """Do what ``land`` does with a partitioner that exists already."""
+    """Do what ``land`` does with partitioners that exist already."""
     memory = MemoryBudget.of(batch, uploads)
     with Uploader(uploads, memory.in_flight_bytes) as uploader:
         context = _TaskContext(
-            batch, partitioner, uploader, memory, OutageDetector(SOURCE_FAILURES)
+            batch, partitioners, uploader, memory, OutageDetector(SOURCE_FAILURES)
         )
         # All slices are read before any result is awaited: the last parts of one slice are uploaded
         # while the next slice is read.
@@ -106,7 +107,7 @@ class _TaskContext:
     """What all slices of a task share."""
 
     batch: Batch
-    partitioner: Partitioner
+    partitioners: Partitioners
     uploader: Uploader
     memory: MemoryBudget
     source: OutageDetector
@@ -172,6 +173,11 @@ class _SliceLanding:
             self._context.source.failed(error)
             raise
 
+    @cached_property
+    def _partitioner(self) -> Partitioner:
+        """The stages of the slice's topic; what is wrong with them is the slice's error."""
+        return self._context.partitioners.for_topic(self._slice.topic_partition.topic)
+
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
         budget, limits = self._context.memory.buffer_bytes, self._context.batch.limits
@@ -198,7 +204,7 @@ class _SliceLanding:
 
     def _partition(self, records: Records, outputs: Outputs) -> tuple[Records, PartitionedChunk]:
         """The rows of a chunk, or of as much of it as makes no more objects than a slice may."""
-        limits, partitioner = self._context.batch.limits, self._context.partitioner
+        limits, partitioner = self._context.batch.limits, self._partitioner
         chunk = partitioner.partition(records)
         while limits is not None and len(records) > 1:
             wanted = outputs.count_with(partition for partition, _ in chunk.outputs)
@@ -236,7 +242,7 @@ class _SliceLanding:
         )
 
     def _open_data(self, partition: str, start: int) -> ObjectWriter:
-        tp, partitioner = self._slice.topic_partition, self._context.partitioner
+        tp, partitioner = self._slice.topic_partition, self._partitioner
         format_ = partitioner.stages.format
         key = object_names.ObjectName(
             tp.topic, partition, self._group.spec.generation, tp.partition, start, format_.extension
@@ -270,8 +276,7 @@ class _SliceLanding:
         return upload
 
     def _sizes(self, block_bytes: int) -> Sizes:
-        memory = self._context.memory
-        rotate = self._group.spec.output.rotate
+        memory, rotate = self._context.memory, self._partitioner.rotate
         return Sizes(
             block_bytes,
             memory.part_bytes,

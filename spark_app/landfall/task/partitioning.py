@@ -1,18 +1,18 @@
 """Turns a chunk of records into rows per output partition: decodes, transforms and routes.
 
-A ``Partitioner`` is built once per worker process and keeps no state between chunks, so the result
-depends on the chunk alone. Bad records refer to rows of the original chunk, so that dead letters
-hold the original payload, whatever a decoder or a transform made of it.
+A ``Partitioner`` is built once per worker process and entry of ``spec.topics``. It keeps no state
+between chunks, so the result depends on the chunk alone. Bad records refer to rows of the original
+chunk, so that dead letters hold the original payload, whatever a decoder or a transform made of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from landfall import registry
-from landfall.api.spec import GroupSpec
+from landfall.api.spec import GroupSpec, Rotate, TopicSpecs
 from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.task.rows import Layout
@@ -55,20 +55,22 @@ class Partitioner:
     Attributes:
         stages: decoder, transforms, router and format.
         layout: the columns that the format writes.
+        rotate: when an object ends.
     """
 
     stages: Pipeline
     layout: Layout
+    rotate: Rotate = field(default_factory=Rotate)
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "Partitioner":
-        """Build the stages that the spec names.
+    def of(cls, spec: GroupSpec, path: str = "spec") -> "Partitioner":
+        """Build the stages that the spec names; errors begin with the path of its fields.
 
         Raises:
             Stalled: SPEC_INVALID; the message names the option or the plug-in that is wrong.
         """
-        stages = registry.pipeline(spec)
-        return cls(stages, Layout.of(stages.format.wanted))
+        stages = registry.pipeline(spec, path)
+        return cls(stages, Layout.of(stages.format.wanted), spec.output.rotate)
 
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
@@ -95,6 +97,27 @@ class Partitioner:
             codes[refused.rows] = -1
         outputs = _split(self.layout.rows(remaining, decoded.columns), codes, routed.partitions)
         return PartitionedChunk(tuple(outputs), _ordered(bad), decoded.filtered)
+
+
+class Partitioners:
+    """The partitioner of each topic of a group, built when a slice of the topic is landed first."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        """Build nothing yet."""
+        self._specs = TopicSpecs.of(spec)
+        self._built: dict[int | None, Partitioner] = {}
+
+    def for_topic(self, topic: str) -> Partitioner:
+        """Return the partitioner of a topic; topics under the same entry share one.
+
+        Raises:
+            Stalled: SPEC_INVALID, as ``Partitioner.of``.
+        """
+        entry = self._specs.entry_of(topic)
+        if entry not in self._built:
+            path = "spec" if entry is None else f"spec.topics[{entry}]"
+            self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path)
+        return self._built[entry]
 
 
 def _bad_records(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:

@@ -25,7 +25,7 @@ from landfall.store.urls import open_store
 from landfall.task import Batch
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.landing import land_with
-from landfall.task.partitioning import Partitioner
+from landfall.task.partitioning import Partitioners
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class _TaskResources:
     properties: Mapping[str, str] = field(repr=False)  # they contain secrets
     reader: KafkaReader
     store: Store
-    partitioner: Partitioner
+    partitioners: Partitioners
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
         reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
-        store, partitioner = open_store(group.spec.output), Partitioner.of(group.spec)
-        return cls(group, properties, reader, store, partitioner)
+        store, partitioners = open_store(group.spec.output), Partitioners(group.spec)
+        return cls(group, properties, reader, store, partitioners)
 
 
 _cached: list[_TaskResources] = []
@@ -68,7 +68,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     reader: Reader = resources.reader
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
-    return land_with(resources.partitioner, batch, slices, reader, resources.store)
+    return land_with(resources.partitioners, batch, slices, reader, resources.store)
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:

@@ -177,7 +177,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.topics",
         ["a", "b c"],
-        "spec.source.kafka.topics.1: must be a topic name (letters, digits, . _ - only), got 'b c'",
+        (
+            "spec.source.kafka.topics[1]: must be a topic name (letters, digits, . _ - only), "
+            "got 'b c'"
+        ),
     ),
     ("spec.source.kafka.topics", ["a", "b", "a"], "spec.source.kafka.topics: named twice: a"),
     (
@@ -255,7 +258,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.transforms",
         [{"use": "Anonymise"}],
         (
-            f"spec.transforms.0.use: must be {', '.join(TRANSFORMS)}, "
+            f"spec.transforms[0].use: must be {', '.join(TRANSFORMS)}, "
             "or package.module:Name for one of your own, got 'Anonymise'"
         ),
     ),

@@ -7,7 +7,10 @@ from landfall.api.verbs import VERBS
 from landfall.cli import main
 from landfall.cli.arguments import EXIT_CODES, parser
 
-COMMANDS = ("run", "status", "fsck", "locate", "cat", "verify", "audit", *VERBS, "import-offsets")
+COMMANDS = (
+    *("run", "status", "fsck", "locate", "cat", "verify", "audit", "explain"),
+    *(*VERBS, "import-offsets"),
+)
 
 
 def help_text(capsys: pytest.CaptureFixture[str], *argv: str) -> str:

@@ -83,3 +83,35 @@ def test_groups_that_land_other_bytes_are_refused(
 
     assert main(["verify", made.file, "--kafka"]) == ExitCode.USAGE
     assert "land other bytes than Kafka holds" in " ".join(capsys.readouterr().err.split())
+
+
+def test_objects_are_read_by_the_entry_of_their_topic(
+    landed: Callable[[str], Landed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = landed("SequenceFile")
+    made.sample.applied()
+    file = Path(made.file)
+    entry = "{pattern: clicks, output: {format: SequenceFile, codec: None}}"
+    spec = file.read_text().replace("format: SequenceFile, codec: None", "format: Text")
+    file.write_text(f"{spec}  topics: [{entry}]\n")
+
+    result = examine(GroupStore.of(file), reader=Kafka())
+
+    assert (result.comparison, result.is_whole) == (Comparison(10), True)
+    assert main(["cat", made.file, made.first.objects[0].upload.key]) == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[0] == '0\t{"o":0}'
+    assert main(["locate", made.file, "clicks", "0", "7"]) == ExitCode.OK
+    assert "row 8 of 10" in capsys.readouterr().out
+
+
+def test_only_topics_whose_payloads_are_changed_are_refused(
+    landed: Callable[[str], Landed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = landed("Json")
+    made.sample.applied()
+    file = Path(made.file)
+    steps = "transforms: [{use: 'some.module:Step'}]"
+    file.write_text(f"{file.read_text()}  topics: [{{pattern: other, {steps}}}]\n")
+
+    assert main(["verify", made.file, "--kafka"]) == ExitCode.USAGE
+    assert "land other bytes than Kafka holds" in " ".join(capsys.readouterr().err.split())

@@ -107,8 +107,19 @@ def test_a_wrong_argument_is_a_usage_error(
     assert said.splitlines()[-1].startswith("landfall")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", [*WRONG_GROUPS, "folder"])
+# These need no Secret of the store.
+STORELESS = {"explain"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        (kind, command)
+        for kind in [*WRONG_GROUPS, "folder"]
+        for command in COMMANDS
+        if kind != "no-secret" or command not in STORELESS
+    ],
+)
 def test_a_wrong_group_file_is_a_usage_error_of_one_line(
     command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,11 @@ CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
     ),
     ({"generation": 2, "replicas": 3}, Change.NEW_REVISION, ("generation", "replicas")),
     ({"route": {"pattern": "d={date}"}}, Change.NEW_REVISION, ("route.pattern",)),
+    (
+        {"topics": [{"pattern": "a", "route": {"timezone": "UTC"}}]},
+        Change.NEW_REVISION,
+        ("topics",),
+    ),
 ]  # fmt: skip
 
 

@@ -33,6 +33,20 @@ def test_the_secret_of_a_schema_registry_is_mounted() -> None:
     assert "login" not in secrets_of(parse_group(resource))
 
 
+def test_the_secrets_of_some_topics_are_mounted() -> None:
+    registry = {"urls": ["http://registry:8081"], "secretRef": {"name": "login"}}
+    hashed = {"use": "Hash", "options": {"fields": ["mail"], "secret": "mail-hash"}}
+    resource = document(
+        decode__format="Json",
+        topics=[
+            {"pattern": "a", "decode": {"format": "Avro", "registry": registry}},
+            {"pattern": "b", "transforms": [hashed]},
+        ],
+    )
+
+    assert secrets_of(parse_group(resource)) == ("login", "mail-hash")
+
+
 def test_a_registry_that_is_away_condemns_no_revision() -> None:
     assert all(map(is_environment, REASONS))
 

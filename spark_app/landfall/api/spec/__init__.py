@@ -19,8 +19,10 @@ from landfall.api.spec.decode import (
     TimeUnit,
     TransformStep,
 )
-from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata, parse_group
-from landfall.api.spec.output import S3, AssumeRole, Codec, Output, Route, Sse
+from landfall.api.spec.effective import TopicSpecs
+from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
+from landfall.api.spec.output import S3, AssumeRole, Codec, Output, Rotate, Route, Sse
+from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
     MAX_EXECUTORS,
     Autoscaling,
@@ -33,6 +35,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
+from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
     "MAX_EXECUTORS",
@@ -52,6 +55,7 @@ __all__ = [
     "Output",
     "Override",
     "Rollback",
+    "Rotate",
     "Route",
     "SecretRef",
     "Source",
@@ -61,6 +65,8 @@ __all__ = [
     "StartingOffsets",
     "TimeUnit",
     "Timestamp",
+    "TopicOverride",
+    "TopicSpecs",
     "TransformStep",
     "Tuning",
     "Upgrade",

@@ -1,11 +1,9 @@
-"""The ``ConsumerGroup`` document as a whole: metadata, spec, and parsing with readable errors."""
+"""The ``ConsumerGroup`` document as a whole: metadata and spec."""
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
 from landfall.api.spec.decode import Decode, TransformStep
@@ -19,9 +17,8 @@ from landfall.api.spec.policies import (
     UploadPolicy,
 )
 from landfall.api.spec.source import Source
-from landfall.api.spec_errors import spec_errors
+from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
 from landfall.api.values import DnsName, GroupName, Name
-from landfall.errors import Reason, Stalled
 
 RAW_FORMAT = "SequenceFile"
 """The output format of raw payloads unless the group names one: it can hold any payload."""
@@ -52,6 +49,10 @@ class GroupSpec(Model):
     """Which output partition a record is written to."""
     output: Output
     """Where objects are written, and in which format."""
+    topics: Annotated[tuple[TopicOverride, ...], Field(max_length=MAX_TOPICS)] = ()
+    """What holds for some topics instead, at most 100 entries. The first whose pattern matches
+    applies; what it does not set, the group's own fields say.
+    """
     upload_policy: UploadPolicy = UploadPolicy()
     """When a topic partition is due to be landed: by size or by age, whichever comes first."""
     bad_records: BadRecords = BadRecords()
@@ -104,29 +105,3 @@ class ConsumerGroup(Model):
     def kafka_group_id(self) -> str:
         """The Kafka group id under which checkpoints are mirrored."""
         return self.spec.source.kafka.group_id or f"{self.metadata.namespace}.{self.metadata.name}"
-
-
-def parse_group(document: object) -> ConsumerGroup:
-    """The resource in a parsed YAML or JSON document.
-
-    Raises:
-        Stalled: SPEC_INVALID, with one line per error: the path of the field, then what is wrong.
-    """
-    try:
-        # By alias only: a Python name such as max_bytes is a misspelt field to a user of the YAML.
-        return ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, _FIELDS))) from None
-
-
-def _models(model: type[Model]) -> Iterator[type[Model]]:
-    yield model
-    for kind in model.__subclasses__():
-        yield from _models(kind)
-
-
-# Every field of every section, to suggest one for a misspelt field. All sections are imported
-# above, so all models exist by now.
-_FIELDS = sorted(
-    set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model)))
-)

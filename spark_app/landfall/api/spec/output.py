@@ -95,7 +95,7 @@ class Codec(StrEnum):
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
+    schema.pop("default", None)
 
 
 class Rotate(Model):

@@ -138,7 +138,7 @@ def test_typed_columns_are_compared_by_type() -> None:
 def test_what_is_no_condition_is_refused(options: dict[str, object], message: str) -> None:
     error = spec_error("Filter", options)
 
-    assert error.startswith("spec.transforms.0")
+    assert error.startswith("spec.transforms[0]")
     assert message in error
 
 

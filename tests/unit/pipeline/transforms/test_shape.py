@@ -251,7 +251,7 @@ def test_an_option_that_does_not_fit_is_refused(
 ) -> None:
     error = spec_error(use, options, COLUMNS)
 
-    assert error.startswith("spec.transforms.0")
+    assert error.startswith("spec.transforms[0]")
     assert message in error
 
 

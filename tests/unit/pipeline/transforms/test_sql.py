@@ -206,7 +206,7 @@ def test_a_row_is_looked_at_by_itself(rows: list[dict[str, object]], cut: int) -
 def test_a_query_that_is_not_of_each_row_is_refused(query: str, message: str) -> None:
     error = spec_error("Sql", {"query": query}, COLUMNS)
 
-    assert error.startswith("spec.transforms.0.options.query: ")
+    assert error.startswith("spec.transforms[0].options.query: ")
     assert message in error
 
 

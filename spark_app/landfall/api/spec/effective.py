@@ -1,0 +1,90 @@
+"""What holds for a topic: the group's spec, with the entry of ``spec.topics`` that matches.
+
+The first entry whose pattern matches the whole name of a topic applies. What it sets takes the
+place of the group's field, field by field: mappings are merged by key, lists are replaced as a
+whole. ``options`` belong to a format: an entry with another ``format`` inherits none of them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from landfall.api.spec.group import GroupSpec
+from landfall.api.spec.topics import TopicOverride
+
+SECTIONS = frozenset({"decode", "transforms", "route", "output"})
+"""What an entry may set, beside its pattern."""
+
+
+@dataclass(frozen=True)
+class TopicSpecs:
+    """The spec of every topic of a group.
+
+    Attributes:
+        group: of topics that no entry matches: the group's spec without entries.
+        entries: patterns and the specs that hold for the topics that match, in order.
+        topics: the topics that the group names; none if it has a pattern for them.
+    """
+
+    group: GroupSpec
+    entries: tuple[tuple[re.Pattern[str], GroupSpec], ...]
+    topics: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: GroupSpec) -> "TopicSpecs":
+        """Put the entries of a spec together with its own fields.
+
+        Raises:
+            ValidationError: an entry does not fit the group; ``parse_group`` refuses such a spec.
+        """
+        alone = spec.model_copy(update={"topics": ()})
+        entries = ((re.compile(o.pattern), effective(alone, o)) for o in spec.topics)
+        return cls(alone, tuple(entries), spec.source.kafka.topics)
+
+    def entry_of(self, topic: str) -> int | None:
+        """The position of the first entry that matches a topic; None if none does."""
+        found = (i for i, (pattern, _) in enumerate(self.entries) if pattern.fullmatch(topic))
+        return next(found, None)
+
+    def for_topic(self, topic: str) -> GroupSpec:
+        """The spec that holds for a topic; its own ``topics`` are empty."""
+        entry = self.entry_of(topic)
+        return self.group if entry is None else self.entries[entry][1]
+
+    def used(self) -> Iterator[tuple[str, GroupSpec]]:
+        """Every spec that a topic may have, after the path of the field that says so."""
+        named = self.topics and all(self.entry_of(topic) is not None for topic in self.topics)
+        if not named and all(pattern.pattern != ".*" for pattern, _ in self.entries):
+            yield "spec", self.group
+        for i, (_, spec) in enumerate(self.entries):
+            yield f"spec.topics[{i}]", spec
+
+
+def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
+    """The spec of the topics that match an entry of it.
+
+    Raises:
+        ValidationError: the fields of the entry and those of the group do not fit each other.
+    """
+    document = spec.model_dump(mode="json", by_alias=True, exclude={"topics"})
+    own = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"pattern"})
+    for section in ("decode", "output"):
+        if (
+            own.get(section, {}).get("format", document[section]["format"])
+            != (document[section]["format"])
+        ):
+            document[section]["options"] = {}
+    return GroupSpec.model_validate(merged(document, own), by_alias=True, by_name=False)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two documents as one: mappings by key, and of anything else what is above."""
+    both = dict(below)
+    for name, value in above.items():
+        lower = below.get(name)
+        if isinstance(value, Mapping) and isinstance(lower, Mapping):
+            both[name] = merged(lower, value)
+        else:
+            both[name] = value
+    return both

@@ -1,0 +1,131 @@
+"""``landfall explain``: what holds for a topic, and which field says so."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.values import format_quantity
+from landfall.cli import group_file
+
+_SECTIONS = ("decode", "transforms", "route", "output")
+_LIMITS = ("uploadPolicy", "badRecords")
+"""Sections in which ``overrides`` say what holds for a topic."""
+
+
+def explain(arguments: argparse.Namespace) -> ExitCode:
+    """Print the effective spec of a topic as YAML.
+
+    Raises:
+        Stalled: SPEC_INVALID, the file is no valid group.
+    """
+    group = group_file.load(arguments.group, os.environ)
+    document = group_file.expand(group_file.read(arguments.group), os.environ)
+    assert isinstance(document, Mapping), "it is the document of a group"
+    sys.stdout.write("\n".join(lines(group, document["spec"], arguments.topic)) + "\n")
+    return ExitCode.OK
+
+
+def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Iterator[str]:
+    """The effective spec of a topic: YAML, with a comment behind each value.
+
+    Args:
+        group: the group.
+        written: its spec, as the user has written it.
+        topic: the topic.
+    """
+    specs = TopicSpecs.of(group.spec)
+    entry = specs.entry_of(topic)
+    which = "no entry of spec.topics" if entry is None else f"spec.topics[{entry}]"
+    yield f"# {topic}: {which} applies"
+    if not _is_landed(group, topic):
+        yield f"# spec.source.kafka leaves the topic out: {group.metadata.name} does not land it"
+    spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
+    entries = [] if entry is None else [(f"topics[{entry}]", written["topics"][entry])]
+    places = [*entries, ("group", written)]
+    for name in _SECTIONS:
+        yield from _block(name, spec[name], _Places(places).within(name), "")
+    for name in _LIMITS:
+        section = spec[name]
+        found = _override(section.pop("overrides"), topic)
+        over = written.get(name, {})
+        limits = [("group", over)]
+        if found is not None:
+            at = over["overrides"][found]
+            own = getattr(group.spec, _snake(name)).overrides[found]
+            section |= own.model_dump(
+                mode="json", by_alias=True, exclude={"topics"}, exclude_none=True
+            )
+            limits.insert(0, (f"{name}.overrides[{found}]", at))
+        yield from _block(name, section, _Places(limits), "")
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a value may be written: documents by name, the one that counts first."""
+
+    documents: Sequence[tuple[str, object]]
+
+    def within(self, name: str) -> "_Places":
+        inner = [(at, d.get(name)) for at, d in self.documents if isinstance(d, Mapping)]
+        return _Places([(at, value) for at, value in inner if value is not None])
+
+    @property
+    def source(self) -> str:
+        return self.documents[0][0] if self.documents else "default"
+
+    @property
+    def source_of_nothing(self) -> str:
+        """The source of an empty mapping: those that are filled have not been inherited."""
+        return next((at for at, document in self.documents if document == {}), "default")
+
+
+def _block(name: str, value: object, places: _Places, indent: str) -> Iterator[str]:
+    """The lines of one field."""
+    key = yaml.safe_dump(name, default_flow_style=True).removesuffix("\n...\n").strip()
+    comment = f"  # {places.source}"
+    match value:
+        case {}:
+            yield f"{indent}{key}:" + ("" if value else f" {{}}  # {places.source_of_nothing}")
+            for inner, of_inner in value.items():
+                yield from _block(inner, of_inner, places.within(inner), f"{indent}  ")
+        case [{}, *_]:
+            yield f"{indent}{key}:{comment}"
+            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10**6)
+            yield from (f"{indent}  {line}" for line in text.splitlines())
+        case str() if "\n" in value:
+            yield f"{indent}{key}: {json.dumps(value, ensure_ascii=True)}{comment}"
+        case _:
+            yield f"{indent}{key}: {_scalar(name, value)}{comment}"
+
+
+def _scalar(name: str, value: object) -> str:
+    if name.endswith("Bytes") and isinstance(value, int):
+        value = format_quantity(value)
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    return text.removesuffix("\n...\n").strip()
+
+
+def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:
+    found = (i for i, o in enumerate(overrides) if re.fullmatch(o["topics"], topic))
+    return next(found, None)
+
+
+def _is_landed(group: ConsumerGroup, topic: str) -> bool:
+    kafka = group.spec.source.kafka
+    if kafka.exclude is not None and re.fullmatch(kafka.exclude, topic):
+        return False
+    pattern = kafka.topic_pattern
+    return topic in kafka.topics or (pattern is not None and bool(re.fullmatch(pattern, topic)))
+
+
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)

@@ -1,0 +1,107 @@
+"""``landfall explain``: the effective spec of a topic as YAML, and where each value is from."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from landfall.api.contract import ExitCode
+from landfall.api.spec import TopicSpecs, parse_group
+from landfall.cli import main
+
+GROUP = """
+apiVersion: landfall.dev/v1alpha1
+kind: ConsumerGroup
+metadata: {name: shop}
+spec:
+  source: {kafka: {bootstrapServers: "kafka:9092", topics: [orders, clicks, logs]}}
+  decode: {format: Json, timestamp: {field: at}}
+  route: {pattern: "dt={date}"}
+  output: {url: "s3://shop/${ROOT:-landed}", format: Parquet, options: {envelope: false}}
+  uploadPolicy: {maxBytes: 64Mi, overrides: [{topics: orders, maxAge: 1m}]}
+  topics:
+    - pattern: orders
+      decode:
+        timestamp: {unit: Milliseconds}
+        columns: [{name: id, type: Int64}]
+      transforms: [{use: Filter, options: {where: 'id > 1 # "x"'}}]
+    - pattern: cl.*
+      decode: {format: Regex, options: {pattern: "(?P<at>a)\\n: b"}}
+      output: {format: Json}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    written = tmp_path / "group.yaml"
+    written.write_text(GROUP)
+    return written
+
+
+def explained(file: Path, topic: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["explain", str(file), topic]) == ExitCode.OK
+    return capsys.readouterr().out
+
+
+def test_each_value_says_where_it_comes_from(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = explained(file, "orders", capsys).splitlines()
+
+    assert lines[0] == "# orders: spec.topics[0] applies"
+    assert "  format: Json  # group" in lines
+    assert "    field: at  # group" in lines
+    assert "    unit: Milliseconds  # topics[0]" in lines
+    assert "    missing: DeadLetter  # default" in lines
+    assert "  columns:  # topics[0]" in lines
+    assert "transforms:  # topics[0]" in lines
+    assert "  timezone: UTC  # default" in lines
+    assert "    envelope: false  # group" in lines
+    assert "  maxBytes: 64Mi  # group" in lines
+    assert "  maxAge: 60s  # uploadPolicy.overrides[0]" in lines
+
+
+@pytest.mark.parametrize("topic", ["orders", "clicks", "logs"])
+def test_it_is_yaml_of_the_effective_spec(
+    file: Path, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = TopicSpecs.of(parse_group(yaml.safe_load(GROUP)).spec).for_topic(topic)
+    expected = spec.model_dump(mode="json", by_alias=True)
+    expected["output"]["url"] = "s3://shop/landed"
+    expected["output"]["s3"]["partBytes"] = "16Mi"
+
+    found: dict[str, Any] = yaml.safe_load(explained(file, topic, capsys))
+
+    for name in ("decode", "transforms", "route", "output"):
+        assert found[name] == expected[name]
+
+
+def test_options_of_the_groups_format_are_not_those_of_another(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = explained(file, "clicks", capsys).splitlines()
+
+    assert lines[0] == "# clicks: spec.topics[1] applies"
+    assert "  options: {}  # default" in lines
+    assert "transforms: []  # default" in lines
+
+
+def test_a_topic_that_the_group_does_not_land_is_said_to_be_left_out(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = explained(file, "other", capsys).splitlines()
+
+    assert lines[:2] == [
+        "# other: no entry of spec.topics applies",
+        "# spec.source.kafka leaves the topic out: shop does not land it",
+    ]
+
+
+def test_a_group_that_is_not_valid_is_an_error(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(GROUP.replace("Milliseconds", "Hours"))
+
+    assert main(["explain", str(file), "orders"]) == ExitCode.USAGE
+    assert "spec.topics[0].decode.timestamp.unit: must be" in capsys.readouterr().err
