@@ -16,10 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from landfall.api.secrets import read_secret
-from landfall.api.spec import ConsumerGroup, Decode, GroupSpec, Output, TopicSpecs
+from landfall.api.spec import ColumnSource, ConsumerGroup, Decode, GroupSpec, Output, TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
+from landfall.formats.columns import COORDINATES
 from landfall.pipeline.decoders import Decoder, DecoderType, Transform, Wanted
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.route import Router
 from landfall.pipeline.transforms import Context
@@ -87,18 +89,83 @@ def pipeline(spec: GroupSpec, path: str = "spec") -> Pipeline:
         router = Router.of(spec.route, spec.decode.timestamp)
     format_ = output_format(spec.output, path)
     schema = schema_of(spec.decode.columns) if spec.decode.columns else None
+    by_schema = _check_schemas(spec, router, format_, path)
     steps = transforms(spec, schema, path)
+    if by_schema:
+        _check_steps(spec, steps, path)
     # The decoder comes last: what it must extract is the union of what all other stages read.
     wanted = replace(
         format_.wanted,
         fields=(*steps.unwritten(router.fields), *steps.read, *format_.wanted.fields),
         schema=schema,
+        own_columns=spec.output.columns is ColumnSource.FROM_SCHEMA,
         json=format_.wanted.json or (schema is None and steps.rewrite),
     )
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
     with _spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
     return Pipeline(decoder(spec.decode, wanted, path), (*steps.steps, *last), router, format_)
+
+
+def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) -> bool:
+    """Return whether rows are landed by the schemas of their own.
+
+    Raises:
+        Stalled: SPEC_INVALID; what has to do with schemas does not fit together.
+    """
+    from_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
+    bodies, name = format_.wanted.bodies, spec.output.format
+    reason = ""
+    if from_schema and not format_.wanted.columns:
+        reason = f"output.columns: FromSchema is for formats that write columns, not for {name}"
+    elif spec.decode.columns and (from_schema or bodies):
+        what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
+        reason = f"{what} takes the columns of the payloads' own schemas; leave decode.columns out"
+    if reason:
+        raise Stalled(Reason.SPEC_INVALID, f"{path}.{reason}")
+    if spec.decode.columns:
+        _check_names(spec, format_, path)
+    routed = [field for field in router.fields if field in (SCHEMA_ID, SCHEMA_NAME)]
+    if routed or from_schema or bodies:
+        decoder = spec.decode.format
+        kind = _import_class(f"{path}.decode.format", "decoder", decoder, DECODERS)
+        if not getattr(kind, "has_schemas", False):
+            by_format = f"output.format: {name}" if bodies else ""
+            what = (from_schema and "output.columns: FromSchema") or by_format
+            what = what or f"route.pattern: {{{routed[0][-1]}}}"
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{path}.{what} needs payloads with a schema, "
+                f"which decode.format {decoder} does not have",
+            )
+    return from_schema or bodies
+
+
+def _check_names(spec: GroupSpec, format_: Format, path: str) -> None:
+    """Raise Stalled if an option of a format names a column that the group does not declare."""
+    declared = {column.name for column in spec.decode.columns}
+    known = declared | {f"_{name}" for name in COORDINATES}
+    if spec.transforms:
+        return  # steps may add columns
+    for option, names in getattr(format_, "named_columns", {}).items():
+        for name in names:
+            if name not in known:
+                raise Stalled(
+                    Reason.SPEC_INVALID,
+                    f"{path}.output.options.{option}: no column {name!r} in decode.columns",
+                )
+
+
+def _check_steps(spec: GroupSpec, steps: Steps, path: str) -> None:
+    """Raise Stalled if a step may change rows, whose schemas would not be theirs any more."""
+    own = [step.use for step in spec.transforms if step.use not in TRANSFORMS]
+    if steps.rewrite or own:
+        what = own[0] if own else "the steps"
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{path}.transforms: {what} may change rows, which are landed with the schema of the "
+            "payload here; declare decode.columns and leave output.columns out, or only Filter",
+        )
 
 
 def check_spec(group: ConsumerGroup) -> None:

@@ -16,7 +16,7 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit.bucket import Bucket, open_bucket
-from landfall.audit.rows import ENVELOPE, Rows, rows_of
+from landfall.audit.rows import ENVELOPE, Order, Rows, rows_of
 from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
 
@@ -47,7 +47,8 @@ def _read(bucket: Bucket, key: str, path: str, rows: Rows) -> LandedObject:
     """Read the object at ``key``; the first folder of ``path`` is its topic."""
     topic = path.partition("/")[0]
     with bucket.open(key) as stream:
-        return LandedObject(topic, [_identity(content) for _, content in rows.rows(stream)])
+        found = [row for row in rows.rows(stream) if not isinstance(row, Order)]
+        return LandedObject(topic, [_identity(content) for _, content in found])
 
 
 def _identity(content: object) -> Identity | None:

@@ -42,6 +42,7 @@ LATER = frozenset(
         "spec.upgrade.rollback.crashes",
         "spec.upgrade.rollback.readyIn",
         "spec.upgrade.rollback.noCommit",
+        "spec.output.columns",
     }
 )
 """Fields that came after the first release: the API server does not fill their defaults in.

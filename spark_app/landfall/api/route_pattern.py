@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
 _KNOWN = (
     "{topic} {kafka_partition} {date} {hour} {minute} {minute:15} {time:%Y/%m/%d} {field:path} "
-    "and bare %Y-%m-%d"
+    "{schema:id} {schema:name} and bare %Y-%m-%d"
 )
 _MEANT = {
     "dt": "{date}",
@@ -68,6 +68,7 @@ class Kind(Enum):
     TOPIC = "topic"
     KAFKA_PARTITION = "kafka_partition"
     FIELD = "field"
+    SCHEMA = "schema"
     DIRECTIVE = "directive"
     MINUTES = "minutes"
 
@@ -78,11 +79,21 @@ class Token:
 
     Attributes:
         kind: what it renders.
-        text: the text itself, the path of a field, a directive, or the width in minutes.
+        text: the text itself, the path of a field, what of a schema (``id`` or ``name``), a
+            directive, or the width in minutes.
     """
 
     kind: Kind
     text: str = ""
+
+
+_PLAIN: Mapping[str, Token] = {
+    "topic": Token(Kind.TOPIC),
+    "kafka_partition": Token(Kind.KAFKA_PARTITION),
+    "schema:id": Token(Kind.SCHEMA, "id"),
+    "schema:name": Token(Kind.SCHEMA, "name"),
+}
+"""The placeholders without a parameter."""
 
 
 def tokens(pattern: str) -> tuple[Token, ...]:
@@ -124,8 +135,8 @@ def checked_pattern(pattern: str) -> str:
 
 def _placeholder(inner: str, stray: str) -> Iterator[Token]:
     name, _, argument = inner.partition(":")
-    if inner in {"topic", "kafka_partition"}:
-        yield Token(Kind(inner))
+    if inner in _PLAIN:
+        yield _PLAIN[inner]
     elif name == "field" and ":" in inner:
         if not all(argument.split(".")):
             raise ValueError(f"invalid field path: {{{inner}}}")

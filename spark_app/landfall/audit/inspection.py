@@ -375,4 +375,5 @@ def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
 
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
     path = key.partition("/")[2].rpartition("/")[0]
-    return ObjectRows(codes.setdefault(path, len(codes)), read.offsets, read.hashes, run)
+    place, order = codes.setdefault(path, len(codes)), read.order
+    return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)

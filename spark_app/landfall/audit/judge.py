@@ -62,13 +62,18 @@ class ObjectRows:
         place: the number of the object's output partition, or ``DEAD_LETTERS``.
         offsets: of the rows; None if the format stores none.
         hashes: of the rows.
-        run: objects of one output partition and run have their rows in order, one after the other.
+        run: objects of one output partition, run and schema have their rows in order, one after the
+            other.
+        schema: the digest of the schema of the rows, if they have one of their own.
+        is_sorted: whether the rows are sorted by something else than their offsets.
     """
 
     place: int
     offsets: Int64s | None
     hashes: Int64s
     run: int = 0
+    schema: str = ""
+    is_sorted: bool = False
 
 
 _NameOfRow = Callable[[ObjectRows, int], Hashable]
@@ -198,10 +203,11 @@ def _add_missing(
 
 
 def _runs(objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> Iterator[Int64s]:
-    """The rows that must be in offset order: all of an output partition and run, by name."""
-    by_place: defaultdict[tuple[int, int], list[Int64s]] = defaultdict(list)
+    """The rows that must be in offset order: all of a place, run and schema, by name."""
+    by_place: defaultdict[tuple[int, int, str], list[Int64s]] = defaultdict(list)
     for o, found in zip(objects, offsets, strict=True):
-        by_place[o.place, o.run].append(found[found != NO_RECORD])
+        if not o.is_sorted:
+            by_place[o.place, o.run, o.schema].append(found[found != NO_RECORD])
     return (_joined(runs) for runs in by_place.values())
 
 

@@ -74,8 +74,11 @@ class RouteEvaluator:
         """Parse the pattern of a group.
 
         Raises:
-            RouteNotSupported: the group has transforms, or its route uses payloads other than JSON.
+            RouteNotSupported: the group has transforms, or its route uses payloads other than JSON,
+                or schemas.
         """
+        if "{schema:" in spec.route.pattern:
+            raise RouteNotSupported("schemas")
         parts, fields, timed = _parsed(spec.route.pattern)
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from landfall.api.spec import Codec, GroupSpec
+from landfall.api.spec import Codec, ColumnSource, GroupSpec
 from landfall.audit import sequence_file
 from landfall.audit.judge import Int64s
 
@@ -30,6 +30,20 @@ _READ_BYTES = 1 << 20
 
 Row: TypeAlias = tuple[int | None, object]
 """The offset, or None if the format stores none, and what is hashed of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an object says about the order of its rows; a reader yields it before the first.
+
+    Attributes:
+        schema: the digest of the payloads' schema. Objects of one output partition that have
+            different schemas have their rows in order each, and not one after the other.
+        is_sorted: whether rows are sorted by a column, and not in the order of their offsets.
+    """
+
+    schema: str = ""
+    is_sorted: bool = False
 
 
 class Record(Protocol):
@@ -51,12 +65,12 @@ class Rows:
     """How to read a format.
 
     Attributes:
-        rows: yields the rows of an object's stream.
+        rows: yields the rows of an object's stream, before them what it says about their order.
         hash_of: computes the hash that the row of a record must have; None if rows hold something
             else than what Kafka holds.
     """
 
-    rows: Callable[[BinaryIO], Iterator[Row]]
+    rows: Callable[[BinaryIO], Iterator[Row | Order]]
     hash_of: Callable[[Record], int] | None
 
 
@@ -68,19 +82,25 @@ class Read:
         offsets: of the rows; None if the format stores none.
         hashes: of the rows.
         damage: why reading ended early, or empty.
+        order: what the object says about the order of its rows.
     """
 
     offsets: Int64s | None
     hashes: Int64s
     damage: str = ""
+    order: Order = Order()
 
 
 def read(rows: Rows, stream: BinaryIO) -> Read:
     """Read an object to its end, or to the first damaged byte."""
     offsets, hashes = array("q"), array("q")
-    damage, has_offsets = "", True
+    damage, has_offsets, order = "", True, Order()
     try:
-        for offset, content in rows.rows(stream):
+        for row in rows.rows(stream):
+            if isinstance(row, Order):
+                order = row
+                continue
+            offset, content = row
             hashes.append(hash(content))
             if offset is None:
                 has_offsets = False
@@ -89,7 +109,7 @@ def read(rows: Rows, stream: BinaryIO) -> Read:
     except DAMAGED as error:
         damage = f"{type(error).__name__}: {error}"
     stored = np.array(offsets, np.int64) if has_offsets else None
-    return Read(stored, np.array(hashes, np.int64), damage)
+    return Read(stored, np.array(hashes, np.int64), damage, order)
 
 
 def rows_of(spec: GroupSpec) -> Rows:
@@ -175,11 +195,16 @@ def _sequence_file(spec: GroupSpec) -> Rows:
 
 
 def _parquet(spec: GroupSpec) -> Rows:
-    if not spec.decode.columns:
+    if not spec.decode.columns and spec.output.columns is ColumnSource.DECLARED:
         return ENVELOPE
     name = "_offset" if spec.output.options.get("envelope", True) else None
-    # Typed columns hold parsed values and not the payload, so there is no hash to compare.
-    return Rows(lambda stream: ((offset, None) for (offset,) in _columns(stream, [name])), None)  # type: ignore[misc]  # offsets are integers
+
+    def rows(stream: BinaryIO) -> Iterator[Row | Order]:
+        for row in _columns(stream, [name]):
+            # Typed columns hold parsed values and not the payload, so there is no hash to compare.
+            yield row if isinstance(row, Order) else (row[0], None)  # type: ignore[misc]  # offsets are integers
+
+    return Rows(rows, None)
 
 
 def _timestamp(record: Record) -> int | None:
@@ -206,10 +231,12 @@ def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
     return tuple(found or ())
 
 
-def _enveloped(stream: BinaryIO) -> Iterator[Row]:
-    for offset, value, key, timestamp, headers in _columns(
-        stream, ["offset", "value", "key", "timestamp", "headers"]
-    ):
+def _enveloped(stream: BinaryIO) -> Iterator[Row | Order]:
+    for row in _columns(stream, ["offset", "value", "key", "timestamp", "headers"]):
+        if isinstance(row, Order):
+            yield row
+            continue
+        offset, value, key, timestamp, headers = row
         pairs = tuple((header["key"], header["value"]) for header in headers)  # type: ignore[attr-defined]  # a list
         yield offset, (value, key, timestamp, pairs)  # type: ignore[misc]  # offsets are integers
 
@@ -218,14 +245,18 @@ ENVELOPE = Rows(_enveloped, whole_hash)
 """Parquet with the whole record in columns; dead letters have this format, too."""
 
 
-def _columns(stream: BinaryIO, names: Iterable[str | None]) -> Iterator[tuple[object, ...]]:
+def _columns(stream: BinaryIO, names: Sequence[str | None]) -> Iterator[tuple[object, ...] | Order]:
     """Columns of a Parquet file, row by row; a column without a name is all None.
 
     The stream is copied to a temporary file first, because the footer of a Parquet file comes last.
     """
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
-        for batch in pq.ParquetFile(file, page_checksum_verification=True).iter_batches(4096):
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        groups = (parquet.metadata.row_group(i) for i in range(parquet.num_row_groups))
+        digest = (parquet.metadata.metadata or {}).get(b"landfall-schema-digest", b"")
+        yield Order(digest.decode(), any(group.sorting_columns for group in groups))
+        for batch in parquet.iter_batches(4096):
             columns = [
                 [None] * len(batch) if name is None else _values(batch[name]) for name in names
             ]

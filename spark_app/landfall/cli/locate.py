@@ -127,15 +127,21 @@ class _Lookup:
 
     def answer(self) -> Answer:
         format_ = output_format(self.opened.specs.for_topic(self.tp.topic).output)
+
+        def known_row(landed: LandedObject) -> int | None:
+            # Rows that are sorted by a column can be anywhere.
+            in_order = landed.kind is not ObjectKind.DATA or getattr(format_, "keeps_order", True)
+            return row_of(landed, self.offset) if in_order else None
+
         # Objects whose row follows from the ledger alone come first: they need not be read.
         candidates = sorted(
-            self.committed.candidates(self.offset), key=lambda o: row_of(o, self.offset) is None
+            self.committed.candidates(self.offset), key=lambda o: known_row(o) is None
         )
         possible: list[LandedObject] = []
         if given_up := [o for o in candidates if o.upload.key in self.committed.lost]:
             return self._given_up(given_up)
         for landed in candidates:
-            row = row_of(landed, self.offset)
+            row = known_row(landed)
             if row is None:
                 offsets = [known for known, _ in read_back.rows(self.opened, format_, landed)]
                 if None in offsets:

@@ -24,6 +24,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import BadRows, Records
 
 
@@ -34,11 +35,15 @@ class Block:
     Attributes:
         records: the rows. Of the optional columns (timestamps, keys, headers) only those that the
             format asked for in ``Format.wanted`` can be read.
-        columns: the typed columns of exactly these rows, if the group declares a schema.
+        columns: the typed columns of exactly these rows, if the group declares a schema or takes
+            that of the payloads.
+        schema: the payloads' own schema, the same for all blocks of an object, if the format or the
+            group asks for it.
     """
 
     records: Records
     columns: pa.RecordBatch | None = None
+    schema: RowSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Plug-ins may use it too.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
@@ -28,6 +29,19 @@ class Tombstones(StrEnum):
     """Write it like an empty payload."""
     NULL = "Null"
     """Write the word ``null``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column by which rows are sorted."""
+
+    column: str
+    descending: bool
+
+    @property
+    def order(self) -> str:
+        """The order as Arrow calls it."""
+        return "descending" if self.descending else "ascending"
 
 
 def _one_of(words: Sequence[str]) -> str:
@@ -74,6 +88,32 @@ class Options:
         if not isinstance(value, bool):
             raise ValueError(f"option {name}: {value!r} is not true or false")  # noqa: TRY004  # see class
         return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return names, given as a list or as a single one; none if it is left out."""
+        value = self._take(name, [])
+        found = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, str) and each for each in found):
+            raise ValueError(f"option {name}: {value!r} is not a list of names")
+        if len(set(found)) < len(found):
+            raise ValueError(f"option {name}: {value!r} has a name twice")
+        return tuple(found)
+
+    def flag_or_names(self, name: str) -> bool | tuple[str, ...] | None:
+        """Return true, false or names; None if it is left out."""
+        if isinstance(value := self._remaining.get(name), bool):
+            self._take(name, value)
+            return value
+        return self.names(name) or None
+
+    def sort_keys(self, name: str) -> tuple[SortKey, ...]:
+        """Return columns to sort by, in order; one that begins with ``-`` descends."""
+        keys = tuple(
+            SortKey(each.removeprefix("-"), each.startswith("-")) for each in self.names(name)
+        )
+        if len({key.column for key in keys}) < len(keys):
+            raise ValueError(f"option {name}: a column comes twice")
+        return keys
 
     def quantity(self, name: str, default: int) -> int:
         """Return a positive number of bytes, given as a number or as text such as ``32Mi``."""

@@ -1,22 +1,34 @@
-"""Format ``Parquet``: the envelope of each record as columns, or declared typed columns.
+"""Format ``Parquet``: the envelope of each record as columns, or typed columns.
 
 Without a schema the columns are ``topic, partition, offset, timestamp, key, value, headers``:
-everything Kafka stores of a record, including tombstones and null keys. With a schema they are the
-declared columns, followed by ``_topic, _partition, _offset, _timestamp`` unless ``envelope`` is
-false. A schema is declared, never inferred from data.
+everything Kafka stores of a record, including tombstones and null keys. With ``decode.columns``
+they are the declared columns, with ``output.columns: FromSchema`` those of the payloads' schema;
+``columns`` says how these are stored. Both are followed by ``_topic, _partition, _offset,
+_timestamp`` unless ``envelope`` is false. A schema is never inferred from data.
 
 | option | default | meaning |
 |---|---|---|
 | ``rowGroupBytes`` | ``32Mi`` | payload bytes in a row group, which the task buffers in memory |
 | ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
+| ``sortBy`` | none | columns that sort the rows of each row group; ``-name``: descending |
+| ``dictionary`` | see below | true, false, or the columns that are encoded by a dictionary |
+| ``statistics`` | see below | true, false, or the columns whose minimum and maximum are stored |
+| ``bloomFilters`` | none | columns with a Bloom filter in each row group |
+| ``pageIndex`` | false | whether the footer says what is in each page |
+| ``pageBytes`` | ``1Mi`` | bytes in a page before compression, about |
 | ``extension`` | ``.parquet`` | |
 | codec | ``Zstd`` (level 3) | or ``Snappy``, ``Gzip``, ``None`` |
+
+``dictionary`` and ``statistics`` are true for typed columns; in the envelope they are left out
+where they would be wasted work. A column that an object does not have counts for nothing there.
 
 Without ``_offset`` objects cannot be verified against Kafka.
 
 A block becomes a row group and is written at once; between two blocks the writer keeps only what
 the footer will say about the row groups. Pages have checksums. The same blocks give the same bytes
-as long as the version of Arrow, which the footer names, is the same.
+as long as the version of Arrow, which the footer names, is the same. With a schema of the payloads
+the footer has its full name and its digest, as ``landfall-schema-name`` and
+``landfall-schema-digest``.
 """
 
 import shutil
@@ -24,32 +36,20 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, text
-from landfall.formats.options import Options
+from landfall.formats.columns import COORDINATES, ENVELOPE, envelope, storable, table
+from landfall.formats.options import Options, SortKey
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, BadRows, Records
+from landfall.pipeline.decoders.row_schemas import RowSchema
+from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
-TIMESTAMP = pa.timestamp("ms", tz="UTC")
-COORDINATES = ("topic", "partition", "offset", "timestamp")
-ENVELOPE = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", TIMESTAMP),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", HEADERS, nullable=False),
-    ]
-)
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
 )
@@ -58,6 +58,9 @@ LEVELS: Mapping[Codec, int | None] = MappingProxyType(
 Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly saves anything.
 """
 
+SCHEMA_KEY = "landfall-schema"
+"""What begins the keys of the footer that name the payloads' schema."""
+_LEAST_VALUES = 1000
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
 """The memory of an open writer: growth of the process, measured by tests/bench/bench_formats.py."""
@@ -73,6 +76,12 @@ class Parquet:
     envelope: bool
     codec: Codec
     extension: str
+    sort_by: tuple[SortKey, ...] = ()
+    dictionary: bool | tuple[str, ...] | None = None
+    statistics: bool | tuple[str, ...] | None = None
+    bloom_filters: tuple[str, ...] = ()
+    page_index: bool = False
+    page_bytes: int = 2**20
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Parquet":
@@ -83,9 +92,30 @@ class Parquet:
             envelope=unread.flag("envelope", default=True),
             codec=unread.choice("codec", Codec.ZSTD, LEVELS),
             extension=unread.extension(".parquet"),
+            sort_by=unread.sort_keys("sortBy"),
+            dictionary=unread.flag_or_names("dictionary"),
+            statistics=unread.flag_or_names("statistics"),
+            bloom_filters=unread.names("bloomFilters"),
+            page_index=unread.flag("pageIndex", default=False),
+            page_bytes=unread.quantity("pageBytes", 2**20),
         )
         unread.close()
         return parquet
+
+    @property
+    def named_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns that options name, by option."""
+        return {
+            "sortBy": tuple(key.column for key in self.sort_by),
+            "dictionary": self.dictionary if isinstance(self.dictionary, tuple) else (),
+            "statistics": self.statistics if isinstance(self.statistics, tuple) else (),
+            "bloomFilters": self.bloom_filters,
+        }
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the rows of an object are in the order of their offsets."""
+        return not self.sort_by
 
     @property
     def wanted(self) -> Wanted:
@@ -152,6 +182,7 @@ class ParquetEncoder:
         self._parquet = parquet
         self._buffer = _Buffer()
         self._writer: pq.ParquetWriter | None = None
+        self._schema: RowSchema | None = None
         self._columns = 0
         self._row_groups = 0
 
@@ -159,15 +190,21 @@ class ParquetEncoder:
         """Return the block as a row group."""
         rows = len(block.records)
         if rows:
-            table = self._table(block)
-            self._writer = self._writer or self._open(table.schema)
-            self._writer.write_table(table, row_group_size=rows)
+            made = self._table(block)
+            if self._writer is None:
+                self._schema = block.schema
+                self._writer = self._open(made.schema, rows)
+            self._writer.write_table(made, row_group_size=rows)
             self._row_groups += 1
         return self._buffer.take()
 
     def finish(self) -> bytes:
         """Return the footer."""
-        (self._writer or self._open(ENVELOPE)).close()
+        writer = self._writer or self._open(ENVELOPE)
+        if self._schema is not None:
+            names = {"name": self._schema.name, "digest": self._schema.digest}
+            writer.add_key_value_metadata({f"{SCHEMA_KEY}-{k}": v for k, v in names.items()})
+        writer.close()
         return self._buffer.take()
 
     @property
@@ -175,56 +212,73 @@ class ParquetEncoder:
         """The memory of the writer, and of each row group's entry in the footer."""
         return _WRITER_HELD_BYTES + _CHUNK_HELD_BYTES * self._columns * self._row_groups
 
-    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
+    def _open(self, schema: pa.Schema, rows: int = 0) -> pq.ParquetWriter:
         self._columns = len(schema)
-        is_envelope = schema.equals(ENVELOPE)
+        parquet, is_envelope = self._parquet, schema.equals(ENVELOPE)
         # Payloads seldom repeat, so a dictionary and minimum and maximum of them
         # would be wasted work.
+        dictionary: Any = ["topic", "partition", "key"] if is_envelope else True
+        statistics: Any = [*COORDINATES, "key"] if is_envelope else True
+        delta = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+        chosen = _chosen(parquet.dictionary, dictionary)
+        # Arrow refuses an encoding for a column with a dictionary.
+        with_dictionary = chosen if isinstance(chosen, list) else list(delta) if chosen else []
+        encoded = {name: how for name, how in delta.items() if name not in with_dictionary}
         return pq.ParquetWriter(
             pa.PythonFile(self._buffer, mode="w"),
             schema,
-            compression=self._parquet.codec.lower(),
-            compression_level=LEVELS[self._parquet.codec],
-            use_dictionary=["topic", "partition", "key"] if is_envelope else True,
-            column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-            if is_envelope
-            else None,
-            write_statistics=[*COORDINATES, "key"] if is_envelope else True,
+            compression=parquet.codec.lower(),
+            compression_level=LEVELS[parquet.codec],
+            use_dictionary=chosen,
+            column_encoding=encoded or None if is_envelope else None,
+            write_statistics=_chosen(parquet.statistics, statistics),
             write_page_checksum=True,
+            write_page_index=parquet.page_index,
+            data_page_size=parquet.page_bytes,
+            bloom_filter_options=self._bloom_filters(schema, rows),
+            sorting_columns=self._sorting_columns(schema),
             store_schema=False,
         )
+
+    def _bloom_filters(self, schema: pa.Schema, rows: int) -> Any:
+        # Sized for the rows of the first row group, which are all different at most.
+        names = [name for name in self._parquet.bloom_filters if _has_leaf(schema, name)]
+        return {name: {"ndv": max(rows, _LEAST_VALUES), "fpp": 0.01} for name in names} or None
+
+    def _sort_keys(self, schema: pa.Schema) -> list[SortKey]:
+        return [
+            key
+            for key in self._parquet.sort_by
+            if key.column in schema.names and not pa.types.is_nested(schema.field(key.column).type)
+        ]
+
+    def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
+        return [
+            pq.SortingColumn(schema.names.index(key.column), key.descending)
+            for key in self._sort_keys(schema)
+        ] or None
 
     def _table(self, block: Block) -> pa.Table:
         records, typed = block.records, block.columns
         if typed is None:
-            return pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
-        fields, columns = list(typed.schema.remove_metadata()), list(typed.columns)
-        if self._parquet.envelope:
-            fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
-            columns += _coordinates(records)
-        names = [field.name for field in fields]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"{records.topic_partition}: two columns have the same name among"
-                f" {', '.join(names)}"
-            )
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
+        else:
+            is_own = block.schema is not None
+            made = table(records, typed, is_enveloped=self._parquet.envelope, own=is_own)
+        keys = self._sort_keys(made.schema)
+        # Arrow's sort keeps rows with equal keys in the order of their offsets.
+        return made.sort_by([(key.column, key.order) for key in keys]) if keys else made
 
 
-def envelope(records: Records) -> list[pa.Array]:
-    """Return the columns of ``ENVELOPE`` for these records."""
-    return [*_coordinates(records), records.keys, records.values, records.headers]
+def _chosen(option: Any, default: Any) -> Any:
+    """What Arrow takes for an option of true, false or columns; the default if it is left out."""
+    if option is None:
+        return default
+    return list(option) if isinstance(option, tuple) else option
 
 
-def _coordinates(records: Records) -> list[pa.Array]:
-    rows, tp = len(records), records.topic_partition
-    times = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
-    return [
-        pa.repeat(tp.topic, rows),
-        pa.repeat(np.int32(tp.partition), rows),
-        pa.array(records.offsets),
-        times,
-    ]
+def _has_leaf(schema: pa.Schema, name: str) -> bool:
+    return name in schema.names and not pa.types.is_nested(schema.field(name).type)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -235,7 +289,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
         values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
     else:
         coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
-        rows = batch.drop_columns(coordinates).to_pylist()
+        rows = _readable(batch.drop_columns(coordinates)).to_pylist(maps_as_pydicts="lossy")
         values, keys = [msgspec.json.encode(row) for row in rows], [None] * len(batch)
     for offset, value, key, time in zip(offsets, values, keys, times, strict=True):
         yield Row(offset, value, key, time)
@@ -244,3 +298,17 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
 def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     stored = name in batch.schema.names
     return batch[name].cast(pa.int64()).to_pylist() if stored else [None] * len(batch)
+
+
+def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns as Python can hold them: it knows no nanoseconds."""
+    return pa.RecordBatch.from_arrays(
+        [storable(column, _in_microseconds) for column in batch.columns], batch.schema.names
+    )
+
+
+def _in_microseconds(column: pa.Array) -> pa.Array:
+    type_ = column.type
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return column.cast(pa.timestamp("us", type_.tz), safe=False)
+    return column

@@ -16,6 +16,7 @@ absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there fo
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -24,10 +25,17 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.avro.nested import Map, Record
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read
-from landfall.pipeline.decoders.avro.rows import AvroRows, Schemas, UnknownSchemaError, wanted_tree
+from landfall.pipeline.decoders.avro.rows import (
+    NO_ID,
+    AvroRows,
+    Schemas,
+    UnknownSchemaError,
+    wanted_tree,
+)
 from landfall.pipeline.decoders.avro.schema import Schema, parse_schema
 from landfall.pipeline.decoders.avro.values import follow
 from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import typed_columns
 from landfall.pipeline.records import Records
 from landfall.schemas import RegisteredSchema, SchemaKind
@@ -49,9 +57,15 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Avro:
-    """Decodes Avro."""
+    """Decodes Avro.
+
+    Attributes:
+        rows: decodes them.
+        has_schemas: the decoder can give columns and bodies by the payloads' own schemas.
+    """
 
     rows: AvroRows
+    has_schemas: ClassVar[bool] = True
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Avro":
@@ -76,6 +90,13 @@ class Avro:
                 f"options: Avro needs one of schema, schemaFile and decode.registry, got {given}"
             )
         reader = _reader(read)
+        if wanted.bodies and reader is not None:
+            raise ValueError(
+                "option readerSchema: a format that copies payloads copies them as they were"
+                " written; leave it out, or set Writer"
+            )
+        if SCHEMA_ID in wanted.fields and read.registry is None:
+            raise ValueError("{schema:id} needs decode.registry, for only there schemas have ids")
         if read.registry is not None:
             if isinstance(reader, Schema):
                 _check(reader, None, wanted)
@@ -126,9 +147,12 @@ class RegistrySchemas(Schemas):
         """Return the writer's schema, and the reader's if it is another.
 
         Raises:
-            UnknownSchemaError: the registry does not know the id, or has no Avro there.
+            UnknownSchemaError: the registry does not know the id, or has no Avro there; or there is
+                no id, as with tombstones, and no reader's schema.
             SchemasAway: it cannot be found out now.
         """
+        if schema_id == NO_ID:
+            return self._of_tombstones(topic), None
         registered = self.registry.by_id(schema_id)
         if registered is None:
             raise UnknownSchemaError(f"avro: schema id {schema_id} is not in the registry")
@@ -138,9 +162,17 @@ class RegistrySchemas(Schemas):
             raise UnknownSchemaError(f"avro: schema id {schema_id}: {error}") from error
         if isinstance(self.reader, Schema) or self.reader is None:
             return writer, self.reader
+        return writer, self._latest(topic)
+
+    def _of_tombstones(self, topic: str) -> Schema:
+        if self.reader is None:
+            raise UnknownSchemaError("avro: a tombstone, which has no schema")
+        return self.reader if isinstance(self.reader, Schema) else self._latest(topic)
+
+    def _latest(self, topic: str) -> Schema:
         subject = self.subject or f"{topic}-value"
         try:
-            return writer, _parsed(self.registry.latest(subject))
+            return _parsed(self.registry.latest(subject))
         except ValueError as error:
             raise UnknownSchemaError(f"avro: subject {subject}: {error}") from error
 
@@ -183,7 +215,7 @@ def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:
     column, _ = read(node, *payload_data(pa.array([], pa.binary())))
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
     for path in (*wanted.fields, *(declared.path for declared in typed)):
-        if follow(node, column, path) is None:
+        if path not in {SCHEMA_ID, SCHEMA_NAME} and follow(node, column, path) is None:
             raise ValueError(f"no field {'.'.join(path)!r} in the Avro schema")
     if wanted.json and not isinstance(node, Record | Map):
         raise ValueError("the Avro schema is no record, so its values are no JSON objects")

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.formats import Block, Encoder
-from landfall.formats.parquet import ENVELOPE, Parquet, envelope
+from landfall.formats.columns import ENVELOPE, envelope
+from landfall.formats.parquet import Parquet
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.task.partitioning import BadRecord
 from landfall.task.rows import Layout

@@ -31,7 +31,7 @@ from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
-from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes
+from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
@@ -187,8 +187,8 @@ class _SliceLanding:
             if chunk.bad:
                 self._account_for(chunk.bad, records)
                 outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
-            for partition, rows in chunk.outputs:
-                outputs.add(partition, rows)
+            for partition, rows, schema in chunk.objects():
+                outputs.add(partition, rows, schema)
             outputs.free_memory()
             self._counts.visible += len(records)
             if records.leader_epoch >= 0:
@@ -207,7 +207,9 @@ class _SliceLanding:
         limits, partitioner = self._context.batch.limits, self._partitioner
         chunk = partitioner.partition(records)
         while limits is not None and len(records) > 1:
-            wanted = outputs.count_with(partition for partition, _ in chunk.outputs)
+            wanted = outputs.count_with(
+                output_key(partition, schema) for partition, _, schema in chunk.objects()
+            )
             if wanted <= limits.objects:
                 break
             records = records.take(np.arange(len(records) // 2))

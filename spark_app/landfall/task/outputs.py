@@ -9,12 +9,17 @@ many records, bytes or parts as an object may have. Later rows of that output pa
 another object of the slice, named by its first offset, which is above every offset in the object
 before.
 
+Where rows have schemas of their own, an output partition has an open object for each schema, and
+their offsets interleave. The one with the partition's first row is named by the start of the slice,
+every other by its own first offset. No two can have the same name, for no row is in two objects.
+
 Where blocks, parts and objects end depends on the data alone, never on the clock or on the progress
 of an upload, so the same slice gives the same bytes on every attempt.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +28,7 @@ from isal import isal_zlib
 from landfall.formats import Encoder
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.task.rows import Layout, cumulative_weights
 from landfall.task.uploading import ObjectUpload
 
@@ -216,8 +222,17 @@ class ObjectWriter:
         self.upload.send(body)
 
 
+OutputKey: TypeAlias = tuple[str, str]
+"""An output partition, and the digest of the schema that its rows have; empty without one."""
+
+
+def output_key(partition: str, schema: RowSchema | None) -> OutputKey:
+    """Return what distinguishes the open objects of a slice."""
+    return partition, "" if schema is None else schema.digest
+
+
 class Outputs:
-    """The open objects of a slice, one per output partition, within a memory budget."""
+    """The open objects of a slice, one per output partition and schema, within a memory budget."""
 
     def __init__(
         self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]
@@ -234,7 +249,7 @@ class Outputs:
         self._start = start
         self._begun: set[str] = set()
         self._begin = begin
-        self._open: dict[str, ObjectWriter] = {}
+        self._open: dict[OutputKey, ObjectWriter] = {}
         self._sealed: list[SealedObject] = []
 
     @property
@@ -242,10 +257,17 @@ class Outputs:
         """The memory of all open objects."""
         return sum(output.held_bytes for output in self._open.values())
 
-    def add(self, partition: str, rows: pa.RecordBatch) -> None:
-        """Add rows to an output partition, in as many objects as they need."""
+    def add(self, partition: str, rows: pa.RecordBatch, schema: RowSchema | None = None) -> None:
+        """Add rows to an output partition, in as many objects as they need.
+
+        Args:
+            partition: the output partition.
+            rows: at least one; the first row of an output partition must come before any other.
+            schema: that of the rows, if they have one of their own.
+        """
+        key = output_key(partition, schema)
         while len(rows):
-            writer = self._open.get(partition) or self._begin_object(partition, rows)
+            writer = self._open.get(key) or self._begin_object(key, rows, schema)
             room = writer.room
             if room is None or room >= len(rows):
                 head, rows = rows, rows.slice(len(rows))
@@ -255,18 +277,22 @@ class Outputs:
                 rows = rows.take(pa.array(np.arange(room, len(rows))))
             writer.add(head)
             if writer.is_full:
-                self._seal(partition)
+                self._seal(key)
 
-    def count_with(self, partitions: Iterable[str]) -> int:
-        """How many objects the slice has with one in each of these output partitions, at least."""
-        return len(self._sealed) + len(self._open.keys() | set(partitions))
+    def count_with(self, keys: Iterable[OutputKey]) -> int:
+        """How many objects the slice has with one in each of these outputs, at least."""
+        return len(self._sealed) + len(self._open.keys() | set(keys))
 
-    def _begin_object(self, partition: str, rows: pa.RecordBatch) -> ObjectWriter:
+    def _begin_object(
+        self, key: OutputKey, rows: pa.RecordBatch, schema: RowSchema | None
+    ) -> ObjectWriter:
+        partition, _ = key
         is_first = partition not in self._begun
         self._begun.add(partition)
         start = self._start if is_first else rows.column("offset")[0].as_py()
-        self._open[partition] = self._begin(partition, start)
-        return self._open[partition]
+        self._open[key] = writer = self._begin(partition, start)
+        writer.layout = replace(writer.layout, schema=schema)
+        return writer
 
     def free_memory(self) -> None:
         """If the budget is exceeded, free memory until half is free, the largest objects first."""
@@ -278,27 +304,25 @@ class Outputs:
         for step in (self._flush_rows, self._flush_part, self._seal):
             # Sorting is stable and objects are in the order in which they were opened, so that even
             # between objects of one size the data alone decides.
-            for partition in sorted(
-                self._open, key=lambda p: self._open[p].held_bytes, reverse=True
-            ):
+            for key in sorted(self._open, key=lambda k: self._open[k].held_bytes, reverse=True):
                 if held <= self._budget // 2:
                     return
-                held -= self._open[partition].held_bytes
-                step(partition)
-                if partition in self._open:
-                    held += self._open[partition].held_bytes
+                held -= self._open[key].held_bytes
+                step(key)
+                if key in self._open:
+                    held += self._open[key].held_bytes
 
     def seal(self) -> list[SealedObject]:
         """Seal all open objects; returns all objects of the slice."""
-        for partition in list(self._open):
-            self._seal(partition)
+        for key in list(self._open):
+            self._seal(key)
         return self._sealed
 
-    def _flush_rows(self, partition: str) -> None:
-        self._open[partition].flush_rows()
+    def _flush_rows(self, key: OutputKey) -> None:
+        self._open[key].flush_rows()
 
-    def _flush_part(self, partition: str) -> None:
-        self._open[partition].flush_part()
+    def _flush_part(self, key: OutputKey) -> None:
+        self._open[key].flush_part()
 
-    def _seal(self, partition: str) -> None:
-        self._sealed.append(self._open.pop(partition).seal())
+    def _seal(self, key: OutputKey) -> None:
+        self._sealed.append(self._open.pop(key).seal())

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, Rotate, TopicSpecs
+from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.task.rows import Layout
@@ -41,11 +42,20 @@ class PartitionedChunk:
         outputs: output partitions with their rows, in the partitioner's layout.
         bad: records that cannot be landed, in the order of their offsets.
         filtered: how many records transforms left out on purpose.
+        schemas: the schema of each of ``outputs``, if rows have schemas of their own. An output
+            partition is then there once for each, that with its first row first.
     """
 
     outputs: tuple[tuple[str, pa.RecordBatch], ...]
     bad: tuple[BadRecord, ...]
     filtered: int
+    schemas: tuple[RowSchema | None, ...] = ()
+
+    def objects(self) -> Iterator[tuple[str, pa.RecordBatch, RowSchema | None]]:
+        """What goes to objects of their own: output partition, rows, schema."""
+        schemas = self.schemas or (None,) * len(self.outputs)
+        for (partition, rows), schema in zip(self.outputs, schemas, strict=True):
+            yield partition, rows, schema
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,36 @@ class Partitioner:
             bad = by_format | _bad_records("route", routed.bad, rows) | bad
             codes = codes.copy()
             codes[refused.rows] = -1
-        outputs = _split(self.layout.rows(remaining, decoded.columns), codes, routed.partitions)
-        return PartitionedChunk(tuple(outputs), _ordered(bad), decoded.filtered)
+        if decoded.by_schema is not None:
+            outputs, schemas = self._by_schema(
+                remaining, decoded.by_schema, codes, routed.partitions
+            )
+            return PartitionedChunk(outputs, _ordered(bad), decoded.filtered, schemas)
+        rows_out = _split(self.layout.rows(remaining, decoded.columns), codes, routed.partitions)
+        return PartitionedChunk(tuple(rows_out), _ordered(bad), decoded.filtered)
+
+    def _by_schema(
+        self,
+        records: Records,
+        parts: Sequence[SchemaRows],
+        codes: Int64s,
+        partitions: Sequence[str],
+    ) -> tuple[tuple[tuple[str, pa.RecordBatch], ...], tuple[RowSchema, ...]]:
+        """Return the rows of each output partition and schema, and the schemas."""
+        found: list[tuple[int, str, pa.RecordBatch, RowSchema]] = []
+        for part in parts:
+            # Nearly always all rows have one schema, and need no copy.
+            is_all = len(part.rows) == len(records)
+            rows = self.layout.rows(records if is_all else records.take(part.rows), part.columns)
+            for partition, of_partition in _split(rows, codes[part.rows], partitions):
+                first = of_partition.column("offset")[0].as_py()
+                found.append((first, partition, of_partition, part.schema))
+        # The object with the first row of an output partition must be begun first.
+        found.sort(key=lambda each: each[0])
+        return (
+            tuple((partition, rows) for _, partition, rows, _ in found),
+            tuple(schema for *_, schema in found),
+        )
 
 
 class Partitioners:

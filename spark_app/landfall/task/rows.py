@@ -15,6 +15,7 @@ import pyarrow as pa
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import Columns, Int64s, Records
 
 ROW_BYTES = 16
@@ -23,11 +24,15 @@ ROW_BYTES = 16
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of rows: offset and value, then those chosen here, then typed columns."""
+    """The columns of rows: offset and value, then those chosen here, then typed columns.
+
+    ``schema`` is the payloads' own schema, of the rows of one object.
+    """
 
     timestamps: bool
     keys: bool
     headers: bool
+    schema: RowSchema | None = None
 
     @classmethod
     def of(cls, wanted: Wanted) -> "Layout":
@@ -64,10 +69,11 @@ class Layout:
         records = Records(tp, rows.column("offset").to_numpy(), rows.column("value"), columns)
         typed = [name for name in rows.schema.names if name.startswith("_")]
         if not typed:
-            return Block(records)
+            return Block(records, schema=self.schema)
         return Block(
             records,
             pa.RecordBatch.from_arrays([rows.column(n) for n in typed], [n[1:] for n in typed]),
+            self.schema,
         )
 
 

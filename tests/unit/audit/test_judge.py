@@ -1,6 +1,6 @@
 """What the auditor finds in the rows of one range."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -192,3 +192,19 @@ def test_an_empty_range_has_no_findings() -> None:
         )
         == {}
     )
+
+
+def test_objects_of_different_schemas_interleave() -> None:
+    evens, rest = landed(A, 0, 4, 8, known=True), landed(A, 2, 6, known=True)
+    odds = landed(B, 1, 3, 5, 7, 9, known=True)
+
+    assert found_in(evens, rest, odds)["disordered"]
+    of_other = replace(rest, schema="other")
+    assert found_in(evens, of_other, odds) == {"expected": 10, "found": 10}
+
+
+def test_rows_that_are_sorted_by_a_column_have_no_order() -> None:
+    evens, odds = landed(A, 8, 0, 6, 2, 4, known=True), landed(B, 1, 3, 5, 7, 9, known=True)
+
+    assert found_in(evens, odds)["disordered"]
+    assert found_in(replace(evens, is_sorted=True), odds) == {"expected": 10, "found": 10}

@@ -1,7 +1,9 @@
 import io
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -9,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.formats import Block, Row
-from landfall.formats.parquet import ENVELOPE, Parquet
+from landfall.formats.columns import ENVELOPE
+from landfall.formats.parquet import Parquet
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Records, filled, of_columns
 
@@ -171,8 +174,14 @@ def test_held_bytes_grow_a_little_with_each_row_group() -> None:
         ({"envelope": "yes"}, "option envelope: 'yes' is not true or false"),
         (
             {"tombstones": "Empty"},
-            "unknown option tombstones; the options are codec, envelope, extension, ",
+            "unknown option tombstones; the options are bloomFilters, codec, dictionary, ",
         ),
+        ({"sortBy": ["n", "-n"]}, "option sortBy: a column comes twice"),
+        ({"sortBy": [7]}, "option sortBy: [7] is not a list of names"),
+        ({"dictionary": ["a", "a"]}, "option dictionary: ['a', 'a'] has a name twice"),
+        ({"statistics": 1}, "option statistics: 1 is not a list of names"),
+        ({"pageBytes": 0}, "option pageBytes: 0 is not more than 0 bytes"),
+        ({"pageIndex": "yes"}, "option pageIndex: 'yes' is not true or false"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
@@ -200,3 +209,73 @@ def flip(data: bytes) -> bytes:
 def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ValueError, match="damaged Parquet file, at row 0 or later"):
         read(damage(written(Parquet.of({}), UNUSUAL)))
+
+
+MANY = pa.RecordBatch.from_pydict(
+    {"user": [f"u{i % 7}" for i in range(3000)], "n": list(range(3000))},
+    pa.schema([("user", pa.string()), ("n", pa.int32())]),
+)
+
+
+def many(**options: object) -> bytes:
+    records = filled(CLICKS, range(3000), [b"x"] * 3000)
+    return written(Parquet.of(options), Block(records, MANY))
+
+
+def column_chunk(data: bytes, name: str) -> pq.ColumnChunkMetaData:
+    group = pq.read_metadata(io.BytesIO(data)).row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    return next(chunk for chunk in chunks if chunk.path_in_schema == name)
+
+
+def test_rows_of_a_row_group_are_sorted_and_the_footer_says_so() -> None:
+    data = many(sortBy=["user", "-n"])
+
+    table = pq.read_table(io.BytesIO(data))
+    group = pq.read_metadata(io.BytesIO(data)).row_group(0)
+    expected = sorted(MANY.to_pylist(), key=lambda row: (row["user"], -row["n"]))
+    assert table.select(["user", "n"]).to_pylist() == expected
+    assert table["_offset"].to_pylist() == [row["n"] for row in expected]
+    assert [(key.column_index, key.descending) for key in group.sorting_columns] == [
+        (0, False),
+        (1, True),
+    ]
+    assert not Parquet.of({"sortBy": "n"}).keeps_order
+
+
+def test_equal_keys_stay_in_the_order_of_their_offsets() -> None:
+    table = pq.read_table(io.BytesIO(many(sortBy="user")))
+
+    expected = sorted(range(3000), key=lambda n: f"u{n % 7}")
+    assert table["_offset"].to_pylist() == expected
+
+
+def test_dictionary_statistics_bloom_filters_and_the_page_index_are_chosen() -> None:
+    plain = many(dictionary=False, statistics=False)
+    chosen = many(
+        dictionary=["user"], statistics=["n"], bloomFilters=["user"], pageIndex=True, pageBytes=2048
+    )
+
+    for name in ("user", "n"):
+        assert "RLE_DICTIONARY" not in column_chunk(plain, name).encodings
+        assert column_chunk(plain, name).statistics is None
+    user, n = column_chunk(chosen, "user"), column_chunk(chosen, "n")
+    assert "RLE_DICTIONARY" in user.encodings
+    assert "RLE_DICTIONARY" not in n.encodings
+    assert user.statistics is None
+    assert (n.statistics.min, n.statistics.max) == (0, 2999)
+    assert not column_chunk(plain, "n").has_column_index
+    assert n.has_column_index
+    assert n.has_offset_index
+    assert pq.read_table(io.BytesIO(chosen)).equals(pq.read_table(io.BytesIO(plain)))
+
+
+def test_a_bloom_filter_is_used_by_another_reader(tmp_path: Path) -> None:
+    path = tmp_path / "many.parquet"
+    path.write_bytes(many(bloomFilters=["user"]))
+
+    found = duckdb.sql(
+        f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'user', 'nobody')"
+    ).fetchall()
+
+    assert found == [(True,)]

@@ -21,7 +21,7 @@ from landfall.api.spec.decode import (
 )
 from landfall.api.spec.effective import TopicSpecs
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
-from landfall.api.spec.output import S3, AssumeRole, Codec, Output, Rotate, Route, Sse
+from landfall.api.spec.output import S3, AssumeRole, Codec, ColumnSource, Output, Rotate, Route, Sse
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
     MAX_EXECUTORS,
@@ -45,6 +45,7 @@ __all__ = [
     "BadRecords",
     "Codec",
     "Column",
+    "ColumnSource",
     "ColumnType",
     "ConsumerGroup",
     "Decode",

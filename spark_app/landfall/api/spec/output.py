@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern
 from landfall.api.spec.shared import SecretRef
-from landfall.api.values import Bytes, Duration, Name, Setting, TimeZone, built_in, matching
+from landfall.api.values import Bytes, Duration, Name, Settings, TimeZone, built_in, matching
 
 
 class Route(Model):
@@ -111,6 +111,15 @@ class Rotate(Model):
     """Number of records at which an object ends."""
 
 
+class ColumnSource(StrEnum):
+    """Where the columns of typed output come from."""
+
+    DECLARED = "Declared"
+    """From ``decode.columns``."""
+    FROM_SCHEMA = "FromSchema"
+    """From the schema of the payloads."""
+
+
 class Output(Model):
     """Where objects are written, and in which format."""
 
@@ -135,7 +144,12 @@ class Output(Model):
     """
     codec: Codec | None = None
     """Compression. The default of the format if not set."""
-    options: dict[str, Setting] = Field(default_factory=dict)
+    columns: ColumnSource = ColumnSource.DECLARED
+    """Where the columns of Parquet and Orc come from. ``Declared``: from ``decode.columns``, or
+    those of the whole Kafka record if there are none. ``FromSchema``: from the schema of the
+    payloads, for Avro, Protobuf and Thrift; each schema then has objects of its own.
+    """
+    options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the format."""
     existing_objects: Literal["Refuse", "Keep"] = "Refuse"
     """What to do about objects that the ledger does not know, in the root when a ledger is started

@@ -49,6 +49,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from landfall.pipeline.decoders.row_schemas import SchemaRows, together
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, FieldValues, Int64s, Records
 
 Path: TypeAlias = tuple[str, ...]
@@ -68,6 +69,11 @@ class Wanted:
         json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
         columns: whether the format writes the typed columns, if the group declares any, and not the
             payloads.
+        own_columns: whether the typed columns are those of the payloads' own schemas; the decoder
+            then returns ``Decoded.by_schema``. Only a decoder whose class says
+            ``has_schemas = True`` is asked for these and the next.
+        bodies: whether the format copies payloads together with their schema; the decoder then
+            returns ``Decoded.by_schema`` without columns, and as payloads what the schema encodes.
         timestamps: whether the format writes Kafka timestamps. Only the columns that are asked for
             here are carried to the format, because each costs CPU per record. Decoders and
             transforms may read all of them in any case.
@@ -79,9 +85,16 @@ class Wanted:
     schema: pa.Schema | None = None
     json: bool = False
     columns: bool = False
+    own_columns: bool = False
+    bodies: bool = False
     timestamps: bool = False
     keys: bool = False
     headers: bool = False
+
+    @property
+    def by_schema(self) -> bool:
+        """Whether rows are wanted by the schemas of their own."""
+        return self.own_columns or self.bodies
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,7 @@ class Decoded:
         fields: for each wanted path the values of exactly these rows. Give the cheapest of an int64
             array, an Arrow string array (null means absent) or a list (None means absent).
         columns: the typed columns of exactly these rows, if a schema was wanted.
+        by_schema: these rows by their own schemas, if that was wanted; each in exactly one.
         bad: the rows that could not be decoded or were rejected, by their position in the records
             given to ``decode``, increasing.
         filtered: how many rows transforms left out on purpose. A decoder never filters.
@@ -110,6 +124,7 @@ class Decoded:
     bad: BadRows = NO_BAD_ROWS
     filtered: int = 0
     positions: Int64s | None = None
+    by_schema: tuple[SchemaRows, ...] | None = None
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> "Decoded":
         """Return the rows where ``mask``, shape (rows,), is true; the others count as filtered."""
@@ -151,6 +166,7 @@ class Decoded:
             bad,
             self.filtered + filtered,
             rows if self.positions is None else self.positions[rows],
+            None if self.by_schema is None else together(s.take(rows) for s in self.by_schema),
         )
 
 

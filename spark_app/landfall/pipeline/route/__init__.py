@@ -14,6 +14,8 @@ A pattern is text with placeholders:
                            ``/`` separates directories
 ``%Y`` outside braces      the same as ``{time:%Y}``
 ``{field:meta.country}``   the value of a payload field; dots separate the names of a nested path
+``{schema:name}``          the full name of the payload's schema, such as ``shop.Order``
+``{schema:id}``            the number that the schema registry has given to it
 =========================  =====================================================================
 
 The directives are ``%Y %y %m %b %d %j %H %M %S %F %G %V %u``. All give digits but ``%b``, the

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from landfall.api import route_pattern
 from landfall.api.route_pattern import Kind, Token
 from landfall.ledger.object_names import check_directories
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.event_time import Path
 from landfall.pipeline.timezones import EPOCH
 
@@ -24,6 +25,7 @@ topic, the object's name and an output root.
 
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
+_SCHEMA: Mapping[str, Path] = {"id": SCHEMA_ID, "name": SCHEMA_NAME}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _DIRECTIVES: Mapping[str, tuple[int, Callable[[datetime], str]]] = {
@@ -111,8 +113,9 @@ def parse_text(text: str) -> Pattern:
     fields: dict[Path, int] = {}
     steps: list[int] = []
     for token in route_pattern.tokens(text):
-        if token.kind is Kind.FIELD:
-            path = tuple(token.text.split("."))
+        if token.kind in {Kind.FIELD, Kind.SCHEMA}:
+            is_field = token.kind is Kind.FIELD
+            path = tuple(token.text.split(".")) if is_field else _SCHEMA[token.text]
             segments.append(_field(fields.setdefault(path, len(fields))))
         else:
             step, segment = _segment(token)

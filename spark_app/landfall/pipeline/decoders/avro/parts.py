@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.pipeline.decoders import Path, Wanted
+from landfall.pipeline.decoders.row_schemas import SchemaRows, together
 from landfall.pipeline.records import FieldValues, Int64s
 
 
@@ -20,6 +21,7 @@ class Part:
         columns: the declared columns, if any.
         payloads: the rows as JSON, if wanted.
         errors: what is wrong, by position in the part.
+        by_schema: the rows by their schemas, those with errors included if they have one.
     """
 
     rows: Int64s
@@ -27,6 +29,7 @@ class Part:
     columns: pa.RecordBatch | None = None
     payloads: pa.BinaryArray | None = None
     errors: Mapping[int, str] = field(default_factory=dict)
+    by_schema: tuple[SchemaRows, ...] = ()
 
 
 def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
@@ -64,6 +67,7 @@ def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
         columns,
         payloads,
         {int(part.rows[row]): error for part in parts for row, error in part.errors.items()},
+        together(each for part in parts for each in part.by_schema),
     )
 
 

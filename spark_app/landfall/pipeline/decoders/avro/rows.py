@@ -6,7 +6,7 @@ framing the payload is the value, and there is one schema for all.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -14,19 +14,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Path, Wanted
+from landfall.pipeline.decoders.avro.complete import digest
 from landfall.pipeline.decoders.avro.cursor import Data
 from landfall.pipeline.decoders.avro.node import Node
+from landfall.pipeline.decoders.avro.own_columns import own_columns
 from landfall.pipeline.decoders.avro.parts import Part, empty_part, merge
 from landfall.pipeline.decoders.avro.plan import ALL, Tree, compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read
-from landfall.pipeline.decoders.avro.schema import Schema
+from landfall.pipeline.decoders.avro.schema import Named, Schema, kind_of
 from landfall.pipeline.decoders.avro.values import declared_columns, field_values, json_objects
+from landfall.pipeline.decoders.bodies import without_header
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, RowSchema, SchemaRows
 from landfall.pipeline.decoders.typed_columns import typed_columns
-from landfall.pipeline.records import Int64s, Records
+from landfall.pipeline.records import FieldValues, Int64s, Records
 
 HEADER_BYTES = 5
 NO_ID = -1
-"""Stands for the id of the only schema of payloads that have no framing."""
+"""Stands for the id of the only schema of payloads without framing, and for that of tombstones."""
 
 
 class UnknownSchemaError(Exception):
@@ -39,11 +43,21 @@ class Schemas(Protocol):
     def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:
         """Return the writer's schema with this id, and the reader's if it is another.
 
+        With ``NO_ID`` the schema that tombstones have, for they name none.
+
         Raises:
             UnknownSchemaError: the rows with this id are bad.
             Retry: it cannot be found out now.
         """
         ...
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A schema as it is read: its node, and the schema of the rows, which is the reader's."""
+
+    node: Node
+    schema: RowSchema
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class AvroRows:
     schemas: Schemas
     wanted: Wanted
     is_framed: bool
-    _nodes: dict[tuple[str, int], Node | str] = field(default_factory=dict, repr=False)
+    _compiled: dict[tuple[str, int], _Compiled | str] = field(default_factory=dict, repr=False)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -70,7 +84,7 @@ class AvroRows:
         payloads, topic = records.values, records.topic_partition.topic
         data, start, end = payload_data(payloads)
         is_null = np.asarray(pc.is_null(payloads))
-        parts = [empty_part(np.flatnonzero(is_null), self.wanted)] if is_null.any() else []
+        parts = [self._tombstones(np.flatnonzero(is_null), topic)] if is_null.any() else []
         ids, errors = (
             _ids(data, start, end) if self.is_framed else (np.full(len(start), NO_ID), _NO_ERRORS)
         )
@@ -87,52 +101,89 @@ class AvroRows:
         whole = merge(parts, self.wanted) if parts else empty_part(rest, self.wanted)
         if self.wanted.json:
             records = records.with_values(whole.payloads)
-        return Decoded(records, whole.fields, whole.columns).reject(whole.errors)
+        if self.wanted.bodies and self.is_framed:
+            records = records.with_values(without_header(payloads, ~is_null, HEADER_BYTES))
+        by_schema = whole.by_schema if self.wanted.by_schema else None
+        decoded = Decoded(records, whole.fields, whole.columns, by_schema=by_schema)
+        return decoded.reject(whole.errors)
+
+    def _tombstones(self, rows: Int64s, topic: str) -> Part:
+        if not self.wanted.by_schema:
+            return empty_part(rows, self.wanted)
+        if self.wanted.bodies:
+            return empty_part(rows, self.wanted, "avro: a tombstone, which no Avro file can hold")
+        found = self._compile((topic, NO_ID))
+        if isinstance(found, str):
+            return empty_part(rows, self.wanted, found)
+        none = own_columns(found.node, pa.nulls(len(rows), found.node.arrow))
+        by_schema = (SchemaRows(found.schema, rows, none),)
+        return replace(empty_part(rows, self.wanted), by_schema=by_schema)
 
     def _part(
         self, rows: Int64s, key: tuple[str, int], data: Data, ranges: tuple[Int64s, Int64s]
     ) -> Part:
-        node = self._node(key)
-        if isinstance(node, str):
-            return empty_part(rows, self.wanted, node)
-        column, errors = read(node, data, *ranges)
-        return self._of_column(rows, node, column, errors)
+        found = self._compile(key)
+        if isinstance(found, str):
+            return empty_part(rows, self.wanted, found)
+        column, errors = read(found.node, data, *ranges)
+        part = self._of_column(rows, found, column, errors)
+        if SCHEMA_ID in self.wanted.fields:
+            part = replace(part, fields={**part.fields, SCHEMA_ID: np.full(len(rows), key[1])})
+        return part
 
     def _of_column(
-        self, rows: Int64s, node: Node, column: pa.Array, errors: Mapping[int, str]
+        self, rows: Int64s, found: _Compiled, column: pa.Array, errors: Mapping[int, str]
     ) -> Part:
-        wanted, found, fields = self.wanted, dict(errors), {}
+        wanted, node, wrong = self.wanted, found.node, dict(errors)
+        fields: dict[Path, FieldValues] = {}
         for path in wanted.fields:
+            if path == SCHEMA_NAME:
+                fields[path] = pa.array([found.schema.name]).take(pa.array(np.zeros_like(rows)))
+                continue
             fields[path], of_field = field_values(node, column, path)
             # What is wrong with a row as a whole comes first: its values mean nothing then.
-            found = {**of_field, **found}
+            wrong = {**of_field, **wrong}
         columns = payloads = None
+        by_schema: tuple[SchemaRows, ...] = ()
         if wanted.schema is not None:
             columns, of_columns = declared_columns(wanted.schema, node, column)
-            found = {**of_columns, **found}
+            wrong = {**of_columns, **wrong}
         if wanted.json:
             payloads, of_json = json_objects(node, column)
-            found = {**of_json, **found}
-        return Part(rows, fields, columns, payloads, found)
+            wrong = {**of_json, **wrong}
+        if wanted.by_schema:
+            own = own_columns(node, column) if wanted.own_columns else None
+            by_schema = (SchemaRows(found.schema, rows, own),)
+        return Part(rows, fields, columns, payloads, wrong, by_schema)
 
-    def _node(self, key: tuple[str, int]) -> Node | str:
+    def _compile(self, key: tuple[str, int]) -> _Compiled | str:
         """The compiled schema, or why the rows with this id are bad."""
-        if key not in self._nodes:
+        if key not in self._compiled:
             try:
                 writer, reader = self.schemas.resolve(*key)
             except UnknownSchemaError as error:
                 return str(error)  # not kept: it may be registered later
             try:
-                self._nodes[key] = compile_schema(writer, reader, wanted_tree(self.wanted))
+                node = compile_schema(writer, reader, wanted_tree(self.wanted))
+                self._compiled[key] = _Compiled(node, row_schema(reader or writer))
             except ValueError as error:
                 of = "" if key[1] == NO_ID else f"schema {key[1]}: "
-                self._nodes[key] = f"avro: {of}{error}"
-        return self._nodes[key]
+                self._compiled[key] = f"avro: {of}{error}"
+        return self._compiled[key]
+
+
+def row_schema(schema: Schema) -> RowSchema:
+    """Return a schema as what its rows are landed with."""
+    name = kind_of(schema.root) if isinstance(schema.root, Named) else ""
+    return RowSchema(digest(schema.text), name, schema.text)
 
 
 def wanted_tree(wanted: Wanted) -> Tree:
-    """What has to be read: everything for JSON, else the paths of fields and columns."""
-    if wanted.json:
+    """What has to be read: everything for JSON and own columns, else the paths of what is wanted.
+
+    Where payloads are copied, everything, too: a text is checked to be UTF-8 only if it is read.
+    """
+    if wanted.json or wanted.by_schema:
         return ALL
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
     tree: dict[str, Tree] = {}

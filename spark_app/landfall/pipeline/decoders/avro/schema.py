@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from landfall.pipeline.decoders.avro.complete import complete
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _ON_NUMBERS: Mapping[str, frozenset[str]] = {
     "int": frozenset({"date", "time-millis"}),
@@ -117,10 +119,11 @@ Type: TypeAlias = Primitive | Named | Array | Map | Union | Reference
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema: its outermost type, and all named types by full name."""
+    """A schema: its outermost type, named types by full name, and all of it as one JSON text."""
 
     root: Type
     named: Mapping[str, Named] = field(repr=False)
+    text: str = field(default="", repr=False, compare=False)
 
     def resolve(self, type_: Type) -> "Primitive | Named | Array | Map | Union":
         """Return the type itself, or the one that it refers to."""
@@ -139,9 +142,12 @@ def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> S
     """
     parser = _Parser({})
     try:
-        for reference in references:
-            parser.type(_json(reference), "", "reference")
-        return Schema(parser.type(_json(text), "", "schema"), parser.named)
+        others = [_json(reference) for reference in references]
+        for reference in others:
+            parser.type(reference, "", "reference")
+        declared = _json(text)
+        root = parser.type(declared, "", "schema")
+        return Schema(root, parser.named, complete(declared, others).decode())
     except RecursionError:
         raise ValueError("schema: too deeply nested") from None
 

@@ -1,0 +1,156 @@
+"""Columns as files hold them: those of a schema, made storable, and those of the Kafka record.
+
+Some Arrow types have no place in Parquet or ORC, or none that other readers know. They are stored
+as text, whatever they are inside of:
+
+=============================  =====================================================
+Arrow type                     stored as
+=============================  =====================================================
+null                           String, all null
+a struct without members       String, ``{}``
+a decimal of over 38 digits    String, with all its digits
+=============================  =====================================================
+
+Both formats add the coordinates of the record (``_topic`` to ``_timestamp``) unless ``envelope`` is
+false. A column of the payload that has the name of one of these, in whatever case, gets an
+underscore behind its name.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.pipeline.records import HEADERS, Records
+
+TIMESTAMP = pa.timestamp("ms", tz="UTC")
+COORDINATES = ("topic", "partition", "offset", "timestamp")
+ENVELOPE = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS, nullable=False),
+    ]
+)
+_COORDINATE_NAMES = frozenset(f"_{name}" for name in COORDINATES)
+_MAX_DIGITS = 38
+
+Convert = Callable[[pa.Array], pa.Array]
+"""Makes a column of a leaf storable; returns the column itself if it is."""
+
+
+def envelope(records: Records) -> list[pa.Array]:
+    """Return the columns of ``ENVELOPE`` for these records."""
+    return [*coordinates(records), records.keys, records.values, records.headers]
+
+
+def coordinates(records: Records) -> list[pa.Array]:
+    """Return topic, partition, offset and timestamp of each record."""
+    rows, tp = len(records), records.topic_partition
+    times = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
+    return [
+        pa.repeat(tp.topic, rows),
+        pa.repeat(np.int32(tp.partition), rows),
+        pa.array(records.offsets),
+        times,
+    ]
+
+
+def table(records: Records, typed: pa.RecordBatch, *, is_enveloped: bool, own: bool) -> pa.Table:
+    """Return typed columns as a table, with the coordinates of the records behind them.
+
+    Args:
+        records: the records.
+        typed: their columns.
+        is_enveloped: whether there are coordinates.
+        own: whether the columns are those of the payloads' schema, which the group does not choose.
+
+    Raises:
+        ValueError: two declared columns have the same name.
+    """
+    fields, arrays = list(typed.schema.remove_metadata()), list(typed.columns)
+    if own:
+        arrays = [storable(array) for array in arrays]
+        names = _renamed(typed.schema.names) if is_enveloped else typed.schema.names
+        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+    if is_enveloped:
+        fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
+        arrays += coordinates(records)
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{records.topic_partition}: two columns have the same name among {', '.join(names)}"
+        )
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _renamed(names: Sequence[str]) -> list[str]:
+    taken = {name.casefold() for name in names} | _COORDINATE_NAMES
+    made = []
+    for name in names:
+        free = name
+        while free.casefold() in _COORDINATE_NAMES or (free != name and free.casefold() in taken):
+            free += "_"
+        taken.add(free.casefold())
+        made.append(free)
+    return made
+
+
+def as_leaf(column: pa.Array) -> pa.Array:
+    """Return a column of a type without inner types as it is stored."""
+    type_ = column.type
+    if pa.types.is_null(type_) or (pa.types.is_decimal(type_) and type_.precision > _MAX_DIGITS):
+        return column.cast(pa.string())
+    return column
+
+
+def storable(column: pa.Array, convert: Convert = as_leaf) -> pa.Array:
+    """Return the column with leaves changed by ``convert``; nulls stay nulls.
+
+    Args:
+        column: of any type that decoders make.
+        convert: makes a leaf storable, or returns it as it is; a function of a module.
+    """
+    return _converted(column, convert) if _changes(column.type, convert) else column
+
+
+@lru_cache(4096)
+def _changes(type_: pa.DataType, convert: Convert) -> bool:
+    return bool(_converted(pa.array([], type_), convert).type != type_)
+
+
+def _converted(column: pa.Array, convert: Convert) -> pa.Array:
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        if not type_.num_fields:
+            return pc.if_else(column.is_valid(), "{}", pa.scalar(None, pa.string()))
+        # ``field`` and not ``flatten``: the struct's own nulls are put back.
+        inner = [_converted(column.field(i), convert) for i in range(type_.num_fields)]
+        fields = [type_.field(i).with_type(array.type) for i, array in enumerate(inner)]
+        return pa.StructArray.from_arrays(inner, fields=fields, mask=column.is_null())
+    if pa.types.is_list(type_):
+        items = _converted(column.values, convert)
+        made = pa.list_(type_.value_field.with_type(items.type))
+        return _around(made, column, items)
+    if pa.types.is_map(type_):
+        keys, items = (_converted(each, convert) for each in (column.keys, column.items))
+        made = pa.map_(keys.type, type_.item_field.with_type(items.type))
+        entries = pa.StructArray.from_arrays(
+            [keys, items], fields=[made.key_field, made.item_field]
+        )
+        return _around(made, column, entries)
+    return convert(column)
+
+
+def _around(type_: pa.DataType, column: pa.Array, items: pa.Array) -> pa.Array:
+    """Return the lists of ``column`` with other items."""
+    buffers = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        type_, len(column), buffers, column.null_count, column.offset, children=[items]
+    )

@@ -1,0 +1,271 @@
+"""Columns from the payloads' own schemas: an object for each schema, and what their names are."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall.errors import Stalled
+from landfall.ledger import object_names
+from landfall.ledger.task_results import LandedSlice
+from landfall.registry import pipeline
+from tests.support.avro import Declared, encoded
+from tests.support.own_schemas import (
+    V1,
+    V2,
+    fixed,
+    framed,
+    from_registry,
+    is_data,
+    landed,
+    order,
+    orders_registry,
+)
+from tests.support.schema_registry import FakeRegistry
+from tests.support.slice_landing import SLICE, TP, group
+
+RECORDS = {"output": {"url": "s3://bucket/root", "columns": "FromSchema", "format": "Parquet"}}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[FakeRegistry]:
+    with orders_registry() as made:
+        yield made
+
+
+def tables(objects: dict[str, bytes]) -> dict[str, list[dict[str, object]]]:
+    return {
+        key: pq.read_table(io.BytesIO(body)).to_pylist()
+        for key, body in objects.items()
+        if is_data(key)
+    }
+
+
+def check_names(made: LandedSlice) -> None:
+    """The rules of ``checks.chain`` for names, and that counts and ranges are right."""
+    keys = [o.upload.key for o in made.objects]
+    assert len(set(keys)) == len(keys)
+    for o in made.objects:
+        start = object_names.origin("events", o.upload.key).start
+        assert start in {SLICE.offsets.start, o.first_offset}
+        assert start <= o.first_offset <= o.last_offset < SLICE.offsets.end
+
+
+def test_each_schema_has_an_object_with_its_own_columns(registry: FakeRegistry) -> None:
+    rows = [(100 + i, order(1 + i % 2, i)) for i in range(6)]
+
+    made, objects = landed(rows, from_registry(registry))
+
+    first, second = tables(objects).values()
+    check_names(made)
+    assert [o.rows for o in made.objects] == [3, 3]
+    assert [(o.first_offset, o.last_offset) for o in made.objects] == [(100, 104), (101, 105)]
+    assert [row["_offset"] for row in first] == [100, 102, 104]
+    assert list(first[0]) == ["id", "who", "tags", "_topic", "_partition", "_offset", "_timestamp"]
+    assert second[1] == {
+        "id": 3,
+        "who": "user 3",
+        "tags": [],
+        "cents": 3,
+        "at": {"x": 0.5, "by": [("k", 3)]},
+        "_topic": "clicks",
+        "_partition": 3,
+        "_offset": 103,
+        "_timestamp": second[1]["_timestamp"],
+    }
+
+
+def test_the_footer_names_the_schema(registry: FakeRegistry) -> None:
+    _, objects = landed([(100, order(1, 1)), (101, order(2, 2))], from_registry(registry))
+
+    metadata = [pq.read_metadata(io.BytesIO(body)).metadata for body in objects.values()]
+    assert [found[b"landfall-schema-name"] for found in metadata] == [b"shop.Order"] * 2
+    assert len({found[b"landfall-schema-digest"] for found in metadata}) == 2
+
+
+@given(
+    kinds=st.lists(st.sampled_from([1, 2, 9]), min_size=1, max_size=40),
+    gap=st.integers(0, 3),
+    chunk=st.integers(1, 50),
+    max_rows=st.integers(1, 10) | st.none(),
+)
+def test_names_are_unique_and_every_row_is_in_one_object(
+    registry: FakeRegistry, kinds: list[int], gap: int, chunk: int, max_rows: int | None
+) -> None:
+    """Schema 9 is unknown: its rows are dead letters."""
+    rows = [(100 + gap + i, order(kind, i)) for i, kind in enumerate(kinds)]
+    spec = from_registry(registry, rotate={"maxRecords": max_rows} if max_rows else {})
+
+    made, objects = landed(rows, {**spec, "route": {"pattern": "n={field:id}"}}, chunk)
+    whole, whole_objects = landed(rows, spec, chunk)
+
+    for of_slice in (made, whole):
+        check_names(of_slice)
+        assert of_slice.landed == sum(kind != 9 for kind in kinds)
+        assert of_slice.dead_lettered == kinds.count(9)
+    for found in (objects, whole_objects):
+        offsets = [row["_offset"] for of_object in tables(found).values() for row in of_object]
+        assert sorted(offsets) == [o for (o, _), kind in zip(rows, kinds, strict=True) if kind != 9]  # type: ignore[type-var]  # integers
+    for of_object in tables(whole_objects).values():
+        assert len({"cents" in row for row in of_object}) == 1
+
+
+def test_the_same_rows_make_the_same_objects(registry: FakeRegistry) -> None:
+    rows = [(100 + i, order(1 + i * i % 2, i)) for i in range(90)]
+    spec = from_registry(registry, rotate={"maxRecords": 7})
+
+    assert landed(rows, spec, 20)[1] == landed(rows, spec, 20)[1]
+
+
+def test_ids_with_one_content_share_an_object(registry: FakeRegistry) -> None:
+    registry.add(3, V1)
+    rows = [(100, order(1, 0)), (101, framed(3, V1, {"id": 1, "who": "b", "tags": []}))]
+    rows.append((102, order(1, 2)))
+
+    made, objects = landed(rows, from_registry(registry))
+
+    assert [o.rows for o in made.objects] == [3]
+    assert [row["id"] for row in next(iter(tables(objects).values()))] == [0, 1, 2]
+
+
+def test_a_reader_schema_gives_all_rows_its_columns(registry: FakeRegistry) -> None:
+    registry.answers["/subjects/clicks-value/versions/latest"] = registry.answers["/schemas/ids/2"]
+    at = {**V2, "fields": [*V2["fields"][:4]]}
+    registry.add(4, at)
+    registry.answers["/subjects/clicks-value/versions/latest"] = registry.answers["/schemas/ids/4"]
+    spec = from_registry(registry)
+    spec["decode"]["options"] = {"readerSchema": "Latest"}
+
+    made, objects = landed([(100, order(1, 1)), (101, order(2, 2)), (102, None)], spec)
+
+    (found,) = tables(objects).values()
+    assert [o.rows for o in made.objects] == [3]
+    assert [(row["id"], row["cents"]) for row in found] == [(1, None), (2, 2), (None, None)]
+
+
+def test_a_tombstone_without_a_schema_is_a_dead_letter(registry: FakeRegistry) -> None:
+    made, _ = landed([(100, order(1, 1)), (101, None)], from_registry(registry))
+
+    assert made.errors == ("offset 101: decode: avro: a tombstone, which has no schema",)
+
+
+def test_filter_leaves_rows_out(registry: FakeRegistry) -> None:
+    spec = from_registry(registry)
+    spec["transforms"] = [{"use": "Filter", "options": {"where": "id >= 3"}}]
+
+    made, objects = landed([(100 + i, order(1 + i % 2, i)) for i in range(6)], spec)
+
+    assert (made.landed, made.filtered) == (3, 3)
+    assert sorted(row["id"] for of in tables(objects).values() for row in of) == [3, 4, 5]  # type: ignore[type-var]  # integers
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal"}
+LOGICAL: Declared = {
+    "type": "record",
+    "name": "All",
+    "fields": [
+        {"name": "price", "type": {**DECIMAL, "precision": 9, "scale": 2}},
+        {"name": "huge", "type": {**DECIMAL, "precision": 60, "scale": 1}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "clock", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "exact", "type": {"type": "long", "logicalType": "time-micros"}},
+        {"name": "ms", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "us", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "key", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "nothing", "type": "null"},
+        {"name": "empty", "type": ["null", {"type": "record", "name": "Empty", "fields": []}]},
+        {"name": "either", "type": ["null", "long", "string"]},
+        {"name": "_offset", "type": "string"},
+        {"name": "tree", "type": {"type": "record", "name": "Tree", "fields": [
+            {"name": "n", "type": "int"},
+            {"name": "inner", "type": {"type": "array", "items": "Tree"}},
+        ]}},
+    ],
+}  # fmt: skip
+
+
+def test_logical_nested_and_recursive_types_are_kept() -> None:
+    value = {
+        "price": Decimal("12.30"),
+        "huge": Decimal("123456789012345678901234567890123456789012345678.9"),
+        "day": date(2026, 11, 21),
+        "clock": time(4, 5, 6, 7000),
+        "exact": time(4, 5, 6, 7),
+        "ms": datetime(2026, 11, 21, tzinfo=UTC),
+        "us": datetime(2026, 11, 21, 0, 0, 0, 1, tzinfo=UTC),
+        "key": "6b0b4c4e-2a3f-4a50-9f57-0d6f2f6a9f21",
+        "kind": "B",
+        "nothing": None,
+        "empty": {},
+        "either": "x",
+        "_offset": "mine",
+        "tree": {"n": 1, "inner": [{"n": 2, "inner": []}]},
+    }
+    rows = [(100, encoded(LOGICAL, value)), (101, None)]
+
+    _, objects = landed(rows, fixed(LOGICAL))
+
+    (found,) = tables(objects).values()
+    coordinates = {"_topic", "_partition", "_offset", "_timestamp"}
+    assert {k: v for k, v in found[0].items() if k not in coordinates} == {
+        **{k: v for k, v in value.items() if k != "_offset"},
+        "huge": str(value["huge"]),
+        "key": value["key"],
+        "empty": "{}",
+        "either": {"long": None, "string": "x"},
+        "_offset_": "mine",
+        "tree": {"n": 1, "inner": ['{"n":2,"inner":[]}']},
+    }
+    assert found[0]["_offset"] == 100
+    assert {v for k, v in found[1].items() if k not in coordinates} == {None}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"decode": {"format": "Json"}, **RECORDS}, "decode.format Json does not have"),
+        (
+            {"decode": {"format": "Raw"}, "route": {"pattern": "s={schema:name}"}},
+            "{schema:name} needs payloads with a schema",
+        ),
+        (
+            fixed(V1, format="Json"),
+            "output.columns: FromSchema is for formats that write columns, not for Json",
+        ),
+        ({**fixed(V1), "route": {"pattern": "s={schema:id}"}}, "{schema:id} needs decode.registry"),
+        (
+            {**fixed(V1), "transforms": [{"use": "LogId", "options": {}}]},
+            "spec.transforms: the steps may change rows",
+        ),
+        ({**fixed(V1), "transforms": [{"use": "a.b:c"}]}, "spec.transforms"),
+    ],
+)
+def test_what_cannot_be_is_refused(spec: dict[str, object], said: str) -> None:
+    with pytest.raises(Stalled, match=said.replace("{", r"\{")):
+        pipeline(group(**spec).spec)
+
+
+def test_declared_columns_and_those_of_the_schema_exclude_each_other() -> None:
+    spec = fixed(V1)
+    spec["decode"]["columns"] = [{"name": "id", "type": "Int64"}]
+
+    with pytest.raises(Stalled, match=r"leave decode\.columns out"):
+        pipeline(group(**spec).spec)
+
+
+def test_routes_by_schema(registry: FakeRegistry) -> None:
+    spec = {**from_registry(registry), "route": {"pattern": "id={schema:id}/{schema:name}"}}
+
+    made, _ = landed([(100 + i, order(1 + i % 2, i)) for i in range(4)], spec)
+
+    assert TP.topic == "clicks"
+    assert [o.upload.key for o in made.objects] == [
+        "clicks/id=1/shop.Order/4_3_00000000000000000100.parquet",
+        "clicks/id=2/shop.Order/4_3_00000000000000000100.parquet",
+    ]
