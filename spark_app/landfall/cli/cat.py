@@ -1,7 +1,6 @@
 """``landfall cat``: print the rows of an object, whatever its format."""
 
 import argparse
-import base64
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -16,6 +15,7 @@ from landfall.api.spec import Output
 from landfall.api.spec_errors import spec_errors
 from landfall.cli import read_back
 from landfall.cli.group_store import GroupStore
+from landfall.cli.printable import printable
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.ledger import object_names
@@ -75,7 +75,7 @@ def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator
         elif key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
             # Parquet, whatever format the group's data objects have.
             for letter in read_back.dead_letters(stream):
-                fields = {name: _printable(value) for name, value in letter.items()}
+                fields = {name: printable(value) for name, value in letter.items()}
                 yield msgspec.json.encode(fields)
         else:
             yield from _rows(output, key, stream, as_json=as_json)
@@ -101,16 +101,6 @@ def _as_text(row: Row) -> bytes:
 
 
 def _as_json(row: Row) -> bytes:
-    stored = {"offset": row.offset, "timestamp": row.timestamp, "key": _printable(row.key)}
+    stored = {"offset": row.offset, "timestamp": row.timestamp, "key": printable(row.key)}
     known = {name: value for name, value in stored.items() if value is not None}
-    return msgspec.json.encode({**known, "value": _printable(row.value)})
-
-
-def _printable(value: object) -> object:
-    """Bytes as text if they are valid UTF-8, else as ``{"base64": …}``; other values unchanged."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}
+    return msgspec.json.encode({**known, "value": printable(row.value)})

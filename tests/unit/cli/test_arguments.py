@@ -8,8 +8,8 @@ from landfall.cli import main
 from landfall.cli.arguments import EXIT_CODES, parser
 
 COMMANDS = (
-    *("run", "status", "fsck", "locate", "cat", "verify", "audit", "explain"),
-    *(*VERBS, "import-offsets"),
+    *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
+    *("explain", "try", *VERBS, "import-offsets"),
 )
 
 

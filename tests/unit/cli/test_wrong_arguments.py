@@ -108,7 +108,7 @@ def test_a_wrong_argument_is_a_usage_error(
 
 
 # These need no Secret of the store.
-STORELESS = {"explain"}
+STORELESS = {"explain", "try"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,223 @@
+"""``landfall try``: what would become of a topic's records, stage by stage; nothing is landed."""
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.cli import console, group_file
+from landfall.cli.printable import printable
+from landfall.cli.try_records import RecordFile, Wish, from_kafka
+from landfall.driver.startup import explain_later, kafka_servers
+from landfall.errors import Reason, Stalled
+from landfall.ledger.offsets import TopicPartition
+from landfall.pipeline.records import Records
+from landfall.task.partitioning import Partitioner
+from landfall.task.trial import Fate, Seen, Trial, trials
+
+MAX_SHOWN = 400
+"""Characters of a value that are printed; ``--json`` has all of them."""
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A record with what would become of it."""
+
+    records: Records
+    trial: Trial
+    object: str
+
+    @property
+    def offset(self) -> int:
+        return int(self.records.offsets[self.trial.row])
+
+    @property
+    def timestamp(self) -> str | None:
+        millis = int(self.records.timestamps[self.trial.row])
+        if millis < 0:
+            return None
+        when = datetime.fromtimestamp(millis / 1000, UTC)
+        return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    @property
+    def payload(self) -> bytes | None:
+        found: bytes | None = self.records.values[self.trial.row].as_py()
+        return found
+
+    @property
+    def key(self) -> bytes | None:
+        found: bytes | None = self.records.keys[self.trial.row].as_py()
+        return found
+
+
+def try_out(arguments: argparse.Namespace) -> ExitCode:
+    """Print what would become of records; the exit code is NOTHING if there are none.
+
+    Raises:
+        Stalled: SPEC_INVALID, the group, the topic or the file is not usable; TOPIC_MISSING.
+        Retry: Kafka does not answer.
+    """
+    group = group_file.load(arguments.group, os.environ)
+    topic = _topic(group, arguments.topic)
+    specs = TopicSpecs.of(group.spec)
+    entry, spec = specs.entry_of(topic), specs.for_topic(topic)
+    path = "spec" if entry is None else f"spec.topics[{entry}]"
+    partitioner, fates, out = Partitioner.of(spec, path), Counter[Fate](), console.out()
+    partitions = set[str]()
+    for records in _records(group, topic, arguments):
+        for shown in _tried(partitioner, spec, records):
+            fates[shown.trial.fate] += 1
+            partitions |= {shown.object} if shown.object else set()
+            if arguments.json:
+                out.print(json.dumps(_as_json(shown), ensure_ascii=False), markup=False)
+            else:
+                _show(out, shown)
+    if not arguments.json:
+        out.print(_summary(fates, len(partitions)))
+    return ExitCode.OK if fates else ExitCode.NOTHING
+
+
+def _topic(group: ConsumerGroup, wanted: str | None) -> str:
+    named = group.spec.source.kafka.topics
+    if wanted is None and len(named) != 1:
+        raise Stalled(Reason.SPEC_INVALID, "try: the group has several topics, name one by --topic")
+    return wanted if wanted is not None else named[0]
+
+
+def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) -> Iterable[Records]:
+    if arguments.file is not None:
+        timestamp = arguments.timestamp or datetime.now(UTC)
+        file = RecordFile(Path(arguments.file), arguments.input, int(timestamp.timestamp() * 1000))
+        tp = TopicPartition(topic, arguments.partition or 0)
+        return [file.read(tp, arguments.limit)]
+    # Only this command and those that ask for lag need the Kafka client.
+    from landfall.source.kafka import KafkaLog  # noqa: PLC0415
+    from landfall.source.properties import kafka_properties  # noqa: PLC0415
+    from landfall.source.reader import KafkaReader  # noqa: PLC0415
+
+    explain_later(kafka_servers(group), console.print_waiting)
+    reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
+    wish = Wish(topic, arguments.partition, arguments.offset, arguments.limit)
+    return from_kafka(KafkaLog(group), reader, wish)
+
+
+def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:
+    tp, extension = records.topic_partition, partitioner.stages.format.extension
+    for trial in trials(partitioner, spec, records):
+        # The offset in the name is where the batch begins, which nobody has planned.
+        name = f"{spec.generation}_{tp.partition}_*{extension}"
+        lands = trial.fate is Fate.LANDS
+        yield _Shown(records, trial, f"{tp.topic}/{trial.detail}/{name}" if lands else "")
+
+
+def _as_json(shown: _Shown) -> Mapping[str, object]:
+    tp, trial = shown.records.topic_partition, shown.trial
+    document = {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "offset": shown.offset,
+        "timestamp": shown.timestamp,
+        "key": printable(shown.key),
+        "value": printable(shown.payload),
+        "stages": [
+            {
+                "stage": seen.stage,
+                "value": printable(seen.payload),
+                "columns": _plain(seen.columns),
+                "fields": _plain(seen.fields),
+            }
+            for seen in trial.seen
+        ],
+        "fate": trial.fate,
+        "stage": trial.stage or None,
+        "error": trial.detail if trial.fate is Fate.DEAD_LETTER else None,
+        "object": shown.object or None,
+    }
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _plain(value: object) -> object:
+    """The value with nothing in it that JSON does not have."""
+    return msgspec.to_builtins(value, str_keys=True)
+
+
+# ------------------------------------------------------------------------------------------ as text
+
+
+def _show(out: Console, shown: _Shown) -> None:
+    tp = shown.records.topic_partition
+    facts = [f"[bold]{escape(str(tp))} offset {shown.offset}[/bold]", shown.timestamp or "no time"]
+    if shown.key is not None:
+        facts.append(f"key {_text(shown.key)}")
+    out.print("  ".join(facts))
+    _line(out, "payload", _text(shown.payload))
+    before: Seen | None = None
+    for seen in shown.trial.seen:
+        _line(out, seen.stage, _change(seen, before, shown.payload))
+        before = seen
+    match shown.trial.fate:
+        case Fate.LANDS:
+            _line(out, "lands in", f"[green]{escape(shown.object)}[/green]")
+        case Fate.LEFT_OUT:
+            _line(out, "left out", f"[yellow]by {escape(shown.trial.stage)}[/yellow]")
+        case Fate.DEAD_LETTER:
+            why = f"{shown.trial.stage}: {shown.trial.detail}"
+            _line(out, "dead letter", f"[red]{escape(why)}[/red]")
+    out.print()
+
+
+def _line(out: Console, name: str, text: str) -> None:
+    out.print(f"  {escape(name):<28}{text}")
+
+
+def _change(seen: Seen, before: Seen | None, payload: bytes | None) -> str:
+    """What a stage shows of a record: what it changed."""
+    changes = []
+    if seen.columns is not None and (before is None or before.columns != seen.columns):
+        changes.append(_pairs(seen.columns))
+    if seen.payload != (payload if before is None else before.payload):
+        changes.append(_text(seen.payload))
+    if before is None and seen.columns is None and seen.fields:
+        changes.append(_pairs(seen.fields))
+    return "  ".join(changes) or "[dim]as before[/dim]"
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    shown = (
+        f"{name}={json.dumps(_plain(value), ensure_ascii=False)}" for name, value in values.items()
+    )
+    return _cut("  ".join(shown))
+
+
+def _text(value: bytes | None) -> str:
+    if value is None:
+        return "[dim](tombstone)[/dim]"
+    shown = printable(value)
+    return _cut(shown if isinstance(shown, str) else f"0x{value.hex()}")
+
+
+def _cut(text: str) -> str:
+    more = f" … {console.count(len(text) - MAX_SHOWN)} more" if len(text) > MAX_SHOWN else ""
+    return escape(text[:MAX_SHOWN]) + (f"[dim]{more}[/dim]" if more else "")
+
+
+def _summary(fates: Mapping[Fate, int], objects: int) -> str:
+    total = sum(fates.values())
+    if not total:
+        return "no records"
+    return (
+        f"{console.counted(total, 'record')}: {console.count(fates.get(Fate.LANDS, 0))} would land "
+        f"in {console.counted(objects, 'output partition')}, "
+        f"{console.count(fates.get(Fate.LEFT_OUT, 0))} left out, "
+        f"{console.counted(fates.get(Fate.DEAD_LETTER, 0), 'dead letter')}"
+    )

@@ -1,0 +1,173 @@
+"""Records for ``landfall try``: from Kafka, without a consumer group, or from a file."""
+
+import binascii
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.pipeline.records import HEADERS, Records, of_columns
+from landfall.source import Bound, Log, Reader
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a file of records; bytes that are no text are ``{"base64": …}``."""
+
+    value: object
+    key: object = None
+    timestamp: int | None = None
+    headers: dict[str, object] = {}  # msgspec copies it
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which records to read from Kafka.
+
+    Attributes:
+        topic: their topic.
+        partition: their Kafka partition; None for the first ones that have any.
+        offset: of the first; None for the last records there are.
+        limit: how many at most.
+    """
+
+    topic: str
+    partition: int | None = None
+    offset: int | None = None
+    limit: int = 20
+
+
+def from_kafka(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
+    """Read records; no group is joined and nothing is committed.
+
+    Raises:
+        Stalled: TOPIC_MISSING, there is no such topic or Kafka partition; SOURCE_DENIED.
+        Retry: Kafka does not answer.
+    """
+    remaining = wish.limit
+    tps = _topic_partitions(log, wish)
+    starts = log.offsets(tps, Bound.LOG_START).offsets
+    ends = log.offsets(tps, Bound.END).offsets
+    for tp in tps:
+        if tp not in starts or tp not in ends:
+            continue
+        first = ends[tp] - remaining if wish.offset is None else wish.offset
+        wanted = OffsetRange(min(max(first, starts[tp]), ends[tp]), ends[tp])
+        for records in reader.read(Slice(tp, wanted)):
+            found = records.take(np.arange(min(remaining, len(records))))
+            remaining -= len(found)
+            yield found
+            if remaining <= 0:
+                return
+
+
+def _topic_partitions(log: Log, wish: Wish) -> tuple[TopicPartition, ...]:
+    found = log.describe({wish.topic})
+    for error in found.denied.values():
+        raise error
+    tps = next((topic.topic_partitions for topic in found.topics), ())
+    if wish.partition is not None:
+        tps = tuple(tp for tp in tps if tp.partition == wish.partition)
+    if not tps:
+        which = "" if wish.partition is None else f" or no partition {wish.partition} of it"
+        raise Stalled(Reason.TOPIC_MISSING, f"there is no topic {wish.topic}{which}")
+    return tps
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file with a record on each line.
+
+    Attributes:
+        path: of the file; ``-`` for standard input.
+        kind: what a line is: ``text`` or ``hex`` of a payload, or ``json`` of a whole record.
+        timestamp_ms: the Kafka timestamp of records that have none.
+        stdin: what ``-`` reads.
+    """
+
+    path: Path
+    kind: str
+    timestamp_ms: int
+    stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
+
+    def read(self, tp: TopicPartition, limit: int) -> Records:
+        """The first records, with offsets from 0 on if the lines have none.
+
+        Raises:
+            Stalled: SPEC_INVALID, the file cannot be read, or a line is not of this kind.
+        """
+        lines = [self._parsed(i, line) for i, line in enumerate(islice(self._lines(), limit))]
+        offsets = [i if line.offset is None else line.offset for i, line in enumerate(lines)]
+        if any(later <= former for former, later in pairwise(offsets)):
+            raise Stalled(Reason.SPEC_INVALID, f"{self.path}: offsets must increase")
+        timestamps = [line.timestamp for line in lines]
+        return of_columns(
+            tp,
+            np.array(offsets, np.int64),
+            pa.array([_bytes(line.value) for line in lines], pa.binary()),
+            timestamps=np.array(
+                [self.timestamp_ms if t is None else t for t in timestamps], np.int64
+            ),
+            keys=pa.array([_bytes(line.key) for line in lines], pa.binary()),
+            headers=pa.array(
+                [[(name, _bytes(value)) for name, value in line.headers.items()] for line in lines],
+                HEADERS,
+            ),
+        )
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            if str(self.path) == "-":
+                yield from self.stdin
+                return
+            with self.path.open("rb") as file:
+                yield from file
+        except OSError as error:
+            raise Stalled(Reason.SPEC_INVALID, f"{self.path}: {error.strerror}") from error
+
+    def _parsed(self, number: int, line: bytes) -> Line:
+        try:
+            return _KINDS[self.kind](line.removesuffix(b"\n").removesuffix(b"\r"))
+        except (ValueError, binascii.Error) as error:
+            message = f"{self.path}:{number + 1}: not {self.kind}: {error}"
+            raise Stalled(Reason.SPEC_INVALID, message) from error
+
+
+def _hex(line: bytes) -> Line:
+    return Line(bytes.fromhex(line.decode()))
+
+
+def _json(line: bytes) -> Line:
+    parsed = msgspec.json.decode(line, type=Line)
+    for value in (parsed.value, parsed.key, *parsed.headers.values()):
+        _bytes(value)
+    return parsed
+
+
+_KINDS: dict[str, Callable[[bytes], Line]] = {"text": Line, "hex": _hex, "json": _json}
+KINDS: Sequence[str] = tuple(_KINDS)
+
+
+def _bytes(value: object) -> bytes | None:
+    """The bytes that a line means: text, base64, or JSON written out.
+
+    Raises:
+        ValueError: it is no base64.
+    """
+    match value:
+        case None | bytes():
+            return value
+        case str():
+            return value.encode()
+        case {"base64": str(text), **others} if not others:
+            return b64decode(text, validate=True)
+    return msgspec.json.encode(value)

@@ -1,0 +1,149 @@
+"""What would become of records: every stage of a ``Partitioner``, one after the other, shown.
+
+Nothing is written. ``landfall try`` shows it. ``Partitioner.partition`` decides what happens to a
+record in production; a property test holds both together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from landfall.api.spec import GroupSpec
+from landfall.pipeline.decoders import Decoded
+from landfall.pipeline.records import FieldValues, Records
+from landfall.pipeline.transforms.payloads import Payloads
+from landfall.pipeline.transforms.steps import RoutedColumns
+from landfall.task.partitioning import Partitioner
+
+DECODE = "decode"
+
+
+class Fate(StrEnum):
+    """What becomes of a record."""
+
+    LANDS = "Lands"
+    LEFT_OUT = "LeftOut"
+    DEAD_LETTER = "DeadLetter"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A record after a stage.
+
+    Attributes:
+        stage: its name: ``decode``, or as ``transforms[0] Filter``.
+        payload: what the payload is now; None for a tombstone.
+        columns: its typed columns, if there are any.
+        fields: values of the payload fields that later stages read; only of ``decode``.
+    """
+
+    stage: str
+    payload: bytes | None
+    columns: Mapping[str, object] | None
+    fields: Mapping[str, object]
+
+
+@dataclass
+class Trial:
+    """A record, and what becomes of it.
+
+    Attributes:
+        row: its position in the records that were tried.
+        seen: the record after each stage that it came through.
+        fate: what becomes of it.
+        stage: the stage that left it out or rejected it; empty if it lands.
+        detail: the output partition it lands in, or why it is a dead letter.
+    """
+
+    row: int
+    seen: list[Seen]
+    fate: Fate = Fate.LANDS
+    stage: str = ""
+    detail: str = ""
+
+
+def trials(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[Trial]:
+    """What becomes of each of these records.
+
+    Args:
+        partitioner: of the records' topic.
+        spec: what it was built from.
+        records: consecutive records of one topic partition.
+    """
+    tried = [Trial(row, []) for row in range(len(records))]
+    decoded = partitioner.stages.decoder.decode(records)
+    _after(DECODE, DECODE, decoded, tried)
+    for name, step in zip(_names(partitioner, spec), partitioner.stages.transforms, strict=True):
+        decoded = step.apply(decoded)
+        _after(name, "transform", decoded, tried)
+    _route(partitioner, decoded, tried)
+    return tried
+
+
+def _names(partitioner: Partitioner, spec: GroupSpec) -> Iterator[str]:
+    """The names of all steps: those of the spec, then those that follow them."""
+    for i, step in enumerate(partitioner.stages.transforms):
+        if i < len(spec.transforms):
+            yield f"transforms[{i}] {spec.transforms[i].use}"
+        else:
+            assert isinstance(step, Payloads | RoutedColumns), "nothing else follows"
+            yield "payload" if isinstance(step, Payloads) else ""
+
+
+def _after(name: str, stage: str, decoded: Decoded, trials: Sequence[Trial]) -> None:
+    """Note what a stage has made of the records; without a name it changes nothing to see."""
+    bad = dict(zip(decoded.bad.rows.tolist(), decoded.bad.errors, strict=True))
+    rows = _rows(decoded, len(trials))
+    left = {row: i for i, row in enumerate(rows)}
+    for trial in trials:
+        if trial.fate is not Fate.LANDS:
+            continue
+        if trial.row in bad:
+            trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, stage, bad[trial.row]
+        elif trial.row not in left:
+            trial.fate, trial.stage = Fate.LEFT_OUT, name
+        elif name:
+            trial.seen.append(_seen(name, decoded, left[trial.row]))
+
+
+def _rows(decoded: Decoded, count: int) -> list[int]:
+    positions = np.arange(count) if decoded.positions is None else decoded.positions
+    found: list[int] = positions.tolist()
+    return found
+
+
+def _seen(name: str, decoded: Decoded, row: int) -> Seen:
+    columns = decoded.columns
+    return Seen(
+        name,
+        decoded.records.values[row].as_py(),
+        None if columns is None else columns.slice(row, 1).to_pylist()[0],
+        {".".join(path): _value(values, row) for path, values in decoded.fields.items()}
+        if name == DECODE
+        else {},
+    )
+
+
+def _value(values: FieldValues, row: int) -> object:
+    value = values[row]
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _route(partitioner: Partitioner, decoded: Decoded, trials: Sequence[Trial]) -> None:
+    """Note where the records land, and why those do not that cannot be routed or written."""
+    if not len(decoded.records):
+        return
+    rows = _rows(decoded, len(trials))
+    routed = partitioner.stages.router.route(decoded.records, decoded.fields)
+    for row, code in zip(rows, routed.codes.tolist(), strict=True):
+        trials[row].detail = routed.partitions[code] if code >= 0 else ""
+    refused = partitioner.stages.format.refuse(decoded.records)
+    for stage, bad in (("encode", refused), ("route", routed.bad)):
+        for position, error in zip(bad.rows.tolist(), bad.errors, strict=True):
+            trial = trials[rows[position]]
+            trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, stage, error
