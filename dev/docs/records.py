@@ -33,6 +33,24 @@ FOLLOW = """
 | the lane is | a record of these types may follow |
 |---|---|"""
 
+BESIDE = """
+## Beside the slots
+
+| object | what it is |
+|---|---|
+| `<lane>-head.json` | a hint at the last snapshot; it decides nothing |
+| `<lane>-snapshots/<slot>.json` | a state, which a SNAPSHOT names |
+| `<lane>-segments/…seg` | closed stretches of slots, which a SEGMENT names |
+| `<lane>-specs/<sha256>.json` | what objects are made by: the part of the spec that an OPEN names |
+| `<lane>-schemas/<sha256>.json` | a schema of payloads, which slices name in `schemas` |
+| `<lane>-schemas/<registry>/<id>.json` | which of these a registry calls by an id |
+| `dead-letters/` | dead letters, objects as any other |
+
+A stored schema has `kind`, `schema`, and by name the `references` that it needs; `<registry>` is
+the beginning of the SHA-256 of the registry's first URL. A task creates both objects, if absent,
+before the COMMIT that names the schema, and nothing deletes one
+([decision 14](../adr/0014-a-commit-names-its-schemas.md))."""
+
 COMMON = """
 ## Every record
 
@@ -61,7 +79,7 @@ def after(holding: LaneOwnership, kind: type[Record]) -> LaneOwnership:
 
 def page() -> str:
     """``docs/reference/ledger.md``."""
-    return "\n".join([HEAD, *_records(), FOLLOW, *_follow(), COMMON, *_header()]) + "\n"
+    return "\n".join([HEAD, *_records(), FOLLOW, *_follow(), BESIDE, COMMON, *_header()]) + "\n"
 
 
 def _records() -> Iterator[str]:

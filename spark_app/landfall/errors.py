@@ -67,6 +67,10 @@ class SchemasDenied(SchemasAway):
     """
 
 
+class SchemaChanged(SchemasDenied):
+    """A registry gives another schema for an id than it gave before, or a stored one is damaged."""
+
+
 class BatchFailed(Retry):
     """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
 
@@ -121,6 +125,8 @@ def cause(error: LandfallError, otherwise: str) -> str:  # noqa: PLR0911  # a ta
             return "StoreUnavailable"
         case SourceAway():
             return "SourceUnavailable"
+        case SchemaChanged():
+            return "SchemaRegistryChanged"
         case SchemasDenied():
             return "SchemaRegistryDenied"
         case SchemasAway():

@@ -26,6 +26,7 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.route import Router
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.steps import Steps
+from landfall.schemas.stored import StoredSchemas
 
 DECODERS: Mapping[str, str] = {
     "Raw": "landfall.pipeline.decoders.raw:Raw",
@@ -75,12 +76,13 @@ class Pipeline:
     format: Format
 
 
-def pipeline(spec: GroupSpec, path: str = "spec") -> Pipeline:
+def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None = None) -> Pipeline:
     """Build every stage a task needs.
 
     Args:
         spec: the group's spec, or that of some topics.
         path: of the fields that it is made of, which errors begin with.
+        stored: schemas beside the ledger, which take the place of a registry that is away.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
@@ -104,7 +106,8 @@ def pipeline(spec: GroupSpec, path: str = "spec") -> Pipeline:
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
     with _spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
-    return Pipeline(decoder(spec.decode, wanted, path), (*steps.steps, *last), router, format_)
+    built = decoder(spec.decode, wanted, path, stored)
+    return Pipeline(built, (*steps.steps, *last), router, format_)
 
 
 def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) -> bool:
@@ -193,7 +196,9 @@ def _asks_registry(decoder: str) -> bool:
     return DECODERS.get(decoder, _WITH_SCHEMAS).startswith(_WITH_SCHEMAS)
 
 
-def decoder(decode: Decode, wanted: Wanted, path: str = "spec") -> Decoder:
+def decoder(
+    decode: Decode, wanted: Wanted, path: str = "spec", stored: StoredSchemas | None = None
+) -> Decoder:
     """Return the decoder that ``spec.decode`` names.
 
     Only decoders that have schemas, and plug-ins, get to know the registry: a group may name one
@@ -210,6 +215,7 @@ def decoder(decode: Decode, wanted: Wanted, path: str = "spec") -> Decoder:
             "urls": decode.registry.urls,
             "secret": secret.name if secret else None,
             "timeout_seconds": decode.registry.timeout.total_seconds(),
+            "stored": stored,
         }
     with _spec_errors(f"{path}.decode"):
         return kind.of(options, wanted)

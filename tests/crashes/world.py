@@ -5,19 +5,23 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
+from landfall.pipeline.decoders import UsedSchema
+from landfall.schemas import RegisteredSchema, encode_schema
+from landfall.schemas.stored import StoredSchemas
 from landfall.source import Bound, FoundOffsets, FoundTopics
 from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
@@ -31,6 +35,8 @@ executor is lost.
 """
 ODD_RANGES = 0.02
 """How often a task returns another range than it was given, which must never be committed."""
+RECORDS_OF_SCHEMA = 10
+"""How many records of a topic partition have one schema, before they have the next."""
 SHORT_SLICES = 0.1
 """How often a task ends a slice early, as when its records are larger than the plan assumed."""
 
@@ -125,6 +131,7 @@ class ReadingRunner(FakeRunner):
     rows: Rows
     letters: bool
     """Whether some records are bad."""
+    stored: StoredSchemas | None = None
 
     def _landed(self, batch: Batch, piece: Slice, _: int) -> LandedSlice:
         keys = dict(batch.dead_letters)
@@ -138,12 +145,22 @@ class ReadingRunner(FakeRunner):
         objects = self._write(batch, piece, offsets)
         for landed, written in objects.items():
             self.rows.of[landed.upload.key, landed.upload.token] = topic_id, written
+        schemas = tuple(sorted({self._keep_schema(offset) for offset in offsets}))
         rows = dict.fromkeys(ObjectKind, 0)
         for landed in objects:
             rows[landed.kind] += landed.rows
         data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
         unread = len(piece.offsets) - len(offsets)
-        return LandedSlice(piece, tuple(objects), data, 0, letters, unread, 100)
+        of_slice = LandedSlice(piece, tuple(objects), data, 0, letters, unread, 100)
+        return replace(of_slice, schemas=schemas)
+
+    def _keep_schema(self, offset: int) -> str:
+        """Store the schema of a record, once in a driver's life, and return its name."""
+        number = offset // RECORDS_OF_SCHEMA
+        text = f'{{"type":"fixed","name":"f","size":{number + 1}}}'
+        used = UsedSchema(encode_schema(RegisteredSchema("AVRO", text)), "0" * 16, str(number))
+        self.stored = self.stored or StoredSchemas(self.store, "fake", LANE)
+        return self.stored.keep(used)
 
     def _read_letters(self, key: str) -> tuple[str, tuple[int, ...]]:
         visible = self.store.stat(key)

@@ -6,7 +6,7 @@ from landfall.errors import Retry, Stalled
 from landfall.objects import ObjectStat, UploadLost, check_completed, multipart_etag
 from tests.model.chain import TP, Chains, Slot, bits
 from tests.model.rules import Harm, Rules
-from tests.model.world import CREATE, WORLD, Event, Left, Step, World
+from tests.model.world import CREATE, STORE, WORLD, Call, Event, Left, Step, World
 
 
 class Bucket:
@@ -130,9 +130,15 @@ def _arrivals(w: World, store: Bucket) -> Iterator[Step]:
                 without_idle_calls(after),
                 None,
             )
+        elif call.what == STORE:
+            yield Event(WORLD, "the store at last receives the schema"), _stored(rest), None
         else:
             after, harm = store.completed(rest, call.about)
             yield Event(WORLD, "the store at last completes", call.about), after, harm
+
+
+def _stored(w: World) -> World:
+    return without_idle_calls(w._replace(schema=True))
 
 
 def _less(left: Left, what: str) -> Left:
@@ -140,8 +146,14 @@ def _less(left: Left, what: str) -> Left:
 
 
 def without_idle_calls(w: World) -> World:
-    """The state without late completions that can no longer have an effect."""
+    """The state without late calls that can no longer have an effect."""
     if not w.late:
         return w
-    late = tuple(c for c in w.late if c.what == CREATE or w.open >> c.about & 1)
+    late = tuple(c for c in w.late if _may_matter(w, c))
     return w if late == w.late else w._replace(late=late)
+
+
+def _may_matter(w: World, call: Call) -> bool:
+    if call.what == STORE:
+        return not w.schema
+    return call.what == CREATE or bool(w.open >> call.about & 1)

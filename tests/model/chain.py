@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from landfall import ledger
+from landfall.checks.schemas import named_schemas
 from landfall.driver.decide import membership
 from landfall.errors import Reason
 from landfall.ledger import Header, Record, State, object_names
@@ -112,6 +113,7 @@ class View:
         applied: uploads of COMMITs that the ledger says are applied.
         missing: uploads that a BLOCK names as missing.
         given_up: uploads that a LOST gave up, or that were missing when they left the lane.
+        names_schema: whether a COMMIT names the schema of the payloads.
         not_landed: offsets that somebody decided not to land: of HOLEs, after a DROP, and those of
             a truncated log that was accepted.
     """
@@ -127,6 +129,7 @@ class View:
     missing: int = 0
     given_up: int = 0
     not_landed: int = 0
+    names_schema: bool = False
 
 
 def union(sets: Iterable[int]) -> int:
@@ -155,6 +158,7 @@ class Chains:
     def __init__(self, rules: Rules, scope: Scope) -> None:
         """Begin with a ledger that somebody made, letting the topic partition in at offset 0."""
         self._rules, self._end = rules, scope.records
+        self._schemas = (ledger.digest(b"the schema"),) * scope.schemas
         self.uploads: list[Made] = []
         self.objects: list[LandedObject] = []
         self.keys: list[int] = []
@@ -292,6 +296,8 @@ class Chains:
         slices = (
             LandedSlice(piece, (landed,), landed.rows, 0, 0, 0, landed.rows, (), epoch, last),
         )
+        if self._schemas:
+            slices = (replace(slices[0], schemas=self._schemas),)
         return ledger.Commit(header=header, token=landed.upload.token, slices=slices)
 
     def _block(self, view: View, header: Header, entry: Entry) -> ledger.Block:
@@ -332,6 +338,7 @@ class Chains:
             missing,
             given_up,
             before.not_landed | self._not_landed(before.state, record),
+            before.names_schema or any(named_schemas(record)),
         )
 
     def _not_landed(self, before: State, record: Record) -> int:

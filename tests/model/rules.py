@@ -17,6 +17,7 @@ class Harm(StrEnum):
     ABORTED = "an upload was aborted that a COMMIT names and that was not completed"
     REFUSED = "a driver made a record that the fold refuses (I2, I4, I8)"
     FOREIGN = "a driver found an object of another upload at its key (I4)"
+    UNREADABLE = "a COMMIT names a schema that is not stored (I9)"
     STUCK = "a driver that owns the lane and runs undisturbed never finishes"
 
 
@@ -65,6 +66,8 @@ class Rules:
     drops_batches_of_blocked: bool = True
     decides_between_batches: bool = True
     compares_leader_epochs: bool = True
+    stores_schemas_first: bool = True
+    keeps_schemas: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Scope:
             follow.
         restored: times that the log gets back what it had dropped.
         decisions: of a person, by any verb that moves no checkpoint back.
+        schemas: whether payloads have a schema, which a task stores before its batch is committed.
         asks: whether a driver leaves it to a person to give up what it cannot make again.
     """
 
@@ -115,6 +119,7 @@ class Scope:
     truncated: int = 0
     restored: int = 0
     decisions: int = 0
+    schemas: bool = False
     asks: bool = False
     cuts: bool = field(default=True)
     """Whether a round may take less than there is."""

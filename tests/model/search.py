@@ -89,7 +89,7 @@ class HarmFinder:
     def __init__(self, steps: Steps) -> None:
         self._steps, self._chains = steps, steps.chains
         self._ends: dict[World, Harm | None] = {}
-        self._seen: dict[tuple[int, int], list[Harm]] = {}
+        self._seen: dict[tuple[int, int, bool], list[Harm]] = {}
 
     def harm(self, w: World, harms: Collection[Harm]) -> Harm | None:
         """What is wrong in this state, or will be if nothing else ever goes wrong."""
@@ -105,17 +105,19 @@ class HarmFinder:
         return None
 
     def _in_sight(self, w: World) -> list[Harm]:
-        found = self._seen.get((w.tip, w.visible))
+        found = self._seen.get((w.tip, w.visible, w.schema))
         if found is None:
             view = self._chains.views[w.tip]
             checks = {
                 Harm.TWICE: self._twice(w.visible),
                 Harm.UNDECIDED: w.visible & ~view.named,
                 Harm.UNAPPLIED: view.applied & ~w.visible,
+                Harm.UNREADABLE: view.names_schema and not w.schema,
                 Harm.REFUSED: (view.state.totals.landed, view.state.totals.lost)
                 != (self._landed(w.tip), self._rows(view.given_up)),
             }
-            found = self._seen[w.tip, w.visible] = [harm for harm, wrong in checks.items() if wrong]
+            found = [harm for harm, wrong in checks.items() if wrong]
+            self._seen[w.tip, w.visible, w.schema] = found
         return found
 
     def _landed(self, tip: int) -> int:
@@ -182,6 +184,7 @@ class HarmFinder:
             w.again,
             w.killed,
             w.cut,
+            w.schema,
         )
 
     def missing(self, w: World, d: int) -> Harm | None:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from landfall.driver.decide import membership
 from landfall.source import FoundTopics, Topic
-from tests.model.appending import union_of, with_driver
+from tests.model.appending import late_call, union_of, with_driver
 from tests.model.bucket import world_events
 from tests.model.chain import ADD, BLOCK_TRUNCATED, COMMIT, DROP, OPEN, TP, YIELD, Made, bits
 from tests.model.deciding import Deciding
-from tests.model.world import ABSENT, STOPPED, At, Driver, Event, Left, Step, World
+from tests.model.world import ABSENT, STOPPED, STORE, At, Call, Driver, Event, Left, Step, World
 
 NEVER = -1
 
@@ -126,6 +126,8 @@ class Steps(Deciding):
         if w.left.seals:
             sealed = w._replace(left=w.left._replace(seals=w.left.seals - 1))
             yield from self._append(sealed, d, me, OPEN, -1, calm)
+        if not self.rules.keeps_schemas and w.schema:
+            yield from self._delete_schema(w, d, me)
         if w.left.sweeps:
             yield self._list(w._replace(left=w.left._replace(sweeps=w.left.sweeps - 1)), d, me)
 
@@ -159,6 +161,9 @@ class Steps(Deciding):
         unapplied = {self.chains.due_under(self.chains.views[me.view], u) for u in bits(me.waiting)}
         if len(unapplied) >= self.scope.batches:
             return
+        if self.scope.schemas and self.rules.stores_schemas_first and not me.stored:
+            yield from self._store_schema(w, d, me, calm)
+            return
         least = start if self.scope.cuts and not calm else self.scope.records - 1
         for end in range(self.scope.records, max(least, start), -1):
             batch = self.chains.upload(
@@ -166,6 +171,25 @@ class Steps(Deciding):
             )
             uploaded = with_driver(w, d, me._replace(batch=batch))
             yield Event(d, "uploads", batch), uploaded._replace(open=w.open | 1 << batch), None
+
+    def _store_schema(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
+        """A task stores the schema of the payloads, if it is not there."""
+        stored = with_driver(w, d, me._replace(stored=True))._replace(schema=True)
+        yield Event(d, "stores the schema of the payloads"), stored, None
+        if calm:
+            return
+        if w.left.unanswered:
+            left = w.left._replace(unanswered=w.left.unanswered - 1)
+            event = Event(d, "gets no response after storing the schema, and tries again")
+            yield event, w._replace(schema=True, left=left), None
+        if w.left.late and Call(STORE, 0) not in w.late:
+            event = Event(d, "gets no response; not yet at the store is the schema")
+            yield event, late_call(w, Call(STORE, 0)), None
+
+    def _delete_schema(self, w: World, d: int, me: Driver) -> Iterator[Step]:
+        if not self.chains.views[me.view].names_schema:
+            event = Event(d, "deletes the schema, which no COMMIT names that it has read")
+            yield event, w._replace(schema=False), None
 
     def must_wait(self, me: Driver, incarnation: int) -> bool:
         """Whether the topic was recreated and only a higher generation than this driver's may land

@@ -19,6 +19,7 @@ WORLDS: Mapping[str, Scope] = {
     "blocks and decisions": Scope(killed=1, expired=1, decisions=1, asks=True),
     "missing objects": Scope(killed=1, expired=1, restored=1, decisions=2, asks=True, cuts=False),
     "a truncated log": Scope(truncated=1, decisions=1, unanswered=1),
+    "stored schemas": Scope(schemas=True, unanswered=1, late=1),
 }
 """Small enough for every run of the tests."""
 
@@ -36,6 +37,7 @@ LARGE_WORLDS: Mapping[str, Scope] = {
     "blocks and decisions": Scope(killed=1, expired=1, decisions=2, asks=True, late=1),
     "missing objects": Scope(killed=2, expired=1, restored=1, decisions=2, asks=True),
     "a truncated log": Scope((1, 1, 1), truncated=1, decisions=1),
+    "stored schemas": Scope((1, 1, 1), schemas=True, unanswered=1, late=1),
 }
 """The same with more of everything: minutes."""
 
@@ -255,6 +257,20 @@ VARIANTS: Mapping[str, Variant] = {
         Rules(compares_leader_epochs=False),
         Scope(truncated=1),
         Harm.LOST,
+    ),
+    "names-schemas-unstored": Variant(
+        "a task stores the schemas that it used before its result names them",
+        "commits what a task names, and leaves it to a later task to store the schemas",
+        Rules(stores_schemas_first=False),
+        Scope(schemas=True),
+        Harm.UNREADABLE,
+    ),
+    "deletes-schemas": Variant(
+        "a stored schema is never deleted",
+        "deletes a schema that no COMMIT names, as the rest of a task that died",
+        Rules(keeps_schemas=False),
+        Scope(schemas=True),
+        Harm.UNREADABLE,
     ),
     "reuses-names": Variant(
         "a recreated topic lands only under a generation above those that named its old objects",

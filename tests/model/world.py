@@ -11,7 +11,7 @@ from tests.model.rules import Harm
 
 WORLD = -1
 """The actor of events that no driver causes."""
-COMPLETE, CREATE = "complete", "create"
+COMPLETE, CREATE, STORE = "complete", "create", "store"
 
 
 class At(IntEnum):
@@ -41,6 +41,7 @@ class Driver(NamedTuple):
             knows the outcome.
         listed: orphans that it is about to abort.
         seen: incarnation of the topic when it last looked.
+        stored: whether its tasks have stored the schema, and so do not look again.
     """
 
     at: int = At.ABSENT
@@ -52,6 +53,7 @@ class Driver(NamedTuple):
     doubt: int = -1
     listed: int = 0
     seen: int = 0
+    stored: bool = False
 
 
 ABSENT, STOPPED = Driver(), Driver(At.STOPPED)
@@ -62,7 +64,7 @@ class Call(NamedTuple):
 
     what: str
     about: int
-    """An upload, or a record."""
+    """An upload, or a record; nothing where a schema is stored."""
 
 
 class Left(NamedTuple):
@@ -100,6 +102,7 @@ class World(NamedTuple):
         incarnation: of the topic.
         killed: uploads that a lifecycle rule took.
         cut: where an election cut the log back; other records are from there on. -1 for nowhere.
+        schema: whether the schema of the payloads is stored.
     """
 
     tip: int
@@ -114,6 +117,7 @@ class World(NamedTuple):
     again: tuple[int, ...] = ()
     killed: int = 0
     cut: int = -1
+    schema: bool = False
 
 
 class Event(NamedTuple):

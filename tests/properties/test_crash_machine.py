@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from landfall.driver.loop import Driver
+from landfall.schemas.stored import StoredSchemas
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Wrong, no_waiting
 from tests.support.driver_mutants import (
@@ -79,6 +80,13 @@ def test_whatever_happens_every_record_is_landed_once(chunk: int) -> None:
 def test_each_rule_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
         play(range(10 * SCHEDULES), kind)
+
+
+def test_a_schema_that_is_named_and_not_stored_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoredSchemas, "_create", lambda *_: None)
+
+    with pytest.raises(AssertionError, match="schema missing"):
+        play(range(10))
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:

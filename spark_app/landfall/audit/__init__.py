@@ -31,6 +31,7 @@ class Kind(StrEnum):
     DAMAGED = "damaged object"
     EXTRA = "extra object"
     LEDGER = "broken ledger"
+    SCHEMA = "missing or damaged schema"
 
 
 class Unchecked(StrEnum):

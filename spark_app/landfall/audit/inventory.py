@@ -74,6 +74,7 @@ class Inventory:
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.others = 0
+        self._schemas: dict[str, int] = {}
         self._list_objects()
         self._read_ledger()
 
@@ -171,6 +172,20 @@ class Inventory:
                 previous_hash = hashlib.sha256(body).hexdigest()
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
+        self._check_schemas()
+
+    def _check_schemas(self) -> None:
+        """Compare the stored schemas with the SHA-256s by which the ledger names them."""
+        for name, slot in sorted(self._schemas.items()):
+            key = f"_landfall/{self._group}/0-schemas/{name}.json"
+            try:
+                with self._bucket.open(key) as stream:
+                    found = hashlib.sha256(stream.read()).hexdigest()
+            except FileNotFoundError:
+                found = "nothing"
+            if found != name:
+                message = f"slot {slot} names it, found {found[:12]}"
+                self.faults.append(Fault(Kind.SCHEMA, key, message))
 
     def _add_record(self, name: str, body: bytes, previous_hash: str) -> None:
         record = msgspec.json.decode(body)
@@ -184,7 +199,13 @@ class Inventory:
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
+        self._add_schemas(record)
         self._add_content(record)
+
+    def _add_schemas(self, record: Any) -> None:
+        for part in (record, *record.get("slices", ())):
+            for name in part.get("schemas", ()):
+                self._schemas.setdefault(name, record["header"]["seq"])
 
     def _add_content(self, record: Any) -> None:
         slot = record["header"]["seq"]

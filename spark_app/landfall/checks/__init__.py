@@ -24,6 +24,7 @@ class Invariant(StrEnum):
     I6 = "all objects of applied COMMITs exist"
     I7 = "only the driver of the last OPEN writes"
     I8 = "counters add up"
+    I9 = "schemas that a COMMIT names are stored, unchanged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,12 @@ class Committed:
             if o.first_offset <= offset <= o.last_offset and o.upload.key not in replayed
         )
 
+    @property
+    def schemas(self) -> frozenset[str]:
+        """The SHA-256s of the schemas that the slice, or its replay, was decoded with."""
+        replayed = (name for _, s in self.replays for name in s.schemas)
+        return frozenset((*self.landed.schemas, *replayed))
+
     def slot_of(self, landed: LandedObject) -> int:
         """The slot of the COMMIT or REPLAY that names one of the candidates."""
         return next((slot for slot, s in self.replays if landed in s.objects), self.slot)

@@ -17,6 +17,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Finding, Invariant, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
+from landfall.checks.schemas import check_ids, check_schema, named_schemas
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.named_objects import NamedObjects
@@ -34,6 +35,7 @@ from landfall.ledger import (
 )
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
+from landfall.schemas.stored import schema_of_id
 
 READ_BYTES = 2**20
 MAX_FINDINGS = 5
@@ -53,6 +55,7 @@ class Report:
         foreign: visible objects that do not belong to Landfall.
         waiting: open uploads that a COMMIT or REPAIR decided and that are not completed yet.
         orphans: open uploads that no COMMIT names.
+        schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
         has_objects: whether the objects were checked. They are not if the ledger is broken: behind
             a broken slot nothing says which objects should exist.
     """
@@ -64,6 +67,7 @@ class Report:
     foreign: int = 0
     waiting: int = 0
     orphans: int = 0
+    schemas: dict[str, int] = field(default_factory=dict)
     has_objects: bool = False
 
     def of(self, invariant: Invariant) -> list[Finding]:
@@ -85,7 +89,8 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
     """Check the ledger and, if it is sound, the objects; ``deep`` reads the bytes of each."""
     report, names = Report(Chain(opened.name)), NamedObjects()
     try:
-        report.findings += _check_slots(opened, report.chain, names)
+        report.findings += _check_slots(opened, report, names)
+        report.findings += _check_schemas(opened, report.schemas)
         truncated = report.chain.check_end(_head_slot(opened))
         if truncated and not report.findings:
             report.findings.append(truncated)
@@ -96,8 +101,9 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
     return report
 
 
-def _check_slots(opened: GroupStore, chain: Chain, names: NamedObjects) -> Iterator[Finding]:
+def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Iterator[Finding]:
     """Follow the ledger from the slot after the chain's last one; end at the first broken slot."""
+    chain = report.chain
     try:
         for _, body in opened.lane.bodies(chain.state):
             before = chain.state
@@ -105,6 +111,8 @@ def _check_slots(opened: GroupStore, chain: Chain, names: NamedObjects) -> Itera
             if isinstance(record, Finding):
                 yield record
                 return
+            for name in named_schemas(record):
+                report.schemas.setdefault(name, record.header.seq)
             yield from _check_record(opened, chain, names, before, record)
     except Stalled as gap:
         if gap.reason is not Reason.LEDGER_BROKEN:
@@ -134,6 +142,22 @@ def _check_record(
             yield from filter(None, (chain.check_snapshot(before, record, stored),))
         case _:
             pass
+
+
+def _check_schemas(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Finding]:
+    """Read every stored schema that the ledger names, and every id that names one."""
+    store = opened.store
+    for name, slot in sorted(named.items()):
+        key = object_names.schema_key(opened.name, LANE, name)
+        yield from filter(None, (check_schema(name, slot, key, store.read(key)),))
+    prefix = object_names.schemas_prefix(opened.name, LANE)
+    keys = [stat.key for stat in store.list_after(prefix)]
+    ids = {key: schema_of_id(store.read(key)) for key in keys if "/" in key.removeprefix(prefix)}
+    stored = {key.removeprefix(prefix).removesuffix(".json") for key in keys if key not in ids}
+    # One that was stored during the listing may have come too late for it.
+    late = {name for name in ids.values() if name and name not in stored}
+    stored |= {name for name in late if store.read(f"{prefix}{name}.json") is not None}
+    yield from check_ids(ids, stored)
 
 
 def _due(state: State) -> frozenset[str]:
@@ -253,7 +277,7 @@ class _ObjectCheck:
         named_since = NamedObjects()
         try:
             if self.unnamed:
-                self.report.findings += _check_slots(self.opened, self.report.chain, named_since)
+                self.report.findings += _check_slots(self.opened, self.report, named_since)
             for named in named_since.in_order(()):
                 self.unnamed.pop(named.key, None)
         finally:
@@ -295,6 +319,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I6: f"COMMITs up to slot {chain.state.applied_through}",
         Invariant.I7: counted(chain.state.epoch, "epoch"),
         Invariant.I8: counted(chain.commits, "COMMIT"),
+        Invariant.I9: counted(len(report.schemas), "schema"),
     }
 
 

@@ -1,12 +1,13 @@
 """``landfall locate``: from topic, Kafka partition and offset to the object and the row in it."""
 
 import argparse
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 from rich.markup import escape
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
 from landfall.checks.locate import (
     BeforeStart,
     Committed,
@@ -20,7 +21,7 @@ from landfall.checks.locate import (
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
 from landfall.lane import records_in_segments
-from landfall.ledger import Hole
+from landfall.ledger import Hole, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.registry import output_format
@@ -45,12 +46,16 @@ class FoundObject:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an offset: one word, one sentence, and the objects. ``--json`` prints it."""
+    """What became of an offset: one word, one sentence, and the objects. ``--json`` prints it.
+
+    ``schemas`` are the stored schemas that its range was decoded with; ``landfall cat`` prints one.
+    """
 
     fate: str
     message: str
     slot: int | None = None
     objects: tuple[FoundObject, ...] = ()
+    schemas: tuple[str, ...] = ()
 
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
@@ -64,6 +69,8 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
         out.print(escape(answer.message))
         for found in answer.objects:
             out.print(escape(found.url) + _row_text(found))
+        for url in answer.schemas:
+            out.print(f"decoded with {escape(url)}")
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
 
 
@@ -78,8 +85,16 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     rolled = records_in_segments(opened.lane, tp, offset)
     state = find_offset(rolled or opened.records(), tp, offset)
     if isinstance(state, Committed):
-        return _Lookup(opened, state, tp, offset).answer()
+        answer = _Lookup(opened, state, tp, offset).answer()
+        return (
+            replace(answer, schemas=_schemas(opened, state.schemas)) if answer.objects else answer
+        )
     return _without_objects(state, tp, offset)
+
+
+def _schemas(opened: GroupStore, names: Collection[str]) -> tuple[str, ...]:
+    keys = (object_names.schema_key(opened.name, LANE, name) for name in sorted(names))
+    return tuple(opened.url(key) for key in keys)
 
 
 def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Answer:

@@ -221,7 +221,9 @@ class LostUploads:
 
     def _record(self, remade: Remade) -> None:
         for slot, objects in remade.objects.items():
-            state = self.recording.append(partial(ledger.Repair, commit=slot, objects=objects))
+            repair = partial(ledger.Repair, commit=slot, objects=objects)
+            named = remade.schemas.get(slot, ())
+            state = self.recording.append(partial(repair, schemas=named))
             self._complete(state, {o.upload.upload_id for o in objects})
         gone = [(s, error) for s, error in remade.failed if _is_for_ever(error)]
         for _, error in gone:

@@ -8,7 +8,7 @@ them.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from landfall import ledger
@@ -82,11 +82,13 @@ class Remade:
         failed: the slices that were not made again, and why: ``Stalled`` with OBJECT_LOST if they
             never can be.
         discard: uploads that nobody needs.
+        schemas: per slot, those that objects were decoded with now and not before.
     """
 
     objects: Mapping[int, tuple[LandedObject, ...]]
     failed: tuple[tuple[LostSlice, LandfallError], ...]
     discard: tuple[Upload, ...]
+    schemas: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def by_origin(
@@ -182,6 +184,7 @@ def check_remade(
     objects: defaultdict[int, list[LandedObject]] = defaultdict(list)
     failed: list[tuple[LostSlice, LandfallError]] = []
     kept: set[str] = set()
+    schemas: defaultdict[int, set[str]] = defaultdict(set)
     for s in lost:
         is_of_log = isinstance(s.before, LandedSlice)
         other_topic = recreated.get(s.topic_partition) if is_of_log else None
@@ -194,10 +197,18 @@ def check_remade(
             continue
         objects[s.slot] += made
         kept |= {o.upload.upload_id for o in made}
+        schemas[s.slot] |= _new_schemas(s, by_piece[s.before.piece])
     landed = (r for r in results if isinstance(r, LandedSlice))
     discard = (o.upload for r in landed for o in r.objects if o.upload.upload_id not in kept)
     by_slot = {slot: tuple(made) for slot, made in objects.items()}
-    return Remade(by_slot, tuple(failed), tuple(discard))
+    named = {slot: tuple(sorted(digests)) for slot, digests in schemas.items()}
+    return Remade(by_slot, tuple(failed), tuple(discard), named)
+
+
+def _new_schemas(lost: LostSlice, result: SliceResult) -> set[str]:
+    """Schemas that only the present result was decoded with, as where a newer one is the latest."""
+    now = result.schemas if isinstance(result, LandedSlice) else ()
+    return {*now} - {*lost.before.schemas}
 
 
 def _check(

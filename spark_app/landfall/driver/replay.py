@@ -232,4 +232,5 @@ def _replayed(source: DeadLetters, landed: LandedSlice) -> ReplayedSlice:
         filtered=landed.filtered,
         dead_lettered=landed.dead_lettered,
         errors=landed.errors,
+        schemas=landed.schemas,
     )

@@ -16,6 +16,10 @@ which no topic may be called::
         states of the ledger
     _landfall/<group>/<lane>-specs/<sha256>.json
         what objects were made by
+    _landfall/<group>/<lane>-schemas/<sha256>.json
+        schemas that payloads were decoded with
+    _landfall/<group>/<lane>-schemas/<registry>/<id>.json
+        which of them a registry calls by an id
     _landfall/<group>/<lane>-segments/<first:020d>-<last:020d>-<epoch:010d>-<digest>.seg
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
@@ -45,6 +49,8 @@ _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-([0-9a-f]{16})\.seg")
+_REGISTRY = re.compile(r"[0-9a-f]{16}")
+_SCHEMA_ID = re.compile(r"0|[1-9][0-9]{0,9}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +288,37 @@ def spec_key(group: str, lane: str, digest: str) -> str:
     Raises:
         ValueError: a name is not legal, or ``digest`` is no SHA-256 in hexadecimal digits.
     """
-    if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ValueError(f"not a SHA-256: {digest!r}")
-    return f"{_lane(group, lane)}-specs/{digest}.json"
+    return f"{_lane(group, lane)}-specs/{_sha256(digest)}.json"
+
+
+def schemas_prefix(group: str, lane: str) -> str:
+    """The prefix that the stored schemas of this ledger have, and no other key.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{_lane(group, lane)}-schemas/"
+
+
+def schema_key(group: str, lane: str, digest: str) -> str:
+    """The key of a stored schema; not under the prefix of the slots.
+
+    Raises:
+        ValueError: a name is not legal, or ``digest`` is no SHA-256 in hexadecimal digits.
+    """
+    return f"{schemas_prefix(group, lane)}{_sha256(digest)}.json"
+
+
+def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
+    """The key of the object that says which stored schema a registry calls by an id.
+
+    Raises:
+        ValueError: a name is not legal, ``registry`` is not 16 hexadecimal digits, or the id is no
+            number and no GUID.
+    """
+    if not _REGISTRY.fullmatch(registry) or not _SCHEMA_ID.fullmatch(schema_id):
+        raise ValueError(f"not a registry and an id of a schema: {registry!r}, {schema_id!r}")
+    return f"{schemas_prefix(group, lane)}{registry}/{schema_id}.json"
 
 
 def check_directories(path: str) -> None:
@@ -334,10 +368,16 @@ def _lane(group: str, lane: str) -> str:
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(("-snapshots", "-segments", "-specs"))
+        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas"))
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"
+
+
+def _sha256(digest: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"not a SHA-256: {digest!r}")
+    return digest
 
 
 def _sequence(seq: int) -> str:

@@ -18,7 +18,12 @@ import msgspec
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
+from landfall.ledger.task_results import (
+    LandedObject,
+    LandedSlice,
+    ReplayedSlice,
+    check_schemas,
+)
 
 VERSION = 2
 """Version of the record format. Records of any other version are rejected."""
@@ -125,21 +130,28 @@ class Drop(_Base, frozen=True, tag="DROP", omit_defaults=True):
 class Commit(_Base, frozen=True, tag="COMMIT"):
     """Ranges are landed and their objects are decided.
 
-    ``token`` identifies the batch and is in the metadata of each of its objects.
+    ``token`` identifies the batch and is in the metadata of each of its objects. Each slice names
+    the schemas that its payloads were decoded with, which are stored before, by their SHA-256.
     """
 
     token: str
     slices: tuple[LandedSlice, ...]
 
 
-class Repair(_Base, frozen=True, tag="REPAIR"):
+class Repair(_Base, frozen=True, tag="REPAIR", omit_defaults=True):
     """New uploads, from the same ranges, for lost objects of the record in slot ``commit``.
 
     Objects that were missing are due again under the slot of the REPAIR, not of the COMMIT.
+    ``schemas`` are those that the objects were decoded with and the other record does not name. It
+    is not written if empty.
     """
 
     commit: int
     objects: tuple[LandedObject, ...]
+    schemas: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_schemas(self.schemas)
 
 
 class Hole(_Base, frozen=True, tag="HOLE", omit_defaults=True):

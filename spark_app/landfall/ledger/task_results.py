@@ -4,12 +4,15 @@ Only what a task returns can be committed: the uploads of a task that was lost, 
 speculatively are named nowhere, and are aborted as orphans.
 """
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice
 from landfall.objects import Upload
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class ObjectKind(StrEnum):
@@ -55,6 +58,7 @@ class LandedSlice:
             transactions, and records removed by compaction.
         input_bytes: payload bytes read.
         errors: a few error messages of dead-lettered records, for the status.
+        schemas: SHA-256 (hex) of the stored schemas that its payloads were decoded with, sorted.
         leader_epoch: leader epoch of the last record read, by which a truncated log is recognized;
             -1 if no record was read, or the log has no epochs.
         epoch_offset: offset of that record; -1 without one.
@@ -64,7 +68,8 @@ class LandedSlice:
             not measured. Ignored in comparisons.
 
     Raises:
-        ValueError: the counters do not add up, so that the slice must not be committed.
+        ValueError: the counters do not add up, so that the slice must not be committed; or the
+            schemas are no sorted SHA-256s.
     """
 
     piece: Slice  # the name of the field in the ledger
@@ -79,8 +84,10 @@ class LandedSlice:
     epoch_offset: int = -1
     cpu_seconds: float = field(default=0.0, compare=False)
     seconds: float = field(default=0.0, compare=False)
+    schemas: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_schemas(self.schemas)
         counted = self.landed + self.filtered + self.dead_lettered + self.invisible
         in_objects = sum(o.rows for o in self.objects if o.kind is ObjectKind.DATA)
         if counted != len(self.piece.offsets) or in_objects != self.landed:
@@ -105,9 +112,10 @@ class ReplayedSlice:
         filtered: records that a transform dropped on purpose.
         dead_lettered: records in the new dead-letter objects.
         errors: a few error messages of dead-lettered records, for the status.
+        schemas: as of a ``LandedSlice``.
 
     Raises:
-        ValueError: the counters do not add up, so that the slice must not be committed.
+        ValueError: as of a ``LandedSlice``.
     """
 
     dead_letters: str
@@ -118,8 +126,10 @@ class ReplayedSlice:
     filtered: int
     dead_lettered: int
     errors: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_schemas(self.schemas)
         rows = dict.fromkeys(ObjectKind, 0)
         for o in self.objects:
             rows[o.kind] += o.rows
@@ -143,3 +153,13 @@ class FailedSlice:
 
 
 SliceResult = LandedSlice | FailedSlice
+
+
+def check_schemas(schemas: tuple[str, ...]) -> None:
+    """Return if these are SHA-256s of schemas, sorted and each once.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if any(not _SHA256.fullmatch(digest) for digest in schemas) or sorted({*schemas}) != [*schemas]:
+        raise ValueError(f"not sorted SHA-256s of schemas: {', '.join(schemas)}")

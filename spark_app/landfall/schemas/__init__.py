@@ -1,8 +1,8 @@
 """Schemas that are not in the payloads: where they come from, and what they are called for ever.
 
 ``client`` asks a schema registry (the read side of Confluent's API, which Apicurio and Karapace
-speak as well), ``cached`` asks it once per id and process, ``avro`` makes decoders of what it
-answers. Nothing is ever written to a registry.
+speak as well), ``cached`` asks it once per id and process, ``stored`` keeps the schemas beside the
+ledger, ``avro`` makes decoders of them. Nothing is ever written to a registry.
 
 A schema with an id never changes, so what the registry says today is what it said when the payload
 was written, and a range that is read again gives the same rows. Only one thing may change: an id
@@ -49,25 +49,41 @@ class Reference:
     text: str
 
 
-def content_hash(schema: RegisteredSchema) -> str:
-    """Return the SHA-256 of what the schema says, in hexadecimal.
+class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schema as it is stored beside a ledger; the names of the fields are persisted."""
 
-    Two schemas have the same hash if they are written in the same language and are the same but for
-    white space and the order of JSON members. For Avro this keeps logical types, defaults and
+    kind: str
+    schema: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+def encode_schema(schema: RegisteredSchema) -> bytes:
+    """Return the schema as JSON that is the same for all ways to write it.
+
+    Two schemas give the same bytes if they are written in the same language and are the same but
+    for white space and the order of JSON members. For Avro this keeps logical types, defaults and
     aliases, which its Parsing Canonical Form (specification, "Parsing Canonical Form for Schemas")
-    leaves out although they change what a reader sees. Protobuf is hashed as it is written.
+    leaves out although they change what a reader sees. Protobuf stays as it is written.
     """
-    parts = [
-        schema.kind,
-        _canonical(schema.kind, schema.text),
-        *(
-            part
-            for reference in schema.references
-            for part in (reference.name, _canonical(schema.kind, reference.text))
-        ),
-    ]
-    # As a JSON list, so that no text can be taken for two.
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+    references = tuple((r.name, _canonical(schema.kind, r.text)) for r in schema.references)
+    stored = _Stored(schema.kind, _canonical(schema.kind, schema.text), references)
+    return msgspec.json.encode(stored, order="deterministic")
+
+
+def decode_schema(body: bytes) -> RegisteredSchema:
+    """Return the schema that ``encode_schema`` wrote.
+
+    Raises:
+        ValueError: the bytes are none.
+    """
+    stored = msgspec.json.decode(body, type=_Stored)
+    references = tuple(Reference(name, text) for name, text in stored.references)
+    return RegisteredSchema(stored.kind, stored.schema, references)
+
+
+def content_hash(schema: RegisteredSchema) -> str:
+    """Return the SHA-256 of ``encode_schema``, in hexadecimal."""
+    return hashlib.sha256(encode_schema(schema)).hexdigest()
 
 
 def _canonical(kind: str, text: str) -> str:

@@ -13,7 +13,7 @@ value of its schema; one byte too few or too many, and it is bad. Tombstones pas
 absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there for the types.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -21,7 +21,7 @@ from typing import ClassVar
 import msgspec
 import pyarrow as pa
 
-from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.nested import Map, Record
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read
@@ -143,6 +143,13 @@ class RegistrySchemas(Schemas):
     reader: Schema | str | None
     subject: str | None
 
+    def used(self, topic: str, schema_id: int) -> Iterator[UsedSchema]:
+        """Return the schemas that ``resolve`` returned, as they are registered."""
+        if schema_id != NO_ID and (writer := self.registry.by_id(schema_id)):
+            yield self.registry.used(writer, schema_id)
+        if self.reader == _LATEST:
+            yield self.registry.used(self.registry.latest(self._subject(topic)), None)
+
     def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:
         """Return the writer's schema, and the reader's if it is another.
 
@@ -170,11 +177,14 @@ class RegistrySchemas(Schemas):
         return self.reader if isinstance(self.reader, Schema) else self._latest(topic)
 
     def _latest(self, topic: str) -> Schema:
-        subject = self.subject or f"{topic}-value"
+        subject = self._subject(topic)
         try:
             return _parsed(self.registry.latest(subject))
         except ValueError as error:
             raise UnknownSchemaError(f"avro: subject {subject}: {error}") from error
+
+    def _subject(self, topic: str) -> str:
+        return self.subject or f"{topic}-value"
 
 
 def _parsed(registered: RegisteredSchema) -> Schema:

@@ -2,23 +2,30 @@
 
 A schema is kept for ever: its id never means another one. An id that the registry does not know is
 asked for twice in a row, and then again only after ``ASKS_BETWEEN`` more chunks wanted it: not
-after a time, because no clock may decide what becomes of a row.
+after a time, because no clock may decide what becomes of a row. Where the registry is away, or has
+forgotten a schema, the one that is stored beside the ledger takes its place.
 """
 
 from functools import cache
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from landfall.errors import SchemasAway
-from landfall.schemas import RegisteredSchema
+from landfall.pipeline.decoders import UsedSchema
+from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.client import RegistryClient, RegistryOptions
+from landfall.schemas.stored import StoredSchemas, registry_name
 
 ASKS_BETWEEN = 16
+
+
+SchemaId: TypeAlias = int | str
+"""What a payload calls its schema: a number, or the text of a GUID."""
 
 
 class SchemaSource(Protocol):
     """What knows schemas: ``client.RegistryClient``, or a dictionary in a test."""
 
-    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+    def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
         """Return the schema with an id; None if there is none. Raises ``SchemasAway``."""
         ...
 
@@ -28,17 +35,33 @@ class SchemaSource(Protocol):
 
 
 class CachedRegistry:
-    """Asks a source once for each schema."""
+    """Asks a source once for each schema.
 
-    def __init__(self, source: SchemaSource) -> None:
+    Args:
+        source: knows schemas.
+        name: how stored schemas call it, 16 hexadecimal digits.
+        stored: the schemas beside the ledger; None where nothing is landed.
+    """
+
+    def __init__(
+        self, source: SchemaSource, name: str = "0" * 16, stored: StoredSchemas | None = None
+    ) -> None:
         """Know nothing yet."""
-        self._source = source
-        self._by_id: dict[int, RegisteredSchema] = {}
+        self._source, self._name, self._stored = source, name, stored
+        self._by_id: dict[SchemaId, RegisteredSchema] = {}
         self._latest: dict[str, RegisteredSchema] = {}
-        self._unknown: dict[int, int] = {}
+        self._unknown: dict[SchemaId, int] = {}
+        self._used: dict[tuple[RegisteredSchema, str], UsedSchema] = {}
 
-    def by_id(self, schema_id: int) -> RegisteredSchema | None:
-        """Return the schema with an id; None if the registry does not know it.
+    def used(self, schema: RegisteredSchema, schema_id: SchemaId | None) -> UsedSchema:
+        """Return a schema in the form in which it is stored; without an id for ``latest``."""
+        key = (schema, "" if schema_id is None else str(schema_id))
+        if key not in self._used:
+            self._used[key] = UsedSchema(encode_schema(schema), self._name, key[1])
+        return self._used[key]
+
+    def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
+        """Return the schema with an id; None if neither registry nor store knows it.
 
         Raises:
             SchemasAway: it cannot be found out now.
@@ -48,13 +71,25 @@ class CachedRegistry:
         if self._unknown.get(schema_id, 0) > 0:
             self._unknown[schema_id] -= 1
             return None
-        # Twice: a schema that a producer has just registered may not be everywhere yet.
-        found = self._source.by_id(schema_id) or self._source.by_id(schema_id)
+        found = self._ask(schema_id)
         if found is None:
             self._unknown[schema_id] = ASKS_BETWEEN
             return None
         self._unknown.pop(schema_id, None)
         self._by_id[schema_id] = found
+        return found
+
+    def _ask(self, schema_id: SchemaId) -> RegisteredSchema | None:
+        away = None
+        try:
+            # Twice: a schema that a producer has just registered may not be everywhere yet.
+            found = self._source.by_id(schema_id) or self._source.by_id(schema_id)
+        except SchemasAway as error:
+            found, away = None, error
+        if found is None and self._stored is not None:
+            found = self._stored.find(self._name, str(schema_id))
+        if found is None and away is not None:
+            raise away
         return found
 
     def latest(self, subject: str) -> RegisteredSchema:
@@ -73,5 +108,5 @@ class CachedRegistry:
 
 @cache
 def registry_at(options: RegistryOptions) -> CachedRegistry:
-    """Return the process's one cache for a registry."""
-    return CachedRegistry(RegistryClient(options))
+    """Return the process's one cache for a registry, and for one place of stored schemas."""
+    return CachedRegistry(RegistryClient(options), registry_name(options.urls[0]), options.stored)

@@ -29,6 +29,7 @@ import urllib3
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+from landfall.schemas.stored import StoredSchemas
 
 _MAX_REFERENCES = 1_000
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
@@ -42,11 +43,13 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         secret: the name of a secret with ``username`` and ``password``, or ``token``, or
             ``tls.crt`` and ``tls.key``, and ``ca.crt`` for a private authority; None for none.
         timeout_seconds: how long to wait for a connection, and again for the answer.
+        stored: the schemas that are stored beside the ledger; None where nothing is landed.
     """
 
     urls: tuple[str, ...]
     secret: str | None = None
     timeout_seconds: float = 5.0
+    stored: StoredSchemas | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -70,13 +73,14 @@ class RegistryClient:
         """Connect to nothing yet."""
         self._options = options
 
-    def by_id(self, schema_id: int) -> RegisteredSchema | None:
-        """Return the schema with an id; None if the registry knows none.
+    def by_id(self, schema_id: int | str) -> RegisteredSchema | None:
+        """Return the schema with an id, or with a GUID; None if the registry knows none.
 
         Raises:
             SchemasAway: it cannot be found out now.
         """
-        return self._schema(f"/schemas/ids/{schema_id}")
+        kind = "ids" if isinstance(schema_id, int) else "guids"
+        return self._schema(f"/schemas/{kind}/{schema_id}")
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """Return the latest schema of a subject; None if the registry knows none. Raises alike."""

@@ -134,6 +134,7 @@ class _SliceLanding:
         self._policy = self._group.spec.bad_records.for_topic(slice_.topic_partition.topic).policy
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
+        self._schemas: set[str] = set()
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
         self._cpu_seconds = self._seconds = 0.0
@@ -182,8 +183,12 @@ class _SliceLanding:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
         budget, limits = self._context.memory.buffer_bytes, self._context.batch.limits
         outputs = Outputs(budget, self._slice.offsets.start, self._open)
+        stored = self._partitioner.stored  # what is wrong with the spec shows before any reading
         for found in chunks:
             records, chunk = self._partition(found, outputs)
+            if stored is not None:
+                # Before the result names them.
+                self._schemas |= {stored.keep(used) for used in chunk.used}
             if chunk.bad:
                 self._account_for(chunk.bad, records)
                 outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
@@ -306,6 +311,7 @@ class _SliceLanding:
             epoch_offset=counts.epoch_offset,
             cpu_seconds=round(self._cpu_seconds, 3),
             seconds=round(self._seconds + time.monotonic() - before, 3),
+            schemas=tuple(sorted(self._schemas)),
         )
 
     def _fail(self, error: Exception) -> FailedSlice:

@@ -6,16 +6,18 @@ chunk, so that dead letters hold the original payload, whatever a decoder or a t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, Rotate, TopicSpecs
+from landfall.pipeline.decoders import Decoded, UsedSchema
 from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
+from landfall.schemas.stored import StoredSchemas
 from landfall.task.rows import Layout
 
 
@@ -44,12 +46,14 @@ class PartitionedChunk:
         filtered: how many records transforms left out on purpose.
         schemas: the schema of each of ``outputs``, if rows have schemas of their own. An output
             partition is then there once for each, that with its first row first.
+        used: the schemas from elsewhere that the chunk was decoded with.
     """
 
     outputs: tuple[tuple[str, pa.RecordBatch], ...]
     bad: tuple[BadRecord, ...]
     filtered: int
     schemas: tuple[RowSchema | None, ...] = ()
+    used: tuple[UsedSchema, ...] = ()
 
     def objects(self) -> Iterator[tuple[str, pa.RecordBatch, RowSchema | None]]:
         """What goes to objects of their own: output partition, rows, schema."""
@@ -66,25 +70,32 @@ class Partitioner:
         stages: decoder, transforms, router and format.
         layout: the columns that the format writes.
         rotate: when an object ends.
+        stored: where used schemas are stored; None where nothing is landed.
     """
 
     stages: Pipeline
     layout: Layout
     rotate: Rotate = field(default_factory=Rotate)
+    stored: StoredSchemas | None = None
 
     @classmethod
-    def of(cls, spec: GroupSpec, path: str = "spec") -> "Partitioner":
+    def of(
+        cls, spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None = None
+    ) -> "Partitioner":
         """Build the stages that the spec names; errors begin with the path of its fields.
 
         Raises:
             Stalled: SPEC_INVALID; the message names the option or the plug-in that is wrong.
         """
-        stages = registry.pipeline(spec, path)
-        return cls(stages, Layout.of(stages.format.wanted), spec.output.rotate)
+        stages = registry.pipeline(spec, path, stored)
+        return cls(stages, Layout.of(stages.format.wanted), spec.output.rotate, stored)
 
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
         decoded = self.stages.decoder.decode(records)
+        return replace(self._after_decoding(records, decoded), used=decoded.used)
+
+    def _after_decoding(self, records: Records, decoded: Decoded) -> PartitionedChunk:
         # ``|`` keeps the right side: a record stays with the first stage that rejected it, because
         # ``Decoded.bad`` accumulates and contains the rows of the stages before, too.
         bad = _bad_records("decode", decoded.bad)
@@ -140,9 +151,9 @@ class Partitioner:
 class Partitioners:
     """The partitioner of each topic of a group, built when a slice of the topic is landed first."""
 
-    def __init__(self, spec: GroupSpec) -> None:
-        """Build nothing yet."""
-        self._specs = TopicSpecs.of(spec)
+    def __init__(self, spec: GroupSpec, stored: StoredSchemas | None = None) -> None:
+        """Build nothing yet; ``stored`` as of a partitioner."""
+        self._specs, self._stored = TopicSpecs.of(spec), stored
         self._built: dict[int | None, Partitioner] = {}
 
     def for_topic(self, topic: str) -> Partitioner:
@@ -154,7 +165,7 @@ class Partitioners:
         entry = self._specs.entry_of(topic)
         if entry not in self._built:
             path = "spec" if entry is None else f"spec.topics[{entry}]"
-            self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path)
+            self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path, self._stored)
         return self._built[entry]
 
 

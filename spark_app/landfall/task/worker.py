@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
+from landfall.schemas.stored import StoredSchemas
 from landfall.source import Reader
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
@@ -41,8 +43,9 @@ class _TaskResources:
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
         reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
-        store, partitioners = open_store(group.spec.output), Partitioners(group.spec)
-        return cls(group, properties, reader, store, partitioners)
+        store = open_store(group.spec.output)
+        stored = StoredSchemas(store, group.metadata.name, LANE)
+        return cls(group, properties, reader, store, Partitioners(group.spec, stored))
 
 
 _cached: list[_TaskResources] = []

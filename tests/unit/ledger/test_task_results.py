@@ -1,13 +1,16 @@
 """The counters of a landed slice must add up to its offsets."""
 
+import json
 from typing import Any
 
 import pytest
 
+from landfall.ledger import Commit, Header, Repair, decode, encode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
 
+HEADER = Header(2, "", 1, "w", "t")
 SLICE = Slice(TopicPartition("clicks", 3), OffsetRange(40, 50))
 
 
@@ -47,3 +50,35 @@ def test_objects_that_hold_other_than_the_landed_rows_are_refused() -> None:
 def test_dead_letters_are_not_landed_rows() -> None:
     with pytest.raises(ValueError, match=r"landed 10 \(0 in objects\)"):
         landed(objects=(an_object(ObjectKind.DEAD_LETTERS, 10),), landed=10)
+
+
+@pytest.mark.parametrize("schemas", [("x",), ("b" * 64, "a" * 64), ("a" * 64, "a" * 64)])
+def test_schemas_are_sorted_hashes(schemas: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="not sorted SHA-256s"):
+        landed(invisible=10, schemas=schemas)
+    with pytest.raises(ValueError, match="not sorted SHA-256s"):
+        Repair(header=HEADER, commit=1, objects=(), schemas=schemas)
+
+
+def test_a_slice_of_older_software_names_no_schemas() -> None:
+    commit = Commit(header=HEADER, token="t", slices=(landed(invisible=10),))
+    older = json.loads(encode(commit))
+    assert older["slices"][0].pop("schemas") == []
+
+    assert decode(2, json.dumps(older).encode()) == commit
+
+
+def test_a_slice_of_newer_software_is_read() -> None:
+    """Software that is rolled back must read what its successor wrote."""
+    commit = Commit(header=HEADER, token="t", slices=(landed(invisible=10),))
+    newer = json.loads(encode(commit))
+    newer["slices"][0]["unheard of"] = 1
+
+    assert decode(2, json.dumps(newer).encode()) == commit
+
+
+def test_a_repair_without_schemas_is_written_as_before() -> None:
+    body = encode(Repair(header=HEADER, commit=1, objects=()))
+
+    assert "schemas" not in json.loads(body)
+    assert decode(2, body) == Repair(header=HEADER, commit=1, objects=())

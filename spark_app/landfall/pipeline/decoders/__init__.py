@@ -97,6 +97,24 @@ class Wanted:
         return self.own_columns or self.bodies
 
 
+@dataclass(frozen=True, slots=True)
+class UsedSchema:
+    """A schema from elsewhere, such as a registry, that payloads were decoded with.
+
+    A task stores it beside the ledger before its result names it, so that what landed can be read
+    when nobody else knows the schema any more.
+
+    Attributes:
+        body: the schema, as ``landfall.schemas.encode_schema`` writes it.
+        registry: which registry it is from, as 16 hexadecimal digits.
+        schema_id: what that registry calls it; empty if it was not asked for by an id.
+    """
+
+    body: bytes
+    registry: str
+    schema_id: str = ""
+
+
 @dataclass(frozen=True)
 class Decoded:
     """Decoded rows, and an account of the rows that fell out.
@@ -116,6 +134,8 @@ class Decoded:
         filtered: how many rows transforms left out on purpose. A decoder never filters.
         positions: for each kept row its position in the records given to ``decode``, shape (rows,);
             None while no row has fallen out.
+        used: schemas from elsewhere that the rows given to ``decode`` were decoded with, bad ones
+            included. Tasks read it of the decoder; transforms need not keep it.
     """
 
     records: Records
@@ -125,6 +145,7 @@ class Decoded:
     filtered: int = 0
     positions: Int64s | None = None
     by_schema: tuple[SchemaRows, ...] | None = None
+    used: tuple[UsedSchema, ...] = ()
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> "Decoded":
         """Return the rows where ``mask``, shape (rows,), is true; the others count as filtered."""
@@ -167,6 +188,7 @@ class Decoded:
             self.filtered + filtered,
             rows if self.positions is None else self.positions[rows],
             None if self.by_schema is None else together(s.take(rows) for s in self.by_schema),
+            self.used,
         )
 
 

@@ -5,7 +5,7 @@ the value (Confluent documentation, "Wire format"). A payload that begins otherw
 framing the payload is the value, and there is one schema for all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders import Decoded, Path, Wanted
+from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.complete import digest
 from landfall.pipeline.decoders.avro.cursor import Data
 from landfall.pipeline.decoders.avro.node import Node
@@ -50,6 +50,10 @@ class Schemas(Protocol):
             Retry: it cannot be found out now.
         """
         ...
+
+    def used(self, topic: str, schema_id: int) -> Iterable[UsedSchema]:  # noqa: ARG002  # for others
+        """Return the schemas from elsewhere among those that ``resolve`` returned."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,13 @@ class AvroRows:
         if self.wanted.bodies and self.is_framed:
             records = records.with_values(without_header(payloads, ~is_null, HEADER_BYTES))
         by_schema = whole.by_schema if self.wanted.by_schema else None
-        decoded = Decoded(records, whole.fields, whole.columns, by_schema=by_schema)
+        used = self._used(topic, {*ids[rest].tolist()})
+        decoded = Decoded(records, whole.fields, whole.columns, by_schema=by_schema, used=used)
         return decoded.reject(whole.errors)
+
+    def _used(self, topic: str, ids: Iterable[int]) -> tuple[UsedSchema, ...]:
+        known = (each for each in sorted(ids) if (topic, each) in self._compiled)
+        return tuple(used for each in known for used in self.schemas.used(topic, each))
 
     def _tombstones(self, rows: Int64s, topic: str) -> Part:
         if not self.wanted.by_schema:

@@ -1,0 +1,129 @@
+"""Schemas that COMMITs name: fsck, the auditor and locate follow them to the store."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from landfall.api.contract import ExitCode
+from landfall.audit import Fault, Kind
+from landfall.audit.bucket import open_bucket
+from landfall.audit.inventory import Inventory
+from landfall.cli import main
+from landfall.cli.group_file import load
+from landfall.ledger import object_names
+from landfall.pipeline.decoders import UsedSchema
+from landfall.schemas import RegisteredSchema, encode_schema
+from landfall.schemas.stored import StoredSchemas, registry_name
+from tests.support.sample_ledger import GROUP, LANE
+from tests.unit.cli.conftest import TP, Landed
+
+HERE = registry_name("http://registry")
+LONG = UsedSchema(encode_schema(RegisteredSchema("AVRO", '"long"')), HERE, "7")
+NAME = hashlib.sha256(LONG.body).hexdigest()
+
+
+@pytest.fixture
+def landed(landed: Callable[[str], Landed]) -> Landed:
+    """A ledger whose second COMMIT names a schema, in slot 3."""
+    made = landed("Json")
+    StoredSchemas(made.sample.store, GROUP, LANE).keep(LONG)
+    made.sample.commit(made.sample.land(TP, 10, 20, schemas=(NAME,))).applied()
+    return made
+
+
+@pytest.fixture
+def schema(landed: Landed) -> Path:
+    """The file of the schema."""
+    return landed.root / object_names.schema_key(GROUP, LANE, NAME)
+
+
+def fsck(landed: Landed, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(["fsck", landed.file])
+    return code, " ".join(capsys.readouterr().out.split())
+
+
+def faults(landed: Landed) -> list[Fault]:
+    inventory = Inventory(open_bucket(load(Path(landed.file), {}).spec.output), GROUP)
+    inventory.close()
+    return inventory.faults
+
+
+def test_a_stored_schema_is_counted(landed: Landed, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = fsck(landed, capsys)
+
+    assert code == ExitCode.OK
+    assert "I9 ok schemas that a COMMIT names are stored, unchanged: 1 schema" in text
+    assert faults(landed) == []
+
+
+def test_a_missing_schema_is_found(
+    landed: Landed, schema: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema.unlink()
+
+    code, text = fsck(landed, capsys)
+
+    assert code == ExitCode.FAULT
+    assert "I9 BROKEN" in text
+    assert "slot 3" in text
+    assert "schema missing" in text
+    assert faults(landed) == [
+        Fault(Kind.SCHEMA, str(schema.relative_to(landed.root)), "slot 3 names it, found nothing")
+    ]
+
+
+def test_a_changed_schema_is_found(
+    landed: Landed, schema: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema.write_bytes(LONG.body + b" ")
+
+    code, text = fsck(landed, capsys)
+
+    assert code == ExitCode.FAULT
+    assert "schema differs from its hash" in text
+    (fault,) = faults(landed)
+    assert fault.kind is Kind.SCHEMA
+
+
+def test_an_id_of_a_missing_schema_is_found(
+    landed: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = object_names.schema_id_key(GROUP, LANE, HERE, "8")
+    (landed.root / key).write_text(json.dumps({"schema": "f" * 64}))
+
+    code, text = fsck(landed, capsys)
+
+    assert code == ExitCode.FAULT
+    assert f"{key}: expected an id that names a stored schema" in text
+
+
+def test_a_schema_that_no_commit_names_is_harmless(
+    landed: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task that dies before its COMMIT leaves one."""
+    left = UsedSchema(encode_schema(RegisteredSchema("AVRO", '"int"')), HERE, "8")
+    StoredSchemas(landed.sample.store, GROUP, LANE).keep(left)
+
+    assert fsck(landed, capsys)[0] == ExitCode.OK
+    assert faults(landed) == []
+
+
+def test_locate_names_the_schema_and_cat_prints_it(
+    landed: Landed, schema: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["locate", landed.file, "clicks", "0", "12"]) == ExitCode.OK
+    url = capsys.readouterr().out.rpartition("decoded with ")[2].strip()
+    assert url == f"file://{schema}"
+
+    assert main(["cat", landed.file, url]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == {
+        "kind": "AVRO",
+        "schema": '"long"',
+        "references": [],
+    }
+
+    assert main(["locate", landed.file, "clicks", "0", "2", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["schemas"] == []

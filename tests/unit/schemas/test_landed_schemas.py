@@ -1,0 +1,120 @@
+"""What a task lands names the schemas it was decoded with, and they are stored before."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from landfall.errors import Retry, SchemaChanged, StoreAway
+from landfall.ledger import object_names
+from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
+from landfall.schemas import RegisteredSchema, content_hash
+from landfall.schemas.cached import registry_at
+from landfall.schemas.stored import StoredSchemas
+from landfall.store import Created
+from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import land_with
+from landfall.task.partitioning import Partitioners
+from tests.support.avro import encoded
+from tests.support.fakes import group
+from tests.support.registry import framed
+from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.slice_landing import TP, FakeReader
+
+ONE, TWO = '"string"', '{"type": "string", "doc": "another"}'
+SLICE = Slice(TP, OffsetRange(100, 200))
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    registry_at.cache_clear()
+    with schema_registry() as made:
+        made.answers["/schemas/ids/1"] = (200, {"schema": ONE})
+        made.answers["/schemas/ids/2"] = (200, {"schema": TWO})
+        yield made
+
+
+def landed(registry: FakeRegistry, store: MemoryStore, *ids: int) -> SliceResult:
+    """Land a text per id, with the options of a new worker."""
+    decode = {"format": "Avro", "registry": {"urls": [registry.url], "timeout": "1s"}}
+    output = {"url": "s3://b/r", "format": "SequenceFile"}
+    spec = group(decode=decode, output=output, badRecords={"maxRatio": "1"})
+    rows = [(100 + n, framed(i, encoded("string", "text"))) for n, i in enumerate(ids)]
+    partitioners = Partitioners(spec.spec, StoredSchemas(store, "fake", "0"))
+    (result,) = land_with(
+        partitioners, Batch(spec, f"t{len(ids)}"), [SLICE], FakeReader({TP: rows}), store
+    )
+    return result
+
+
+def digests(*texts: str) -> tuple[str, ...]:
+    return tuple(sorted(content_hash(RegisteredSchema("AVRO", text)) for text in texts))
+
+
+def schemas_of(result: SliceResult) -> tuple[str, ...]:
+    assert isinstance(result, LandedSlice), result
+    return result.schemas
+
+
+def test_every_schema_of_the_slice_is_named_and_stored(registry: FakeRegistry) -> None:
+    store = MemoryStore()
+
+    result = landed(registry, store, 2, 1, 2)
+
+    assert schemas_of(result) == digests(ONE, TWO)
+    for name in digests(ONE, TWO):
+        assert store.read(object_names.schema_key("fake", "0", name)) is not None
+
+
+def test_a_schema_that_was_not_used_is_not_named(registry: FakeRegistry) -> None:
+    assert schemas_of(landed(registry, MemoryStore(), 1)) == digests(ONE)
+    assert schemas_of(landed(registry, MemoryStore(), 9)) == ()
+    assert schemas_of(landed(registry, MemoryStore())) == ()
+
+
+def test_the_same_range_lands_without_the_registry(registry: FakeRegistry) -> None:
+    store = MemoryStore()
+    before = landed(registry, store, 1, 2)
+    registry.status = 503
+
+    after = landed(registry, store, 1, 2)
+
+    assert schemas_of(after) == schemas_of(before)
+    assert isinstance(after, LandedSlice)
+    assert after.landed == 2
+
+
+def test_a_registry_that_has_forgotten_makes_no_dead_letters(registry: FakeRegistry) -> None:
+    store = MemoryStore()
+    landed(registry, store, 1)
+    registry.answers.clear()
+
+    after = landed(registry, store, 1)
+
+    assert isinstance(after, LandedSlice)
+    assert (after.landed, after.dead_lettered) == (1, 0)
+
+
+def test_another_registry_at_the_same_address_lands_nothing(registry: FakeRegistry) -> None:
+    """A registry that was made anew gives old ids to other schemas."""
+    store = MemoryStore()
+    landed(registry, store, 1)
+    registry.answers["/schemas/ids/1"] = (200, {"schema": TWO})
+
+    result = landed(registry, store, 1)
+
+    assert isinstance(result, FailedSlice)
+    assert isinstance(result.error, SchemaChanged)
+    assert not [stat for stat in store.list_after("") if not stat.key.startswith("_landfall/")]
+
+
+def test_a_schema_that_cannot_be_stored_is_not_named(registry: FakeRegistry) -> None:
+    class ReadOnly(MemoryStore):
+        def create(self, key: str, body: bytes) -> Created:
+            raise StoreAway(f"{key}: {len(body)} bytes")
+
+    result = landed(registry, ReadOnly(), 1)
+
+    assert isinstance(result, FailedSlice)
+    assert isinstance(result.error, Retry)
