@@ -58,6 +58,7 @@ FORMATS: Mapping[str, str] = {
     "Json": "landfall.formats.jsonlines:Json",
     "SequenceFile": "landfall.formats.sequencefile:SequenceFile",
     "Parquet": "landfall.formats.parquet:Parquet",
+    "Avro": "landfall.formats.avrofile:AvroFile",
 }
 
 _WITH_SCHEMAS = "landfall.schemas."

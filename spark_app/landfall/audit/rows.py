@@ -21,12 +21,14 @@ import pyarrow.parquet as pq
 import zstandard
 
 from landfall.api.spec import Codec, ColumnSource, GroupSpec
-from landfall.audit import sequence_file
+from landfall.audit import avro_file, sequence_file
 from landfall.audit.judge import Int64s
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
 _READ_BYTES = 1 << 20
+_SCHEMA_ID_BYTES = 5
+"""Bytes before an Avro payload with a schema's id: a zero, and the id."""
 
 Row: TypeAlias = tuple[int | None, object]
 """The offset, or None if the format stores none, and what is hashed of the row."""
@@ -269,9 +271,23 @@ def _values(column: pa.Array) -> list[object]:
     return values
 
 
+def _avro(spec: GroupSpec) -> Rows:
+    header_bytes = 0 if spec.decode.registry is None else _SCHEMA_ID_BYTES
+
+    def hash_of(record: Record) -> int:
+        return hash((record.value() or b"")[header_bytes:])
+
+    def rows(stream: BinaryIO) -> Iterator[Row | Order]:
+        for row in avro_file.records(stream):
+            yield Order(row) if isinstance(row, str) else row
+
+    return Rows(rows, hash_of)
+
+
 _FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {
     "Json": _json,
     "Text": _text,
     "SequenceFile": _sequence_file,
     "Parquet": _parquet,
+    "Avro": _avro,
 }

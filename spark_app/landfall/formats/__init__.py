@@ -3,7 +3,7 @@
 A ``Format`` is built from ``spec.output``: in the driver, which thereby checks the resource before
 it reads anything, and once in each worker process. It makes an ``Encoder`` for each object, and
 reads its own objects back for ``landfall cat``, ``locate`` and ``verify``. A class is named by a
-built-in name (``Text``, ``Json``, ``SequenceFile``, ``Parquet``) or by an import path,
+built-in name (``Text``, ``Json``, ``SequenceFile``, ``Parquet``, ``Avro``) or by an import path,
 ``package.module:Name``; ``landfall.registry`` treats both alike.
 
 An encoder is given blocks: runs of rows whose boundaries depend on the data alone. The same blocks

@@ -155,13 +155,16 @@ class StreamCodec:
     decompressor: Callable[[], Decompressor] | None
 
 
+def zstandard_frame() -> Decompressor:
+    """Return a decompressor for one zstd frame."""
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
 STREAMS: Mapping[Codec, StreamCodec] = MappingProxyType(
     {
         Codec.NONE: StreamCodec("", PlainCompressor, None),
         Codec.GZIP: StreamCodec(".gz", GzipCompressor, lambda: isal_zlib.decompressobj(_GZIP)),
-        Codec.ZSTD: StreamCodec(
-            ".zst", ZstdCompressor, lambda: zstandard.ZstdDecompressor().decompressobj()
-        ),
+        Codec.ZSTD: StreamCodec(".zst", ZstdCompressor, zstandard_frame),
     }
 )
 
@@ -179,6 +182,26 @@ def gzip(block: Bytes) -> bytes:
 def _compress(block: Bytes, window_bits: int) -> bytes:
     fresh = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, window_bits)
     return bytes(fresh.compress(block) + fresh.flush())
+
+
+def raw_deflate(block: Bytes) -> bytes:
+    """Return the block as a complete raw deflate stream, without header and checksum."""
+    return _compress(block, _RAW)
+
+
+def zstd(block: Bytes) -> bytes:
+    """Return the block as a complete zstd frame."""
+    return _zstd.context.compress(block)
+
+
+def raw_inflate(data: Bytes) -> bytes:
+    """Return the contents of one complete raw deflate stream; raises ValueError."""
+    return _decompress(data, _RAW)
+
+
+def unzstd(data: Bytes) -> bytes:
+    """Return the contents of one complete zstd frame; raises ValueError."""
+    return b"".join(_decompress_chunks(Codec.ZSTD, zstandard_frame, iter([bytes(data)])))
 
 
 def inflate(data: Bytes) -> bytes:

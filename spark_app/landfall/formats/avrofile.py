@@ -1,0 +1,205 @@
+"""Format ``Avro``: object container files, to which payloads are copied as they are.
+
+Every file has one schema, that of its payloads, and their encoded values follow each other in
+blocks; nothing is decoded but to find that each payload is exactly one value of its schema.
+
+| option | default | meaning |
+|---|---|---|
+| ``envelope`` | true | whether ``_topic``, ``_partition``, ``_offset``, ``_timestamp`` are stored |
+| ``blockBytes`` | ``1Mi`` | payload bytes in a block, which readers decompress as a whole |
+| ``extension`` | ``.avro`` | |
+| codec | ``Deflate`` | or ``Zstd``, ``Snappy``, ``None`` |
+
+A record is encoded as its fields, one after the other, so the envelope is four more fields at the
+end of the schema and a few bytes behind each payload. ``envelopes`` says what becomes of schemas
+that are no records. Tombstones have no place in such a file, and keys and headers are not stored.
+
+The sync marker, which Avro's library chooses at random, is derived from the topic partition, the
+first offset and the schema, so that the same rows give the same bytes and two files have different
+markers.
+
+Source: Apache Avro 1.12 specification, "Object Container Files".
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from isal import isal_zlib
+
+from landfall.api.spec import Codec
+from landfall.formats import Block, Encoder, Row, avroreader, codecs, text, writables
+from landfall.formats.envelopes import enveloped
+from landfall.formats.options import Options
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.decoders.row_schemas import RowSchema
+from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Int64s, Records
+
+Compress = Callable[[codecs.Bytes], bytes]
+
+MAGIC = b"Obj\x01"
+SCHEMA_KEY = "landfall-schema"
+_HELD_BYTES = 1024
+_NO_TIMESTAMP = -1
+_NULL, _PRESENT = b"\x00", b"\x02"
+"""The branches of the union of a timestamp."""
+
+
+def _snappy(block: codecs.Bytes) -> bytes:
+    """Snappy's raw format, and the CRC-32 of the block (specification, "snappy")."""
+    crc32 = isal_zlib.crc32(block)
+    return bytes(pa.compress(block, "snappy", asbytes=True)) + crc32.to_bytes(4, "big")
+
+
+COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
+    {
+        Codec.DEFLATE: ("deflate", codecs.raw_deflate),
+        Codec.ZSTD: ("zstandard", codecs.zstd),
+        Codec.SNAPPY: ("snappy", _snappy),
+        Codec.NONE: ("null", bytes),
+    }
+)
+
+
+@dataclass(frozen=True)
+class AvroFile:
+    """The format ``Avro``."""
+
+    envelope: bool
+    block_bytes: int
+    codec: Codec
+    extension: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> "AvroFile":
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
+        made = cls(
+            envelope=unread.flag("envelope", default=True),
+            block_bytes=unread.quantity("blockBytes", text.BLOCK_BYTES),
+            codec=unread.codec(Codec.DEFLATE, Codec.ZSTD, Codec.SNAPPY, Codec.NONE),
+            extension=unread.extension(".avro"),
+        )
+        unread.close()
+        return made
+
+    @property
+    def wanted(self) -> Wanted:
+        """The payloads as their schema encodes them."""
+        return Wanted(bodies=True, timestamps=self.envelope)
+
+    def refuse(self, records: Records) -> BadRows:  # noqa: ARG002  # the protocol's
+        """Return no row: the decoder has rejected what is no value of a schema."""
+        return NO_BAD_ROWS
+
+    def encoder(self) -> Encoder:
+        """Return an encoder for a new object."""
+        return AvroEncoder(self)
+
+    def rows(self, stream: BinaryIO) -> Iterator[Row]:
+        """Read an object back, with any codec; raises ValueError if it is damaged."""
+        return avroreader.rows(stream)
+
+
+class AvroEncoder:
+    """Writes one object container file."""
+
+    def __init__(self, format_: AvroFile) -> None:
+        self._format = format_
+        self._sync = b""
+
+    def encode(self, block: Block) -> bytes:
+        """Return the records of the block, and before the first the header of the file."""
+        records = block.records
+        if not len(records):
+            return b""
+        header = b"" if self._sync else self._header(block)
+        values = records.values
+        if values.null_count:
+            raise ValueError(f"{records.topic_partition}: tombstones in a block of an Avro file")
+        content = text.payload_bytes(
+            _with_coordinates(records) if self._format.envelope else values
+        )
+        compressed = COMPRESSORS[self._format.codec][1](content)
+        size = varint(len(records)) + varint(len(compressed))
+        return b"".join((header, size, compressed, self._sync))
+
+    def finish(self) -> bytes:
+        """Return nothing: a file ends with its last block, and has at least one."""
+        return b""
+
+    @property
+    def held_bytes(self) -> int:
+        """A small constant, because every block is compressed and written at once."""
+        return _HELD_BYTES
+
+    def _header(self, block: Block) -> bytes:
+        schema = block.schema
+        assert schema is not None, "the format asks for bodies, which have a schema"
+        records = block.records
+        seed = f"landfall/{records.topic_partition}/{records.offsets[0]}/{schema.digest}"
+        self._sync = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
+        declared = enveloped(schema.text) if self._format.envelope else schema.text
+        return MAGIC + metadata(schema, declared, self._format.codec) + self._sync
+
+
+def metadata(schema: RowSchema, declared: str, codec: Codec) -> bytes:
+    """Return the metadata of a file: a map of bytes by name."""
+    entries = {
+        "avro.schema": declared,
+        "avro.codec": COMPRESSORS[codec][0],
+        f"{SCHEMA_KEY}-digest": schema.digest,
+        f"{SCHEMA_KEY}-name": schema.name,
+    }
+    out = [varint(len(entries))]
+    for entry in entries.items():
+        out += [varint(len(each.encode())) + each.encode() for each in entry]
+    return b"".join((*out, varint(0)))
+
+
+def _with_coordinates(records: Records) -> pa.BinaryArray:
+    """Return each payload with the fields of its envelope behind it."""
+    tp, times = records.topic_partition, records.timestamps
+    topic = tp.topic.encode()
+    fixed = varint(len(topic)) + topic + varint(tp.partition)
+    dated = times != _NO_TIMESTAMP
+    parts = [records.values, fixed, varints(records.offsets)]
+    if dated.all():
+        parts += [_PRESENT, varints(times)]
+    else:
+        present = pc.binary_join_element_wise(_PRESENT, varints(times), b"")
+        parts.append(pc.if_else(pa.array(dated), present, _NULL))
+    return pc.binary_join_element_wise(*parts, b"")
+
+
+def varint(number: int) -> bytes:
+    """Return one number as Avro's long (specification, "Primitive Types")."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def varints(numbers: Int64s) -> pa.BinaryArray:
+    """Return each number as Avro's long."""
+    rows = len(numbers)
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    longest = max(-(-int(zigzag.max(initial=1)).bit_length() // 7), 1)
+    groups = zigzag[:, np.newaxis] >> np.arange(0, 7 * longest, 7, dtype=np.uint64)
+    widths = np.maximum(np.count_nonzero(groups, axis=1), 1)
+    octets = (groups & np.uint64(0x7F)).astype(np.uint8) | np.uint8(0x80)
+    octets[np.arange(rows), widths - 1] &= 0x7F
+    if (widths == longest).all():
+        return writables.of_width(octets.tobytes(), longest)
+    bounds = np.zeros(rows + 1, np.int32)
+    np.cumsum(widths, out=bounds[1:])
+    written = octets[np.arange(longest) < widths[:, np.newaxis]]
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(written)]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers)
