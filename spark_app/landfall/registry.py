@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.route import Router
 from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms.function import BatchFunction
 from landfall.pipeline.transforms.steps import Steps
 from landfall.schemas.stored import StoredSchemas
 
@@ -242,6 +244,8 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
         with _spec_errors(field):
             if step.use in TRANSFORMS:
                 steps = steps.with_step(kind.of(step.options, steps.context))
+            elif isfunction(kind):
+                steps = steps.with_step(BatchFunction.of(kind, step.options, steps.context))
             else:
                 steps = steps.with_plug_in(kind.of(step.options))
     return steps

@@ -3,6 +3,7 @@
 | option | meaning |
 |---|---|
 | ``query`` | ``SELECT … FROM records WHERE …``; its columns replace the typed columns |
+| ``engine`` | ``DuckDB``; ``Spark`` is refused: docs/adr/0016-sql-runs-in-the-task.md |
 
 A row for which WHERE is not true is left out on purpose. One for which an expression fails (text
 that is no number, an overflow) is rejected with DuckDB's message; TRY_CAST gives null instead. All
@@ -16,7 +17,7 @@ that the query makes are in microseconds, UTC; columns that pass keep their type
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -48,12 +49,17 @@ _SETTINGS = {
     "TimeZone": "UTC",
 }
 _MAX_MESSAGE = 200
+_NO_SPARK = (
+    "Spark's SQL has no errors by record: one record that fails would stop its topic partition, "
+    "or become null unseen; use DuckDB, or a function of your own, package.module:name"
+)
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
     """Options of ``Sql``."""
 
     query: str
+    engine: Literal["DuckDB", "Spark"] = "DuckDB"
 
 
 @lru_cache(1)
@@ -88,7 +94,10 @@ class Sql:
             ValueError: the query is refused, the group has no typed columns, or DuckDB is not
                 installed.
         """
-        text = read_options(options, Options).query
+        wanted = read_options(options, Options)
+        if wanted.engine == "Spark":
+            raise ValueError(f"option engine: {_NO_SPARK}")
+        text = wanted.query
         if duckdb is None:
             raise ValueError("Sql needs DuckDB: install landfall with its extra, landfall[sql]")
         if context.schema is None:

@@ -246,3 +246,11 @@ def test_no_allowed_function_is_volatile_by_duckdbs_own_account() -> None:
 
     assert volatile & FUNCTIONS == set()
     assert of_many & FUNCTIONS - of_one == set()
+
+
+def test_spark_is_refused_as_an_engine() -> None:
+    error = spec_error("Sql", {"query": "SELECT n FROM records", "engine": "Spark"}, {"n": "Int64"})
+
+    assert error.startswith(
+        "spec.transforms[0].options.engine: Spark's SQL has no errors by record"
+    )
