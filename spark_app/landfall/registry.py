@@ -17,13 +17,22 @@ from typing import Any
 import pyarrow as pa
 
 from landfall.api.secrets import read_secret
-from landfall.api.spec import ColumnSource, ConsumerGroup, Decode, GroupSpec, Output, TopicSpecs
+from landfall.api.spec import (
+    ColumnSource,
+    ConsumerGroup,
+    Decode,
+    GroupSpec,
+    Output,
+    TopicSpecs,
+    with_decode_option,
+)
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.formats.columns import COORDINATES
 from landfall.pipeline.decoders import Decoder, DecoderType, Transform, Wanted
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.pinned import CHECKSUM, pinned_files
 from landfall.pipeline.route import Router
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.function import BatchFunction
@@ -197,6 +206,22 @@ def check_spec(group: ConsumerGroup) -> None:
 def _asks_registry(decoder: str) -> bool:
     """Whether a decoder gets to know the registry: one that has schemas, or a plug-in."""
     return DECODERS.get(decoder, _WITH_SCHEMAS).startswith(_WITH_SCHEMAS)
+
+
+def pinned(group: ConsumerGroup) -> ConsumerGroup:
+    """Return the group with the checksums of all files that its decoders read in its spec.
+
+    A driver lands by what this returns. So tasks refuse a file with other bytes, and the part of
+    the spec that the ledger's OPEN names by its digest has the checksums.
+
+    Raises:
+        Stalled: SPEC_INVALID, as ``check_spec``.
+    """
+    found, specs = group.spec, TopicSpecs.of(group.spec)
+    for entry, (path, spec) in zip(specs.used_entries(), specs.used(), strict=True):
+        for file in pinned_files([pipeline(spec, path).decoder])[:1]:
+            found = with_decode_option(found, entry, CHECKSUM, file.sha256)
+    return group.model_copy(update={"spec": found})
 
 
 def decoder(

@@ -68,11 +68,11 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415
 
     opened = GroupStore.of(path)
-    registry.check_spec(opened.group)
-    source = KafkaLog(opened.group)
+    group = registry.pinned(opened.group)
+    source = KafkaLog(group)
     try:
         yield LaneSession(
-            opened.group,
+            group,
             opened.store,
             opened.lane,
             source,

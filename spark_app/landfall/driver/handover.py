@@ -38,7 +38,7 @@ from landfall.driver.status import (
     driver_report,
     standby_status,
 )
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.stored_specs import check_files, store_spec
 from landfall.errors import Retry, Stalled, cause
 from landfall.lane import Lane, LaneWriter, OpenRequest, Read
 from landfall.ledger import LaneOwnership, State
@@ -312,23 +312,30 @@ class LaneContender:
             self.group.spec.generation,
             __version__,
             self.options.revision,
-            self._stored_spec(),
+            self._stored_spec(state),
         )
         clock, on_retry = self.deps.clock, self._on_retry
         if self._must_open:
             return LaneWriter.open(self._lane, request, clock, on_retry, state)
         return LaneWriter.open_after(self._lane, state, request, clock, on_retry)
 
-    def _stored_spec(self) -> str:
-        """The digest of what objects are made by; it is stored before an OPEN names it."""
-        while not self._spec:
+    def _stored_spec(self, state: State) -> str:
+        """The digest of what objects are made by; it is stored before an OPEN names it.
+
+        Raises:
+            Stalled: SPEC_INVALID, this revision began with another file for a decoder.
+        """
+        while True:
             try:
-                self._spec = store_spec(self.deps.store, self.group, self._lane.name)
+                self._spec = self._spec or store_spec(self.deps.store, self.group, self._lane.name)
+                if self.options.revision and state.revision == self.options.revision:
+                    check_files(self.deps.store, self.group, self._lane.name, state)
             except Retry as error:
                 if self._stop_reason:
                     raise StoppedBeforeOpen from error
                 self._wait_for_store(error)
-        return self._spec
+            else:
+                return self._spec
 
     def _may_start_ledger(self) -> bool:
         """Whether the lane is still empty, and no data objects are in the way.

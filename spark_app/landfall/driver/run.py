@@ -83,7 +83,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
-    registry.check_spec(group)
+    group = registry.pinned(group)
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK

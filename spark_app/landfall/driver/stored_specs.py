@@ -6,11 +6,14 @@ credentials are not stored: those of the present apply.
 """
 
 import json
+from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from landfall.api.spec import ConsumerGroup, GroupSpec
-from landfall.ledger import digest, object_names
+from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.errors import Reason, Stalled
+from landfall.ledger import State, digest, object_names
+from landfall.pipeline.pinned import CHECKSUM
 from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
@@ -36,6 +39,33 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
     # Whatever is there already has the same bytes: the key names them.
     slots.create(object_names.spec_key(group.metadata.name, lane, name), body)
     return name
+
+
+def check_files(slots: Slots, group: ConsumerGroup, lane: str, state: State) -> None:
+    """Return if the group's decoders read the files by which the last OPEN's driver landed.
+
+    A revision lands by the same files from its first OPEN on, whichever pod its driver is in.
+
+    Raises:
+        Stalled: SPEC_INVALID, a file has other bytes under the same path.
+        Retry: the store does not answer.
+    """
+    before = dict(TopicSpecs.of(stored_spec(slots, group, lane, state.spec).spec).used())
+    for path, spec in TopicSpecs.of(group.spec).used():
+        if path in before and _is_another_file(before[path].decode.options, spec.decode.options):
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{path}.decode.options: the file has other bytes than when revision "
+                f"{state.revision} began to land by it: put the file back, or make a new revision "
+                f"that names the new one, by its path or by its checksum, {CHECKSUM}",
+            )
+
+
+def _is_another_file(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
+    checksums = before.get(CHECKSUM), now.get(CHECKSUM)
+    same = {name: value for name, value in before.items() if name != CHECKSUM}
+    is_same = same == {name: value for name, value in now.items() if name != CHECKSUM}
+    return is_same and None not in checksums and checksums[0] != checksums[1]
 
 
 def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> ConsumerGroup:

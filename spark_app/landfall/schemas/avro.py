@@ -15,6 +15,7 @@ absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there fo
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,6 +38,7 @@ from landfall.pipeline.decoders.avro.values import follow
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import typed_columns
+from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
 from landfall.schemas import RegisteredSchema, SchemaKind
 from landfall.schemas.cached import CachedRegistry, registry_at
@@ -50,6 +52,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     schema: str | None = None
     schema_file: str | None = None
+    sha256: str | None = None
     reader_schema: str = _WRITER
     subject: str | None = None
     registry: RegistryOptions | None = None
@@ -61,10 +64,12 @@ class Avro:
 
     Attributes:
         rows: decodes them.
+        files: the file of the schema, if it is in one.
         has_schemas: the decoder can give columns and bodies by the payloads' own schemas.
     """
 
     rows: AvroRows
+    files: tuple[PinnedFile, ...] = ()
     has_schemas: ClassVar[bool] = True
 
     @classmethod
@@ -89,6 +94,8 @@ class Avro:
             raise ValueError(
                 f"options: Avro needs one of schema, schemaFile and decode.registry, got {given}"
             )
+        if read.sha256 is not None and read.schema_file is None:
+            raise ValueError("option sha256: is for schemaFile")
         reader = _reader(read)
         if wanted.bodies and reader is not None:
             raise ValueError(
@@ -104,9 +111,9 @@ class Avro:
             return cls(AvroRows(schemas, wanted, is_framed=True))
         if isinstance(reader, str):
             raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
-        writer = _fixed(read)
+        writer, files = _fixed(read)
         _check(writer, reader, wanted)
-        return cls(AvroRows(FixedSchema(writer, reader), wanted, is_framed=False))
+        return cls(AvroRows(FixedSchema(writer, reader), wanted, is_framed=False), files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -204,17 +211,19 @@ def _reader(options: Options) -> Schema | str | None:
         raise ValueError(f"option readerSchema: {error}") from error
 
 
-def _fixed(options: Options) -> Schema:
-    if options.schema is not None:
-        text, name = options.schema, "schema"
-    else:
-        name = "schemaFile"
+def _fixed(options: Options) -> tuple[Schema, tuple[PinnedFile, ...]]:
+    """The schema of all payloads, and the file it is from, if it is."""
+    text, name, files = options.schema or "", "schema", tuple[PinnedFile, ...]()
+    if options.schema_file is not None:
+        name, path = "schemaFile", options.schema_file
         try:
-            text = Path(options.schema_file or "").read_text("utf-8")
+            data = Path(path).read_bytes()
+            text = data.decode()
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"option schemaFile: cannot be read: {error}") from error
+        files = (pinned_as(path, sha256(data).hexdigest(), options.sha256),)
     try:
-        return parse_schema(text)
+        return parse_schema(text), files
     except ValueError as error:
         raise ValueError(f"option {name}: {error}") from error
 

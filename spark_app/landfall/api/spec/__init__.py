@@ -19,7 +19,7 @@ from landfall.api.spec.decode import (
     TimeUnit,
     TransformStep,
 )
-from landfall.api.spec.effective import TopicSpecs
+from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
 from landfall.api.spec.output import S3, AssumeRole, Codec, ColumnSource, Output, Rotate, Route, Sse
 from landfall.api.spec.parsing import parse_group
@@ -73,4 +73,5 @@ __all__ = [
     "Upgrade",
     "UploadPolicy",
     "parse_group",
+    "with_decode_option",
 ]

@@ -54,11 +54,18 @@ class TopicSpecs:
 
     def used(self) -> Iterator[tuple[str, GroupSpec]]:
         """Every spec that a topic may have, after the path of the field that says so."""
+        for entry in self.used_entries():
+            if entry is None:
+                yield "spec", self.group
+            else:
+                yield f"spec.topics[{entry}]", self.entries[entry][1]
+
+    def used_entries(self) -> Iterator[int | None]:
+        """The positions of all entries; first None if there may be topics that no entry matches."""
         named = self.topics and all(self.entry_of(topic) is not None for topic in self.topics)
         if not named and all(pattern.pattern != ".*" for pattern, _ in self.entries):
-            yield "spec", self.group
-        for i, (_, spec) in enumerate(self.entries):
-            yield f"spec.topics[{i}]", spec
+            yield None
+        yield from range(len(self.entries))
 
 
 def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
@@ -76,6 +83,22 @@ def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
         ):
             document[section]["options"] = {}
     return GroupSpec.model_validate(merged(document, own), by_alias=True, by_name=False)
+
+
+def with_decode_option(spec: GroupSpec, entry: int | None, name: str, value: str) -> GroupSpec:
+    """The spec with one more option of the decoder, of an entry of ``topics`` or of the group."""
+    if entry is None:
+        options = {**spec.decode.options, name: value}
+        return spec.model_copy(
+            update={"decode": spec.decode.model_copy(update={"options": options})}
+        )
+    override = spec.topics[entry]
+    own = override.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    changed = TopicOverride.model_validate(
+        merged(own, {"decode": {"options": {name: value}}}), by_alias=True, by_name=False
+    )
+    topics = (*spec.topics[:entry], changed, *spec.topics[entry + 1 :])
+    return spec.model_copy(update={"topics": topics})
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import ARROW
+from landfall.pipeline.pinned import PinnedFile, read_pinned
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.documents import (
     find,
@@ -39,7 +40,6 @@ from landfall.pipeline.transforms.documents import (
     with_documents,
 )
 from landfall.pipeline.transforms.names import column_of, columns_by_name, path_of, with_columns
-from landfall.pipeline.transforms.pinned import PinnedFile, read_pinned
 
 try:
     import maxminddb

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.pinned import PinnedFile, read_pinned
 from landfall.pipeline.records import Int64s
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.documents import (
@@ -40,7 +41,6 @@ from landfall.pipeline.transforms.documents import (
 )
 from landfall.pipeline.transforms.names import column_of, columns_by_name, path_of, with_columns
 from landfall.pipeline.transforms.payloads import json_texts
-from landfall.pipeline.transforms.pinned import PinnedFile, read_pinned
 
 
 class Missing(StrEnum):

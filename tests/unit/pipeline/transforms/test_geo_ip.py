@@ -9,8 +9,8 @@ from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
 from landfall.errors import Stalled
+from landfall.pipeline.pinned import PinnedFile, pinned_files
 from landfall.pipeline.transforms import geo_ip
-from landfall.pipeline.transforms.pinned import PinnedFile, pinned_files
 from tests.support.transformed import Group, payloads, spec_error
 
 VALUES = ["country.iso_code=country", "location.lat=lat:Float64", "asn=asn:Int64"]

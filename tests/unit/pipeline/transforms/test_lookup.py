@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.errors import Stalled
-from landfall.pipeline.transforms.pinned import PinnedFile, pinned_files
+from landfall.pipeline.pinned import PinnedFile, pinned_files
 from tests.support.transformed import Group, payloads, rejected
 
 DEVICES = b'id,kind,"owner, it"\n7,phone,"a ""b"""\n08,tablet,\nx,,c\n'

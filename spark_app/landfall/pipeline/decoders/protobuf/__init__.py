@@ -6,6 +6,7 @@ option           default    meaning
 ``message``      required   the full name of the message, such as ``shop.Click``
 ``descriptors``  none       what ``protoc --include_imports --descriptor_set_out`` writes, in base64
 ``file``         none       instead of ``descriptors``: the path of that file
+``sha256``       none       the checksum that the file must have
 ``framing``      None       ``Confluent``: magic byte, schema id and message indexes come first
 ``protoNames``   false      whether JSON has the names of the ``.proto`` file, not lowerCamelCase
 ===============  =========  =======================================================================
@@ -29,6 +30,7 @@ reads whole columns with ptars, a quarter of the time that reading fields one by
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 import msgspec
@@ -52,6 +54,7 @@ from landfall.pipeline.decoders.protobuf.schema import (
     resolve,
 )
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
+from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
 
 
@@ -61,6 +64,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     message: str
     descriptors: str | None = None
     file: str | None = None
+    sha256: str | None = None
     framing: Literal["None", "Confluent"] = "None"
     proto_names: bool = False
 
@@ -76,6 +80,7 @@ class Protobuf:
         fields: the leaf of each wanted path.
         columns: the leaf of each typed column.
         wanted: what the later stages need.
+        files: the file of the descriptors, if they are in one.
     """
 
     indexes: tuple[int, ...] | None
@@ -84,6 +89,7 @@ class Protobuf:
     fields: Mapping[Path, Leaf]
     columns: tuple[Leaf, ...]
     wanted: Wanted
+    files: tuple[PinnedFile, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Protobuf":
@@ -96,7 +102,11 @@ class Protobuf:
         checked = read_options(options, Options)
         if (checked.descriptors is None) == (checked.file is None):
             raise ValueError("options: give the descriptors as descriptors or as file")
-        message = message_class(load(checked.descriptors, checked.file), checked.message)
+        if checked.sha256 is not None and checked.file is None:
+            raise ValueError("option sha256: is for a file")
+        data, name = load(checked.descriptors, checked.file), checked.file
+        files = (pinned_as(name, sha256(data).hexdigest(), checked.sha256),) if name else ()
+        message = message_class(data, checked.message)
         descriptor = message.DESCRIPTOR
         known: dict[object, Leaf] = {}
         fields = {path: _field(descriptor, path, known) for path in wanted.fields}
@@ -109,6 +119,7 @@ class Protobuf:
             fields,
             columns,
             wanted,
+            files,
         )
 
     def decode(self, records: Records) -> Decoded:

@@ -6,6 +6,7 @@ option        default    meaning
 ``struct``    required   the name of the struct, union or exception
 ``idl``       none       the Thrift IDL as text, without includes
 ``file``      none       instead of ``idl``: the path of the IDL, which may include others
+``sha256``    none       the checksum that the file must have (``schema.load``)
 ``protocol``  Binary     ``Binary`` or ``Compact``
 ============  =========  ==========================================================================
 
@@ -40,6 +41,7 @@ from landfall.pipeline.decoders.thrift.protocols import PROTOCOLS, MalformedErro
 from landfall.pipeline.decoders.thrift.schema import Scalar, Struct, load, resolve
 from landfall.pipeline.decoders.thrift.values import How, Leaf, json_text
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
+from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
 
 
@@ -49,6 +51,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     struct: str
     idl: str | None = None
     file: str | None = None
+    sha256: str | None = None
     protocol: Literal["Binary", "Compact"] = "Binary"
 
 
@@ -62,6 +65,7 @@ class Thrift:
         fields: the leaf of each wanted path.
         columns: the leaf of each typed column.
         wanted: what the later stages need.
+        files: the file of the IDL, if it is in one.
     """
 
     schema: Struct
@@ -69,6 +73,7 @@ class Thrift:
     fields: Mapping[Path, Leaf]
     columns: tuple[Leaf, ...]
     wanted: Wanted
+    files: tuple[PinnedFile, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Thrift":
@@ -81,12 +86,15 @@ class Thrift:
         checked = read_options(options, Options)
         if (checked.idl is None) == (checked.file is None):
             raise ValueError("options: give the IDL as idl or as file")
-        schema = load(checked.idl, checked.file, checked.struct)
+        if checked.sha256 is not None and checked.file is None:
+            raise ValueError("option sha256: is for a file")
+        schema, checksum = load(checked.idl, checked.file, checked.struct)
+        files = (pinned_as(checked.file, checksum, checked.sha256),) if checked.file else ()
         known: dict[object, Leaf] = {}
         fields = {path: _field(schema, path, known) for path in wanted.fields}
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(schema, column, known) for column in typed)
-        return cls(schema, checked.protocol, fields, columns, wanted)
+        return cls(schema, checked.protocol, fields, columns, wanted, files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is one struct, with its fields and columns."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import sha256
+from itertools import count
 from typing import Any, TypeAlias
 
 from landfall.pipeline.decoders import Path
@@ -118,8 +119,11 @@ def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
     return tuple(ids), at
 
 
-def load(idl: str | None, file: str | None, struct: str) -> Struct:
+def load(idl: str | None, file: str | None, struct: str) -> tuple[Struct, str]:
     """Return a struct of an IDL that is given as text or as a file, which may include others.
+
+    With it the checksum of the file: its SHA-256; where it includes others, the SHA-256 of the
+    checksums of all, in the order in which they are first included.
 
     Raises:
         ValueError: the IDL cannot be read or has no such struct, or thriftpy2 is not installed.
@@ -131,15 +135,20 @@ def load(idl: str | None, file: str | None, struct: str) -> Struct:
         raise ValueError(
             f"Thrift needs the package thriftpy2, pip install 'landfall[thrift]': {error}"
         ) from error
+    checksum = ""
     try:
         if file is not None:
             # thriftpy2 would fetch a URL.
             if "://" in file:
                 raise ValueError(f"options: file {file!r} must be a path")
+            # What is parsed the second time has the checksum that was there before and after.
+            before = _checksum(thriftpy2.load(file, module_name=_module(file)))
             module = thriftpy2.load(file, module_name=_module(file))
+            checksum = _checksum(module)
+            if checksum != before:
+                raise ValueError(f"options: file {file} changes while it is read")
         else:
-            text = idl or ""
-            module = thriftpy2.load_fp(io.StringIO(text), _module(text))
+            module = thriftpy2.load_fp(io.StringIO(idl or ""), _module("idl"))
     except (ThriftParserError, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"options: {'file' if file else 'idl'}: {error}") from error
     kinds = module.__thrift_meta__
@@ -150,12 +159,31 @@ def load(idl: str | None, file: str | None, struct: str) -> Struct:
         raise ValueError(
             f"options: struct {struct!r} is not in the IDL; it has {', '.join(sorted(classes))}"
         )
-    return _struct(classes[struct], {})
+    return _struct(classes[struct], {}), checksum
 
 
-def _module(text: str) -> str:
-    # thriftpy2 keeps modules by name, and wants names that end so.
-    return f"landfall_{sha256(text.encode()).hexdigest()}_thrift"
+_LOADS = count()
+
+
+def _module(file: str) -> str:
+    # thriftpy2 keeps modules by name, and those of included files by the name of the one that
+    # includes them, if that ends with its file's. So no two loads may have one name: another file
+    # "shared.thrift", of another folder, would be taken for the first.
+    stem = file.rpartition("/")[2].removesuffix(".thrift")
+    return f"landfall_{next(_LOADS)}_{stem}_thrift"
+
+
+def _checksum(module: Any) -> str:
+    digests: dict[str, str] = {}
+    unread = [module]
+    while unread:
+        each = unread.pop(0)
+        if each.__thrift_file__ not in digests:
+            with open(each.__thrift_file__, "rb") as file:  # noqa: PTH123  # the pipeline imports no pathlib
+                digests[each.__thrift_file__] = sha256(file.read()).hexdigest()
+            unread += each.__thrift_meta__["includes"]
+    checksums = list(digests.values())
+    return checksums[0] if len(checksums) == 1 else sha256("".join(checksums).encode()).hexdigest()
 
 
 def _struct(described: Any, known: dict[Any, Struct]) -> Struct:
