@@ -41,10 +41,10 @@ PINS := requirements
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
 lock: ## Pin the requirements again, with hashes, from pyproject.toml
-	@$(UV) $(LOCK) pyproject.toml --extra spark --extra protobuf --extra thrift --extra sql --extra geoip --extra operator --group dev -o $(PINS)/dev.txt
+	@$(UV) $(LOCK) pyproject.toml --extra spark --extra protobuf --extra thrift --extra jsonschema --extra sql --extra geoip --extra operator --group dev -o $(PINS)/dev.txt
 	@echo uv | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/uv.txt
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml --extra operator -o $(PINS)/operator.txt
-	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - --extra spark --extra protobuf --extra thrift --extra sql --extra geoip -o $(PINS)/spark.txt
+	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - --extra spark --extra protobuf --extra thrift --extra jsonschema --extra sql --extra geoip -o $(PINS)/spark.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 

@@ -48,7 +48,8 @@ DECODERS: Mapping[str, str] = {
     "Csv": "landfall.pipeline.decoders.csv:Csv",
     "Thrift": "landfall.pipeline.decoders.thrift:Thrift",
     "Avro": "landfall.schemas.avro:Avro",
-    "Protobuf": "landfall.pipeline.decoders.protobuf:Protobuf",
+    "Protobuf": "landfall.schemas.protobuf:Protobuf",
+    "JsonSchema": "landfall.schemas.json_schema:JsonSchema",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",

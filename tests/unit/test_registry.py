@@ -36,6 +36,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "Thrift": {"idl": "struct A { 1: i64 a }", "struct": "A"},
     "Avro": {"schema": '{"type": "record", "name": "R", "fields": []}'},
     "Protobuf": {"descriptors": inline(), "message": "shop.Event"},
+    "JsonSchema": {"schema": "{}"},
 }
 """The options that a decoder cannot be without."""
 

@@ -76,9 +76,12 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "groups"),
     [
-        ("dev.txt", ["", "operator", "spark", "protobuf", "thrift", "sql", "geoip", "dev"]),
+        (
+            "dev.txt",
+            ["", "operator", "spark", "protobuf", "thrift", "jsonschema", "sql", "geoip", "dev"],
+        ),
         ("operator.txt", ["", "operator"]),
-        ("spark.txt", ["", "spark", "protobuf", "thrift", "sql", "geoip"]),
+        ("spark.txt", ["", "spark", "protobuf", "thrift", "jsonschema", "sql", "geoip"]),
     ],
 )
 def test_what_is_pinned_is_all_that_is_asked_for_and_nothing_else(

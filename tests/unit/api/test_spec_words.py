@@ -37,8 +37,8 @@ REFUSED: list[tuple[str, object, str]] = [
         "json",
         (
             "spec.decode.format: must be Raw, Json, Delimited, Regex, MessagePack, Csv, "
-            "Thrift, Avro, Protobuf, or package.module:Name for one of your own, got 'json', did "
-            "you mean Json?"
+            "Thrift, Avro, Protobuf, JsonSchema, or package.module:Name for one of your own, "
+            "got 'json', did you mean Json?"
         ),
     ),
     (

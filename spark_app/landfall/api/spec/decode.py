@@ -162,11 +162,11 @@ class Decode(Model):
         str,
         built_in(
             *("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
-            "Protobuf",
+            *("Protobuf", "JsonSchema"),
         ),
     ] = "Raw"
     """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, ``Thrift``,
-    ``Avro``, ``Protobuf``, or a custom ``package.module:Name``.
+    ``Avro``, ``Protobuf``, ``JsonSchema``, or a custom ``package.module:Name``.
     """
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
@@ -176,7 +176,7 @@ class Decode(Model):
     those of the others are in the guide to payloads.
     """
     registry: SchemaRegistry | None = None
-    """The schema registry that has the schemas of payloads, for Avro."""
+    """The schema registry that has the schemas of payloads, for Avro, Protobuf and JsonSchema."""
     columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
     """Typed columns of the output. Types are never inferred from data."""
 

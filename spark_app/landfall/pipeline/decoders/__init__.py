@@ -79,6 +79,7 @@ class Wanted:
             transforms may read all of them in any case.
         keys: whether the format writes record keys.
         headers: whether the format writes record headers.
+        is_key: whether the payloads are the keys of records.
     """
 
     fields: tuple[Path, ...] = ()
@@ -90,6 +91,7 @@ class Wanted:
     timestamps: bool = False
     keys: bool = False
     headers: bool = False
+    is_key: bool = False
 
     @property
     def by_schema(self) -> bool:

@@ -9,7 +9,7 @@ tombstone has every field absent. ``documents`` says how values are extracted.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import pyarrow as pa
@@ -58,11 +58,25 @@ class Json:
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object, with its fields and columns."""
-        values, errors = self.documents.extract(records.values)
+        return self.decode_bodies(Decoded(records), records.values, {})
+
+    def decode_bodies(
+        self, decoded: Decoded, bodies: pa.BinaryArray, errors: Mapping[int, str]
+    ) -> Decoded:
+        """Return rows whose payloads hold a JSON object, with its fields and columns.
+
+        Args:
+            decoded: the rows as they are landed, none of which has fallen out.
+            bodies: the object of each row; null where it has an error.
+            errors: what is wrong, by row; it counts before what is wrong with the object.
+        """
+        values, more = self.documents.extract(bodies)
+        errors = {**more, **errors}
         fields = {path: values[leaf] for path, leaf in self.documents.fields.items()}
         if self.schema is None:
-            return Decoded(records, fields).reject(errors)
+            return replace(decoded, fields=fields).reject(errors)
         batch, column_errors = record_batch(
             self.schema, [as_list(values[leaf]) for leaf in self.documents.columns]
         )
-        return Decoded(records, fields, batch).reject({**column_errors, **errors})
+        found = replace(decoded, fields=fields, columns=batch)
+        return found.reject({**column_errors, **errors})

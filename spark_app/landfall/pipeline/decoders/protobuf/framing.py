@@ -56,7 +56,7 @@ def frames(payloads: pa.BinaryArray, expected: Sequence[int]) -> Frames:
     is_first = heads[:, _HEADER] == 0
     known = is_first if tuple(expected) == _FIRST else np.zeros(len(framed), np.bool_)
     for row in framed[~known].tolist():
-        indexes, size = _indexes(payloads[row].as_py())
+        indexes, size = message_indexes(payloads[row].as_py())
         starts[row] += size - _HEADER - 1
         if not size:
             errors[row] = "protobuf: malformed message indexes"
@@ -81,9 +81,9 @@ def _bodies(payloads: pa.BinaryArray, starts: Int64s, ends: Int64s, good: Bools)
     return segments.take(pa.array(places, mask=~good))
 
 
-def _indexes(payload: bytes) -> tuple[Sequence[int], int]:
-    """Return the message indexes, and the size of the header; 0 if they are malformed."""
-    count, at = _zigzag(payload, _HEADER)
+def message_indexes(payload: bytes, at: int = _HEADER) -> tuple[Sequence[int], int]:
+    """Return the message indexes at a position, and where they end; 0 if they are malformed."""
+    count, at = _zigzag(payload, at)
     indexes: list[int] = []
     if not 0 <= count <= len(payload):
         return (), 0

@@ -1,0 +1,258 @@
+"""Decoder ``JsonSchema``: JSON objects, checked against a schema from a registry, or one for all.
+
+===============  =========  =======================================================================
+option           default    meaning
+===============  =========  =======================================================================
+``schema``       none       the schema of all payloads; they have no header then
+``schemaFile``   none       the same, in a file that every driver and executor has
+``sha256``       none       the checksum that the file must have
+``validate``     true       whether a payload that its schema does not allow is bad
+``schemaId``     Payload    ``Header``: ids may be in record headers instead of before the payload
+===============  =========  =======================================================================
+
+Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
+``spec.decode.registry`` says where their schemas are. What follows is read as the decoder ``Json``
+reads it, so it must be one JSON object; fields and typed columns are those of ``Json``. As JSON a
+payload is landed without its header.
+
+A schema is read by the draft that its ``$schema`` names, and by draft 7 without one, which is the
+draft of Confluent's clients. ``$ref`` may lead into the schema itself and to the references that it
+is registered with; nothing is fetched from elsewhere. ``format`` is an annotation, as the drafts
+have it since 2019-09, and checks nothing. A pattern that takes too many steps makes a row bad.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
+from landfall.pipeline.decoders.bodies import without_header
+from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framing, SchemaId
+from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.pinned import PinnedFile, pinned_as
+from landfall.pipeline.records import Records
+from landfall.schemas import RegisteredSchema, SchemaKind
+from landfall.schemas.cached import CachedRegistry, registry_at
+from landfall.schemas.client import RegistryOptions
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SHOWN = 200
+"""How many characters of what is wrong with a payload are shown."""
+_BACKTRACKS = 100_000
+"""How many steps back a pattern may take in one text."""
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Options of ``JsonSchema``; ``registry`` is ``spec.decode.registry``."""
+
+    schema: str | None = None
+    schema_file: str | None = None
+    sha256: str | None = None
+    validate: bool = True
+    schema_id: Literal["Payload", "Header"] = "Payload"
+    registry: RegistryOptions | None = None
+
+
+@dataclass(frozen=True)
+class JsonSchema:
+    """Decodes JSON objects that have schemas.
+
+    Attributes:
+        json: reads the objects.
+        options: of the decoder.
+        wanted: what the later stages need.
+        registry: knows the schemas; None if there is one for all.
+        fixed: checks every payload; None if nothing is checked, or each has its own schema.
+        files: the file of the schema, if it is in one.
+    """
+
+    json: Json
+    options: Options
+    wanted: Wanted
+    registry: CachedRegistry | None
+    fixed: "Validator | None"
+    files: tuple[PinnedFile, ...] = ()
+    _validators: dict[SchemaId, "Validator | str"] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "JsonSchema":
+        """Build the decoder. No registry is asked before the first payload.
+
+        Raises:
+            ValueError: an option is wrong, or the schema is none; or the extra ``jsonschema`` is
+                not installed.
+        """
+        read = read_options(options, Options)
+        text, files = _fixed_text(read)
+        if text is None and read.registry is None:
+            raise ValueError("options: JsonSchema needs schema, schemaFile or decode.registry")
+        fixed = None
+        if text is not None:
+            try:
+                fixed = Validator.of(RegisteredSchema(SchemaKind.JSON, text))
+            except ValueError as error:
+                raise ValueError(f"option schema: {error}") from error
+        elif read.validate:
+            _library()
+        registry = registry_at(read.registry) if read.registry and text is None else None
+        checked_by = fixed if read.validate else None
+        return cls(Json.of({}, wanted), read, wanted, registry, checked_by, files)
+
+    def decode(self, records: Records) -> Decoded:
+        """Return every row that is a JSON object which its schema allows.
+
+        Raises:
+            Retry: a schema cannot be asked for now.
+        """
+        if self.registry is None:
+            errors = self.fixed.errors(records.values) if self.fixed else {}
+            return self._decoded(Decoded(records), records.values, errors)
+        framing = Framing("json", self.options.schema_id == "Header", self.wanted.is_key)
+        frames = framing.frames(records)
+        errors, used = dict(frames.errors), dict[UsedSchema, None]()
+        present = frames.codes != NO_SCHEMA
+        bodies = without_header(records.values, present, frames.header_bytes)
+        for code in np.unique(frames.codes[present]).tolist():
+            rows, schema_id = np.flatnonzero(frames.codes == code), frames.ids[code]
+            checks = self._validator(self.registry, schema_id, used)
+            if isinstance(checks, str):
+                errors |= dict.fromkeys(rows.tolist(), checks)
+            elif self.options.validate:
+                of_schema = checks.errors(bodies.take(pa.array(rows)))
+                errors |= {int(rows[i]): error for i, error in of_schema.items()}
+        landed = records.with_values(bodies) if self.wanted.json else records
+        return self._decoded(Decoded(landed, used=tuple(used)), bodies, errors)
+
+    def _decoded(
+        self, decoded: Decoded, bodies: pa.BinaryArray, errors: Mapping[int, str]
+    ) -> Decoded:
+        if errors:
+            good = np.ones(len(bodies), np.bool_)
+            good[list(errors)] = False
+            bodies = pc.if_else(pa.array(good), bodies, None)
+        return self.json.decode_bodies(decoded, bodies, errors)
+
+    def _validator(
+        self, registry: CachedRegistry, schema_id: SchemaId, used: dict[UsedSchema, None]
+    ) -> "Validator | str":
+        """What checks payloads of a schema, or why they are bad."""
+        schema = registry.by_id(schema_id)
+        if schema is None:  # not kept: it may be registered later
+            return f"json: schema id {schema_id} is not in the registry"
+        used[registry.used(schema, schema_id)] = None
+        if schema_id not in self._validators:
+            try:
+                self._validators[schema_id] = Validator.of(schema)
+            except ValueError as error:
+                self._validators[schema_id] = f"json: schema id {schema_id}: {error}"
+        return self._validators[schema_id]
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Checks payloads against a schema.
+
+    Attributes:
+        validator: the library's.
+        problems: what the library raises for a payload.
+    """
+
+    validator: Any
+    problems: tuple[type[Exception], ...]
+
+    @classmethod
+    def of(cls, schema: RegisteredSchema) -> "Validator":
+        """Build it.
+
+        Raises:
+            ValueError: it is no JSON Schema, or uses something that is not there.
+        """
+        library = _library()
+        if schema.kind != SchemaKind.JSON:
+            raise ValueError(f"the schema is {schema.kind}, not JSON")
+        known = {reference.name: _parsed(reference.text) for reference in schema.references}
+
+        def retrieve(uri: str) -> object:
+            # A relative name is resolved against the schema's own address.
+            for name, document in known.items():
+                if uri == name or uri.rstrip("#").endswith(f"/{name}"):
+                    return document
+            raise ValueError(f"{uri} is not among the schema's references")
+
+        document = _parsed(schema.text)
+        has_draft = isinstance(document, dict) and "$schema" in document
+        build = library.validator_for if has_draft else library.Draft7Validator
+        try:
+            validator = build(
+                document,
+                retriever=retrieve,
+                validate_formats=False,
+                pattern_options=library.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
+            )
+        except (library.ReferencingError, ValueError) as error:
+            raise ValueError(f"no schema that can be used: {_shown(error)}") from error
+        return cls(validator, (ValueError, RecursionError, OverflowError))
+
+    def errors(self, payloads: pa.BinaryArray) -> dict[int, str]:
+        """Return why payloads are not allowed, by row; what is no JSON is left to ``Json``."""
+        errors: dict[int, str] = {}
+        parse, validate = msgspec.json.decode, self.validator.validate
+        for row, payload in enumerate(payloads.to_pylist()):
+            try:
+                document = None if payload is None else parse(payload)
+            except _UNREADABLE:
+                continue
+            if payload is None:
+                continue
+            try:
+                validate(document)
+            except self.problems as error:
+                errors[row] = f"json: not what the schema allows: {_shown(error)}"
+        return errors
+
+
+def _library() -> Any:
+    try:
+        import jsonschema_rs  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise ValueError(
+            "JsonSchema needs the package jsonschema-rs, "
+            f"pip install 'landfall[jsonschema]': {error}"
+        ) from error
+    return jsonschema_rs
+
+
+def _fixed_text(options: Options) -> tuple[str | None, tuple[PinnedFile, ...]]:
+    """The schema of all payloads, if it is given, and the file it is from, if it is."""
+    if options.schema is not None and options.schema_file is not None:
+        raise ValueError("options: give the schema as schema or as schemaFile")
+    if options.schema_file is None:
+        if options.sha256 is not None:
+            raise ValueError("option sha256: is for schemaFile")
+        return options.schema, ()
+    try:
+        data = Path(options.schema_file).read_bytes()
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"option schemaFile: cannot be read: {error}") from error
+    return text, (pinned_as(options.schema_file, sha256(data).hexdigest(), options.sha256),)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except _UNREADABLE as error:
+        raise ValueError(f"not JSON: {error}") from error
+
+
+def _shown(error: Exception) -> str:
+    said = str(error).strip()
+    return (said.splitlines() or [type(error).__name__])[0][:_SHOWN]
