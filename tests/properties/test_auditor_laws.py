@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -151,9 +152,13 @@ PATTERNS = [
     "{topic}/%Y-%j/%G-W%V-%u",
     "{time:%F/%H.%M.%S}/{field:c}",
     "c={field:c}/d={field:n.d}",
+    "h={header:h}/{header:i}",
     "{kafka_partition}/{time:%b}/q={minute:15}/{minute:20}",
     "all",
 ]
+HEADERS = st.lists(
+    st.tuples(st.sampled_from(["h", "i", "other"]), st.none() | st.binary(max_size=3)), max_size=3
+)
 DOCUMENTS = st.lists(
     st.fixed_dictionaries(
         {},
@@ -172,6 +177,8 @@ DOCUMENTS = st.lists(
     documents=DOCUMENTS,
     stamps=st.lists(st.integers(-1, 2**44), min_size=8, max_size=8),
     pattern=st.sampled_from(PATTERNS),
+    topic_path=st.sampled_from([None, "x={field:c}/y-{header:h}=/{topic}"]),
+    headers=st.lists(HEADERS, min_size=8, max_size=8),
     zone=st.sampled_from(ZONES),
     unit=st.sampled_from([None, *(unit for unit in TimeUnit if unit is not TimeUnit.CUSTOM)]),
     missing=st.sampled_from(MissingTimestamp),
@@ -180,6 +187,8 @@ def test_the_auditor_routes_records_as_the_writer_does(
     documents: list[dict[str, Any]],
     stamps: list[int],
     pattern: str,
+    topic_path: str | None,
+    headers: list[list[tuple[str, bytes | None]]],
     zone: str,
     unit: TimeUnit | None,
     missing: MissingTimestamp,
@@ -190,10 +199,11 @@ def test_the_auditor_routes_records_as_the_writer_does(
         else {}
     )
     group = spec(
-        decode={"format": "Json", **timestamp}, route={"pattern": pattern, "timezone": zone}
+        decode={"format": "Json", **timestamp},
+        route={"pattern": pattern, "timezone": zone, "topicPath": topic_path},
     )
 
-    assert_routed_alike(group, documents, stamps)
+    assert_routed_alike(group, documents, stamps, headers)
 
 
 @given(
@@ -216,10 +226,15 @@ def test_the_auditor_takes_the_same_year_where_a_date_has_none(
     assert_routed_alike(group, [{"t": text} for text in texts], stamps)
 
 
-def assert_routed_alike(group: GroupSpec, documents: list[Any], stamps: list[int]) -> None:
+def assert_routed_alike(
+    group: GroupSpec,
+    documents: list[Any],
+    stamps: list[int],
+    headers: Sequence[Sequence[tuple[str, bytes | None]]] = ((),) * 8,
+) -> None:
     messages = [
-        Message(i, json.dumps(document).encode(), timestamp_ms=stamp)
-        for i, (document, stamp) in enumerate(zip(documents, stamps, strict=False))
+        Message(i, json.dumps(document).encode(), timestamp_ms=stamp, header_pairs=pairs)
+        for i, (document, stamp, pairs) in enumerate(zip(documents, stamps, headers, strict=False))
     ]
     written: dict[int, str | None] = {m.position: None for m in messages}
     for partition, landed in Partitioner.of(group).partition(of_messages(CLICKS, messages)).outputs:
@@ -227,7 +242,7 @@ def assert_routed_alike(group: GroupSpec, documents: list[Any], stamps: list[int
 
     route = RouteEvaluator.of(group)
     computed = {
-        m.position: route.output_partition(("clicks", 3), m.payload, m.timestamp_ms)
+        m.position: route.output_partition(("clicks", 3), m.payload, m.timestamp_ms, m.header_pairs)
         for m in messages
     }
 

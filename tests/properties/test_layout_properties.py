@@ -18,11 +18,24 @@ places = st.tuples(st.integers(0, 10**10 - 1), st.integers(0, 10**10 - 1))
 extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)
 
 
-@given(topics, partitions, numbers, numbers, offsets, extensions)
+destinations = st.lists(st.builds("{}={}".format, directories, directories), max_size=3).map(
+    "/".join
+)
+
+
+@given(topics, partitions, numbers, numbers, offsets, extensions, destinations)
 def test_parsing_a_key_gives_back_what_made_it(
-    topic: str, output_partition: str, generation: int, partition: int, start: int, extension: str
+    topic: str,
+    output_partition: str,
+    generation: int,
+    partition: int,
+    start: int,
+    extension: str,
+    destination: str,
 ) -> None:
-    name = object_names.ObjectName(topic, output_partition, generation, partition, start, extension)
+    name = object_names.ObjectName(
+        topic, output_partition, generation, partition, start, extension, destination
+    )
 
     assert object_names.parse_key(name.key) == name
 

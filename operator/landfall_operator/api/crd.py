@@ -123,6 +123,12 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
+    "spec.route.topicPath": (
+        (
+            "self.endsWith('/{topic}')",
+            "must end with /{topic}, such as db={field:app}/{topic}",
+        ),
+    ),
     "spec.output": (
         (
             "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
@@ -159,6 +165,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.output.url": {"maxLength": 2048},
     "spec.route.pattern": {"maxLength": 1024},
+    "spec.route.topicPath": {"maxLength": 1024},
     "spec.decode.columns": {
         "maxItems": 2000,
         "x-kubernetes-list-type": "map",

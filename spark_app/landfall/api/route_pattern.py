@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
 _KNOWN = (
     "{topic} {kafka_partition} {date} {hour} {minute} {minute:15} {time:%Y/%m/%d} {field:path} "
-    "{schema:id} {schema:name} and bare %Y-%m-%d"
+    "{header:name} {schema:id} {schema:name} and bare %Y-%m-%d"
 )
 _MEANT = {
     "dt": "{date}",
@@ -58,6 +58,8 @@ _JAVA: Mapping[str, str] = {
 }
 """Words that are dates in Java's notation, with our directives."""
 _JAVA_WORD = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_JAVA)})+(?![A-Za-z=])")
+TOPIC_END = "/{topic}"
+"""How ``spec.route.topicPath`` ends."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -69,8 +71,13 @@ class Kind(Enum):
     KAFKA_PARTITION = "kafka_partition"
     FIELD = "field"
     SCHEMA = "schema"
+    HEADER = "header"
     DIRECTIVE = "directive"
     MINUTES = "minutes"
+
+
+_OF_A_RECORD = frozenset({Kind.FIELD, Kind.SCHEMA, Kind.HEADER})
+"""Placeholders that a destination may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,8 @@ class Token:
 
     Attributes:
         kind: what it renders.
-        text: the text itself, the path of a field, what of a schema (``id`` or ``name``), a
-            directive, or the width in minutes.
+        text: the text itself, the path of a field, the name of a header, what of a schema (``id``
+            or ``name``), a directive, or the width in minutes.
     """
 
     kind: Kind
@@ -133,14 +140,45 @@ def checked_pattern(pattern: str) -> str:
     return pattern
 
 
+def checked_topic_path(text: str) -> str:
+    """``spec.route.topicPath`` itself, if objects of two topics can never get one name by it.
+
+    Each directory before the topic's has text with ``=``, which no topic has in its name: so the
+    topic is the first directory without one, whatever a record's values are.
+
+    Raises:
+        ValueError: it does not end with the topic, a directory has no ``=``, or it has another
+            placeholder than values of the record.
+    """
+    checked_pattern(text)
+    before = text.removesuffix(TOPIC_END)
+    if before in {text, ""}:
+        raise ValueError(f"must end with {TOPIC_END}, such as db={{field:app}}/{{topic}}: {text!r}")
+    directories = [""]
+    for token in tokens(before):
+        if token.kind is Kind.TEXT:
+            first, *others = token.text.split("/")
+            directories[-1] += first
+            directories += others
+        elif token.kind not in _OF_A_RECORD:
+            raise ValueError(
+                f"takes values of the record, such as {{field:path}} and {{header:name}}; times "
+                f"belong into route.pattern, and the topic to the end: {text!r}"
+            )
+    if without := [name for name in directories if "=" not in name]:
+        raise ValueError(
+            f"each directory before the topic needs text with =, as in db={{field:app}}; "
+            f"{without[0]!r} has none: {text!r}"
+        )
+    return text
+
+
 def _placeholder(inner: str, stray: str) -> Iterator[Token]:
     name, _, argument = inner.partition(":")
     if inner in _PLAIN:
         yield _PLAIN[inner]
-    elif name == "field" and ":" in inner:
-        if not all(argument.split(".")):
-            raise ValueError(f"invalid field path: {{{inner}}}")
-        yield Token(Kind.FIELD, argument)
+    elif name in {"field", "header"} and ":" in inner:
+        yield _of_record(Kind(name), argument)
     elif inner in _SHORT:
         yield from _time(_SHORT[inner])
     elif name == "time" and ":" in inner:
@@ -152,6 +190,14 @@ def _placeholder(inner: str, stray: str) -> Iterator[Token]:
         yield Token(Kind.MINUTES, argument)
     else:
         raise ValueError(_unknown(inner, stray))
+
+
+def _of_record(kind: Kind, argument: str) -> Token:
+    if kind is Kind.FIELD and not all(argument.split(".")):
+        raise ValueError(f"invalid field path: {{field:{argument}}}")
+    if not argument:
+        raise ValueError("a header needs its name: {header:name}")
+    return Token(kind, argument)
 
 
 def _time(layout: str) -> Iterator[Token]:

@@ -145,9 +145,9 @@ class Corrections:
 
 
 def topic_of(key: str) -> str:
-    """The topic in an object's key: the first folder, or the fourth for dead letters."""
+    """The topic in an object's key: the first folder without ``=``; of dead letters the fourth."""
     parts = key.split("/")
-    return parts[3] if parts[0] == "_landfall" else parts[0]
+    return parts[3] if parts[0] == "_landfall" else next((p for p in parts if "=" not in p), "")
 
 
 def _topic_partition(key: str) -> tuple[str, int]:

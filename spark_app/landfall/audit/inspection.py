@@ -22,7 +22,12 @@ from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.partition_check import KeptFaults, PartitionCheck
-from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported, Source
+from landfall.audit.route_evaluator import (
+    Headers,
+    RouteEvaluator,
+    RouteNotSupported,
+    Source,
+)
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3errors import translate_errors
@@ -333,7 +338,10 @@ class _Inspection:
         readers, path = self._readers[source[0]], None
         hash_of = readers.rows.hash_of if readers.rows else None
         if readers.route is not None:
-            path = readers.route.output_partition(source, message.value(), message.timestamp()[1])
+            headers = _headers(message) if readers.route.headers else ()
+            path = readers.route.output_partition(
+                source, message.value(), message.timestamp()[1], headers
+            )
         code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
         return offset, hash_of(message) if hash_of else 0, code
 
@@ -377,3 +385,12 @@ def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> Objec
     path = key.partition("/")[2].rpartition("/")[0]
     place, order = codes.setdefault(path, len(codes)), read.order
     return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)
+
+
+def _headers(message: Record) -> Headers:
+    """The headers of a message; none if the client cannot read them, as names that are no UTF-8."""
+    try:
+        # Through map, or the interpreter may notice the client's error too late.
+        return next(map(type(message).headers, [message])) or ()
+    except SystemError:
+        return ()

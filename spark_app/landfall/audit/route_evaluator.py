@@ -12,7 +12,7 @@ should have made it a dead letter.
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -26,10 +26,14 @@ from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 
 Source: TypeAlias = tuple[str, int]
 """Topic and Kafka partition of a record."""
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+"""The headers of a record, in order."""
 Part: TypeAlias = Callable[[Source, datetime, Mapping[tuple[str, ...], str]], str]
 """Maps the source, wall time and the texts of fields to one part of the path."""
 Payload: TypeAlias = bytes | None
 
+_HEADER = "\0header"
+"""Stands for the payload's path in the place of a header; no field of a pattern has this name."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = {
     TimeUnit.SECONDS: 1,
@@ -61,6 +65,7 @@ class RouteEvaluator:
         timed: whether the pattern contains a time.
         timestamp: where the event time is in the payload; None for the timestamp of Kafka.
         zone: of the times in the path.
+        headers: names of the headers that the pattern contains.
     """
 
     parts: tuple[Part, ...]
@@ -68,6 +73,7 @@ class RouteEvaluator:
     timed: bool
     timestamp: Timestamp | None
     zone: ZoneInfo
+    headers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, spec: GroupSpec) -> "RouteEvaluator":
@@ -77,24 +83,38 @@ class RouteEvaluator:
             RouteNotSupported: the group has transforms, or its route uses payloads other than JSON,
                 or schemas.
         """
-        if "{schema:" in spec.route.pattern:
+        pattern = spec.route.pattern
+        if spec.route.topic_path is not None:
+            # An empty folder stands where the topic's will be.
+            pattern = f"{spec.route.topic_path.removesuffix('/{topic}')}//{pattern}"
+        if "{schema:" in pattern:
             raise RouteNotSupported("schemas")
-        parts, fields, timed = _parsed(spec.route.pattern)
+        parts, fields, timed = _parsed(pattern)
+        headers = tuple(
+            name for kind, name in (f for f in fields if len(f) == 2) if kind == _HEADER
+        )
+        fields = tuple(field for field in fields if field[0] != _HEADER)
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:
             raise RouteNotSupported("transforms")
         if reads_payloads and spec.decode.format != "Json":
             raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
-        return cls(parts, fields, timed, spec.decode.timestamp, ZoneInfo(spec.route.timezone))
+        zone = ZoneInfo(spec.route.timezone)
+        return cls(parts, fields, timed, spec.decode.timestamp, zone, headers)
 
-    def output_partition(self, source: Source, value: Payload, kafka_millis: int) -> str | None:
-        """The output partition of a record; None if the record must be a dead letter."""
+    def output_partition(
+        self, source: Source, value: Payload, kafka_millis: int, headers: Headers = ()
+    ) -> str | None:
+        """The output partition of a record; None if the record must be a dead letter.
+
+        If the group has a ``topicPath``, the destination comes before it, with ``//`` between them.
+        """
         try:
             document = _document(value) if self.fields or (self.timed and self.timestamp) else {}
             moment = self._moment(document, kafka_millis) if self.timed else _EPOCH
-            path = self._rendered(
-                source, moment, {field: _text(_found(document, field)) for field in self.fields}
-            )
+            texts = {field: _text(_found(document, field)) for field in self.fields}
+            texts |= {(_HEADER, name): _text_of_header(headers, name) for name in self.headers}
+            path = self._rendered(source, moment, texts)
         except (_NoOutputPartition, ValueError, OverflowError, RecursionError):
             return None
         return path if _fits(path) else None
@@ -135,6 +155,12 @@ def _found(document: object, path: tuple[str, ...]) -> object:
             return None
         document = document.get(name)
     return document
+
+
+def _text_of_header(headers: Headers, name: str) -> str:
+    """The last value of a header; UnicodeDecodeError, a ValueError, if it is no text."""
+    found = [value for key, value in headers if key == name]
+    return _text(found[-1].decode() if found and found[-1] is not None else None)
 
 
 def _text(value: object) -> str:
@@ -279,6 +305,9 @@ def _parsed(pattern: str) -> tuple[tuple[Part, ...], tuple[tuple[str, ...], ...]
             parts.append(partial(_minutes, int(braced.removeprefix("minute:"))))
         elif braced.startswith("field:"):
             fields.append(tuple(braced.removeprefix("field:").split(".")))
+            parts.append(partial(_field, fields[-1]))
+        elif braced.startswith("header:"):
+            fields.append((_HEADER, braced.removeprefix("header:")))
             parts.append(partial(_field, fields[-1]))
         elif literal:
             parts.append(partial(_literal, literal))

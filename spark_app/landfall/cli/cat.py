@@ -18,7 +18,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.printable import printable
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
-from landfall.ledger import object_names
+from landfall.ledger import folders, object_names
 from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.urls import open_store
@@ -47,7 +47,8 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             opened = GroupStore.of(Path(group))
             root = opened.group.spec.output.url.rstrip("/") + "/"
             key = name.removeprefix(root)
-            return opened.specs.for_topic(key.partition("/")[0]).output, opened.store, key
+            topic = folders.split_destination(key)[1].partition("/")[0]
+            return opened.specs.for_topic(topic).output, opened.store, key
         case [url] if arguments.format:
             root, _, key = url.rpartition("/")
             codec = {"codec": arguments.codec} if arguments.codec else {}

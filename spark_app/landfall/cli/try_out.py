@@ -20,6 +20,7 @@ from landfall.cli.printable import printable
 from landfall.cli.try_records import RecordFile, Wish, from_kafka
 from landfall.driver.startup import explain_later, kafka_servers
 from landfall.errors import Reason, Stalled
+from landfall.ledger import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
 from landfall.task.partitioning import Partitioner
@@ -117,7 +118,8 @@ def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Itera
         # The offset in the name is where the batch begins, which nobody has planned.
         name = f"{spec.generation}_{tp.partition}_*{extension}"
         lands = trial.fate is Fate.LANDS
-        yield _Shown(records, trial, f"{tp.topic}/{trial.detail}/{name}" if lands else "")
+        folder = folders.folder(tp.topic, trial.detail)
+        yield _Shown(records, trial, f"{folder}/{name}" if lands else "")
 
 
 def _as_json(shown: _Shown) -> Mapping[str, object]:

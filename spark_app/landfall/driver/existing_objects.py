@@ -16,10 +16,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from os.path import commonprefix
 
-from landfall.api.spec import ConsumerGroup
+from landfall.api.route_pattern import TOPIC_END
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.driver.background import Background
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, object_names
+from landfall.ledger.folders import split_destination
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Slots
 
@@ -55,6 +57,7 @@ class ExistingObjects:
         """Nothing is requested before ``occupied`` is asked about a topic."""
         self._group, self._slots = group, slots
         self._new_pool: Callable[[], Executor] = lambda: background.pool(THREADS, "first-look")
+        self._specs = TopicSpecs.of(group.spec)
         self._free: set[str] = set()
         self._refused: dict[str, tuple[datetime, Stalled]] = {}
 
@@ -84,7 +87,35 @@ class ExistingObjects:
         return before is None or now - before[0] >= LOOK_INTERVAL
 
     def _look(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
-        """By topic, the first key in its folder that keeps it out, if there is one."""
+        """By topic, the first key in its folders that keeps it out, if there is one."""
+        above = {topic: self._specs.for_topic(topic).route.topic_path for topic in topics}
+        in_root = {topic for topic, path in above.items() if path is None}
+        found = dict(self._look_in_root(in_root)) if in_root else {}
+        for topic in sorted(topics - in_root):
+            found[topic] = self._look_in_destinations(topic, str(above[topic]))
+        return found
+
+    def _look_in_destinations(self, topic: str, topic_path: str) -> str | None:
+        """The first key that keeps a topic out of one of the first thousand destinations.
+
+        Destinations are found one by one: behind the keys of one, whatever they are, is the next.
+        """
+        prefix, after = topic_path.partition("{")[0], ""
+        depth = topic_path.removesuffix(TOPIC_END).count("/") + 1
+        for _ in range(FIRST_KEYS):
+            first = next(iter(self._slots.list_after(prefix, after)), None)
+            if first is None:
+                return None
+            above = [name for name in split_destination(first.key)[0].split("/") if name]
+            names = first.key.split("/")[: min(depth, len(above) + 1)]
+            folder = "/".join(names)
+            if len(above) >= depth and (found := self._look_at_one(f"{folder}/{topic}")):
+                return found
+            # The character "0" follows "/", which ends every folder's name in a key.
+            after = f"{folder}0"
+        return None
+
+    def _look_in_root(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
         folders = sorted(f"{topic}/" for topic in topics)
         # From before the first folder, so that a key with the folder's own name is listed, too.
         prefix = commonprefix(folders)  # noqa: RUF071  # by characters, as keys are listed

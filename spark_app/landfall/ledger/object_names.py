@@ -5,7 +5,7 @@ one can find its object, and from an object its range. Everything else is under 
 which no topic may be called::
 
     <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
-        data objects
+        data objects; with a destination <destination>/<topic>/…
     _landfall/owner.json
         which group owns the output root
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
@@ -25,14 +25,18 @@ which no topic may be called::
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
 
+A destination is one or more folders with ``=`` in their names, which no topic has: the first folder
+without one is the topic's.
+
 ``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans
 the same start twice. The functions raise ``ValueError`` for a name that could not be parsed back,
 would collide with another kind of key, or would leave the root.
 """
 
 import re
-import unicodedata
 from dataclasses import dataclass
+
+from landfall.ledger.folders import check_destination, check_directories, split_destination
 
 SYSTEM = "_landfall"
 """Top-level folder of everything that is not data."""
@@ -64,6 +68,7 @@ class ObjectName:
         partition: the Kafka partition number.
         start: the planned start of the range; less than or equal to every offset inside.
         extension: file extension with its dot, such as ``.json.gz``; may be empty.
+        destination: folders above the topic's, such as ``db=shop``; may be empty.
 
     Raises:
         ValueError: a part is not legal, or the key is longer than 1024 bytes.
@@ -75,9 +80,11 @@ class ObjectName:
     partition: int
     start: int
     extension: str
+    destination: str = ""
 
     def __post_init__(self) -> None:
         _check_topic(self.topic)
+        check_destination(self.destination)
         check_directories(self.output_partition)
         _check_numbers(self.generation, self.partition, self.start)
         if not _EXTENSION.fullmatch(self.extension):
@@ -87,7 +94,8 @@ class ObjectName:
     @property
     def key(self) -> str:
         """The object's key, relative to the output root."""
-        return f"{self.topic}/{self.output_partition}/{_basename(self)}{self.extension}"
+        above = f"{self.destination}/" if self.destination else ""
+        return f"{above}{self.topic}/{self.output_partition}/{_basename(self)}{self.extension}"
 
 
 def parse_key(key: str) -> ObjectName:
@@ -96,7 +104,8 @@ def parse_key(key: str) -> ObjectName:
     Raises:
         ValueError: the key is not that of a data object.
     """
-    topic, _, rest = key.partition("/")
+    destination, below = split_destination(key)
+    topic, _, rest = below.partition("/")
     output_partition, _, basename = rest.rpartition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
@@ -104,7 +113,13 @@ def parse_key(key: str) -> ObjectName:
             f"not <generation>_<partition>_<20 digits><extension>: {basename!r} in {key!r}"
         )
     return ObjectName(
-        topic, output_partition, int(match[1]), int(match[2]), int(match[3]), match[4] or ""
+        topic,
+        output_partition,
+        int(match[1]),
+        int(match[2]),
+        int(match[3]),
+        match[4] or "",
+        destination,
     )
 
 
@@ -319,19 +334,6 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
     if not _REGISTRY.fullmatch(registry) or not _SCHEMA_ID.fullmatch(schema_id):
         raise ValueError(f"not a registry and an id of a schema: {registry!r}, {schema_id!r}")
     return f"{schemas_prefix(group, lane)}{registry}/{schema_id}.json"
-
-
-def check_directories(path: str) -> None:
-    """Return if the path is one or more folder names separated by ``/``.
-
-    Raises:
-        ValueError: a folder name is empty, ``.`` or ``..``, or contains a control character or a
-            lone surrogate, which UTF-8 cannot encode.
-    """
-    if any(part in {"", ".", ".."} for part in path.split("/")):
-        raise ValueError(f"not directories below the output root: {path!r}")
-    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in path):
-        raise ValueError(f"control characters in {path!r}")
 
 
 def _basename(name: ObjectName) -> str:

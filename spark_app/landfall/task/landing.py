@@ -22,7 +22,7 @@ import numpy as np
 
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
-from landfall.ledger import object_names
+from landfall.ledger import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.pipeline.records import Records
@@ -251,8 +251,15 @@ class _SliceLanding:
     def _open_data(self, partition: str, start: int) -> ObjectWriter:
         tp, partitioner = self._slice.topic_partition, self._partitioner
         format_ = partitioner.stages.format
+        destination, output_partition = folders.directories(partition)
         key = object_names.ObjectName(
-            tp.topic, partition, self._group.spec.generation, tp.partition, start, format_.extension
+            tp.topic,
+            output_partition,
+            self._group.spec.generation,
+            tp.partition,
+            start,
+            format_.extension,
+            destination,
         ).key
         return ObjectWriter(
             tp,

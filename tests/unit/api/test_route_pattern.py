@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.api.route_pattern import Kind, Token, checked_pattern, tokens
+from landfall.api.route_pattern import Kind, Token, checked_pattern, checked_topic_path, tokens
 
 
 def refusal(pattern: str) -> str:
@@ -83,3 +83,45 @@ def test_a_pattern_is_its_tokens() -> None:
         Token(Kind.TEXT, "_"),
         Token(Kind.FIELD, "x.y"),
     )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "db={field:app}/{topic}",
+        "db={header:app}/layer={field:meta.layer}-raw/{topic}",
+        "all=1/{topic}",
+        "=/{topic}",
+    ],
+)
+def test_a_destination_has_folders_that_no_topic_is_called(path: str) -> None:
+    assert checked_topic_path(path) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("db={field:app}", "must end with /{topic}, such as"),
+        ("{topic}", "must end with /{topic}, such as"),
+        ("/{topic}", "must end with /{topic}, such as"),
+        ("db={field:app}/t={topic}", "must end with /{topic}, such as"),
+        ("{field:app}/{topic}", "each directory before the topic needs text with =, as in"),
+        ("db={field:app}/x/{topic}", "'x' has none"),
+        ("db=a//{topic}", "'' has none"),
+        ("db={field:a=b}/{field:x=y}/{topic}", "'' has none"),
+        ("dt={date}/{topic}", "times belong into route.pattern"),
+        ("db={topic}/{topic}", "times belong into route.pattern, and the topic to the end"),
+        ("db={when}/{topic}", "unknown placeholder '{when}'"),
+    ],
+)
+def test_a_destination_that_two_topics_could_share_is_refused(path: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is compared
+        checked_topic_path(path)
+
+    assert message in str(caught.value)
+
+
+def test_a_header_is_a_placeholder() -> None:
+    assert tokens("{header:x-tenant}") == (Token(Kind.HEADER, "x-tenant"),)
+    with pytest.raises(ValueError, match="a header needs its name"):
+        tokens("{header:}")

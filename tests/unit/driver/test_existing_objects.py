@@ -160,3 +160,30 @@ def test_objects_that_are_kept_are_looked_at_for_names_that_are_taken() -> None:
 
     assert occupied(store, "a", "b", "c", output=KEEP) == {"b"}
     assert len(store.listed) == 1
+
+
+DESTINED = {"pattern": "all", "topicPath": "db={field:app}/l={field:layer}/{topic}"}
+
+
+@pytest.mark.parametrize(
+    ("there", "refused"),
+    [
+        ([], False),
+        ([f"db=a/l=b/{key('a', 1)}"], True),
+        ([f"db=x/zoo/{key('a', 9)}", f"db=z=/l=raw/{key('a', 1)}"], True),
+        # Of other topics, in other places, or not data of a destination at all.
+        ([f"db=a/l=b/{key('b', 1)}", key("a", 1), f"db=a/{key('a', 1)}", "db=a"], False),
+        ([f"db=a/aa/{key('a', 1)}", f"db=a/l=b/{key('a', 1)}"], True),
+        ([f"db=a/l=b/c=d/{key('a', 1)}"], False),
+    ],
+)
+def test_a_new_topic_is_looked_for_in_all_destinations(there: list[str], refused: bool) -> None:
+    store = MemoryStore()
+    for name in there:
+        assert store.create(name, b"")
+    made = group(decode={"format": "Json"}, route=DESTINED, output=OUTPUT | {"format": "Json"})
+    looking = ExistingObjects(made, store, Threads())
+
+    found = looking.occupied(State(), [TopicPartition("a", 0)], NOW)
+
+    assert bool(found) == refused

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
-from landfall.api.route_pattern import checked_pattern
+from landfall.api.route_pattern import checked_pattern, checked_topic_path
 from landfall.api.spec.shared import SecretRef
 from landfall.api.values import Bytes, Duration, Name, Settings, TimeZone, built_in, matching
 
@@ -22,6 +22,11 @@ class Route(Model):
     """
     timezone: TimeZone = "UTC"
     """IANA time zone of the dates and hours in the template."""
+    topic_path: Annotated[Name, AfterValidator(checked_topic_path)] | None = None
+    """Template of the folders from the output root to the topic's own, by which records choose
+    their destination, such as ``db={field:app}/{topic}``. The topic's folder is in the root if not
+    set.
+    """
 
 
 class Sse(Model):

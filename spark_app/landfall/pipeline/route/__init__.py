@@ -15,6 +15,7 @@ A pattern is text with placeholders:
 ``%Y`` outside braces      the same as ``{time:%Y}``
 ``{field:meta.country}``   the value of a payload field; dots separate the names of a nested path
 ``{schema:name}``          the full name of the payload's schema, such as ``shop.Order``
+``{header:tenant}``        the value of a header as text; of several of one name the last
 ``{schema:id}``            the number that the schema registry has given to it
 =========================  =====================================================================
 
@@ -45,8 +46,20 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Route, Timestamp
 from landfall.pipeline.event_time import EventTime, Path
-from landfall.pipeline.records import BadRows, FieldValues, Int64s, Records
-from landfall.pipeline.route.pattern import Pattern, PatternInput, fits, parse_pattern
+from landfall.pipeline.records import (
+    UNREADABLE_HEADERS,
+    BadRows,
+    FieldValues,
+    Int64s,
+    Records,
+)
+from landfall.pipeline.route.pattern import (
+    Pattern,
+    PatternInput,
+    fits,
+    header_of,
+    parse_route,
+)
 from landfall.pipeline.timezones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -86,18 +99,25 @@ class Router:
         Raises:
             ValueError: the pattern is invalid; the message names the placeholder.
         """
-        return cls(parse_pattern(route.pattern), EventTime(timestamp), Zone(route.timezone))
+        pattern = parse_route(route.pattern, route.topic_path)
+        return cls(pattern, EventTime(timestamp), Zone(route.timezone))
 
     @property
     def fields(self) -> tuple[Path, ...]:
         """Paths the decoder must extract, for the event time (if it is used) and the fields."""
         timed = self.event_time.fields if self.pattern.granularity else ()
-        return tuple(dict.fromkeys((*timed, *self.pattern.fields)))
+        of_payload = (path for path in self.pattern.fields if header_of(path) is None)
+        return tuple(dict.fromkeys((*timed, *of_payload)))
 
     def route(self, records: Records, fields: Mapping[Path, FieldValues]) -> Routed:
         """Return the output partition of every row, or what is wrong with it."""
         times, times_ms = self._times(records, fields)
-        values = [_value_axis(path, fields[path]) for path in self.pattern.fields]
+        values = [
+            _value_axis(path, fields[path]) if name is None else _header_axis(name, records)
+            for path, name in zip(
+                self.pattern.fields, map(header_of, self.pattern.fields), strict=True
+            )
+        ]
         # Later dictionaries win: of several errors of a row the time's is kept, then that of the
         # first field in the pattern.
         errors = {
@@ -227,6 +247,45 @@ def _value_axis(path: Path, values: FieldValues) -> _Axis[str]:
         dict.fromkeys(np.flatnonzero(codes == known[None]).tolist(), error) if None in known else {}
     )
     return _Axis(codes, [escape(text or "") for text in known], errors)
+
+
+def _header_axis(name: str, records: Records) -> _Axis[str]:
+    """Return the escaped values of a header; what is no text is an error."""
+    found, unreadable = header_values(records.headers, name)
+    errors = dict.fromkeys(unreadable, f"route: header {name!r} is not UTF-8")
+    for row in np.flatnonzero(np.asarray(records.headers.is_null())).tolist():
+        errors[row] = f"route: {UNREADABLE_HEADERS}"
+    axis = _value_axis((name,), found)
+    return _Axis(axis.codes, axis.labels, errors)
+
+
+def header_values(headers: pa.ListArray, name: str) -> tuple[pa.StringArray, list[int]]:
+    """Return the last value of this header of each row, and the rows where it is not UTF-8.
+
+    Null stands for a header that is absent or null, or not UTF-8.
+    """
+    pairs, rows = headers.flatten(), pc.list_parent_indices(headers).to_numpy()
+    hits = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
+    last = np.full(len(headers), -1, np.int64)
+    np.maximum.at(last, rows[hits], hits)
+    at = pa.array(last, mask=last < 0)
+    values = pairs.field("value").take(at)
+    try:
+        return values.cast(pa.string()), []
+    except pa.ArrowInvalid:
+        texts = [_utf8(value) for value in values.to_pylist()]
+        return (
+            pa.array([text or None for text in texts], pa.string()),
+            [row for row, text in enumerate(texts) if text is None],
+        )
+
+
+def _utf8(value: bytes | None) -> str | None:
+    """The text of a value, empty if there is none; None if it is not UTF-8."""
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _as_text(value: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from landfall.api import route_pattern
 from landfall.api.route_pattern import Kind, Token
-from landfall.ledger.object_names import check_directories
+from landfall.ledger.folders import DESTINATION_END, check_directories
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.event_time import Path
 from landfall.pipeline.timezones import EPOCH
@@ -25,6 +25,7 @@ topic, the object's name and an output root.
 
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
+_HEADER = "header:"
 _SCHEMA: Mapping[str, Path] = {"id": SCHEMA_ID, "name": SCHEMA_NAME}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -86,6 +87,31 @@ class Pattern:
         return "".join([segment(values) for segment in self.segments])
 
 
+def header_of(path: Path) -> str | None:
+    """The name of the header that a placeholder reads; None if it reads something else."""
+    return path[1].removeprefix(_HEADER) if _is_header(path) else None
+
+
+def _is_header(path: Path) -> bool:
+    return len(path) == 2 and not path[0] and path[1].startswith(_HEADER)
+
+
+def parse_route(pattern: str, topic_path: str | None) -> Pattern:
+    """Parse ``spec.route.pattern``, behind ``spec.route.topicPath`` if there is one.
+
+    What it renders is then as ``folders.directories`` takes it.
+
+    Raises:
+        ValueError: as ``parse_pattern``.
+    """
+    parse_pattern(pattern)
+    if topic_path is None:
+        return parse_pattern(pattern)
+    destination = topic_path.removesuffix(route_pattern.TOPIC_END)
+    parse_pattern(destination)
+    return parse_text(f"{destination}{DESTINATION_END}{pattern}")
+
+
 def parse_pattern(text: str) -> Pattern:
     """Parse ``spec.route.pattern``.
 
@@ -113,15 +139,25 @@ def parse_text(text: str) -> Pattern:
     fields: dict[Path, int] = {}
     steps: list[int] = []
     for token in route_pattern.tokens(text):
-        if token.kind in {Kind.FIELD, Kind.SCHEMA}:
-            is_field = token.kind is Kind.FIELD
-            path = tuple(token.text.split(".")) if is_field else _SCHEMA[token.text]
+        if (path := _path(token)) is not None:
             segments.append(_field(fields.setdefault(path, len(fields))))
         else:
             step, segment = _segment(token)
             segments.append(segment)
             steps.append(step)
     return Pattern(tuple(segments), tuple(fields), gcd(*steps))
+
+
+def _path(token: Token) -> Path | None:
+    """Where the value of a placeholder is; None if it is no value of the record."""
+    match token.kind:
+        case Kind.FIELD:
+            return tuple(token.text.split("."))
+        case Kind.SCHEMA:
+            return _SCHEMA[token.text]
+        case Kind.HEADER:
+            return ("", f"{_HEADER}{token.text}")
+    return None
 
 
 def _literal(text: str) -> Segment:

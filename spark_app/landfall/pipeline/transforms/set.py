@@ -190,6 +190,7 @@ def _pattern(name: str, text: str) -> Pattern | None:
         pattern = parse_text(text)
     except ValueError as error:
         raise ValueError(f"options: {name}: {error}") from error
-    if Kind.FIELD in kinds:
-        raise ValueError(f"options: {name}: {{field:…}} is no placeholder here")
+    if of_record := kinds & {Kind.FIELD, Kind.HEADER, Kind.SCHEMA}:
+        kind = min(kind.value for kind in of_record)
+        raise ValueError(f"options: {name}: {{{kind}:…}} is no placeholder here")
     return pattern
