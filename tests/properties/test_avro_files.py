@@ -17,6 +17,9 @@ from landfall.formats import Block
 from landfall.formats.avrofile import AvroFile, varint, varints
 from landfall.formats.envelopes import enveloped
 from landfall.pipeline.decoders.avro.complete import complete, digest
+from landfall.pipeline.decoders.avro.plan import compile_schema
+from landfall.pipeline.decoders.avro.reading import payload_data, read
+from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
 from tests.support.avro import Declared, columns, encoded, same, schemas, values
@@ -204,3 +207,23 @@ def test_types_of_other_schemas_are_put_where_they_are_used_first() -> None:
     file.seek(0)
     assert list(fastavro.reader(file)) == [value]
     assert made["fields"][1]["type"] == ["null", "pay.Money"]
+
+
+@given(made=with_values(), flips=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 255))))
+def test_what_is_copied_is_checked_like_what_is_read(
+    made: tuple[Declared, list[object]], flips: list[tuple[int, int]]
+) -> None:
+    schema, given_values = made
+    damaged = bytearray(b"\xff".join(encoded(schema, value) for value in given_values))
+    for at, mask in flips:
+        if at < len(damaged):
+            damaged[at] ^= mask
+    payloads = pa.array(bytes(damaged).split(b"\xff"), pa.binary())
+    parsed = parse_schema(json.dumps(schema))
+
+    _, read_errors = read(compile_schema(parsed), *payload_data(payloads))
+    _, copied_errors = read(
+        compile_schema(parsed, None, {}), *payload_data(payloads, is_strict=True)
+    )
+
+    assert copied_errors.keys() == read_errors.keys()

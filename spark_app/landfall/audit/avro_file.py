@@ -11,6 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from itertools import chain, repeat
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -206,5 +207,5 @@ class _Types:
                 _, at = _number(data, at)
             if not count:
                 return at
-            for each in items * abs(count):
+            for each in chain.from_iterable(repeat(items, abs(count))):
                 at = self._end_of(each, namespace, data, at)

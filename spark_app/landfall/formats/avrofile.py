@@ -187,17 +187,28 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
+def _width(zigzag: int) -> int:
+    return max(-(-zigzag.bit_length() // 7), 1)
+
+
 def varints(numbers: Int64s) -> pa.BinaryArray:
     """Return each number as Avro's long."""
     rows = len(numbers)
+    if not rows:
+        return pa.array([], pa.binary())
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    longest = max(-(-int(zigzag.max(initial=1)).bit_length() // 7), 1)
-    groups = zigzag[:, np.newaxis] >> np.arange(0, 7 * longest, 7, dtype=np.uint64)
-    widths = np.maximum(np.count_nonzero(groups, axis=1), 1)
-    octets = (groups & np.uint64(0x7F)).astype(np.uint8) | np.uint8(0x80)
-    octets[np.arange(rows), widths - 1] &= 0x7F
-    if (widths == longest).all():
+    shortest, longest = (_width(int(each)) for each in (zigzag.min(), zigzag.max()))
+    octets = np.empty((rows, longest), np.uint8)
+    for place in range(longest):
+        octets[:, place] = zigzag >> np.uint64(7 * place)
+    octets |= 0x80
+    if shortest == longest:
+        octets[:, -1] &= 0x7F
         return writables.of_width(octets.tobytes(), longest)
+    widths = np.ones(rows, np.int64)
+    for place in range(1, longest):
+        widths += zigzag >= np.uint64(1 << 7 * place)
+    octets[np.arange(rows), widths - 1] &= 0x7F
     bounds = np.zeros(rows + 1, np.int32)
     np.cumsum(widths, out=bounds[1:])
     written = octets[np.arange(longest) < widths[:, np.newaxis]]

@@ -37,15 +37,20 @@ _FOLDS = tuple(
 
 @dataclass(frozen=True)
 class Data:
-    """The bytes of all records, seen as bytes and as unaligned little-endian numbers."""
+    """The bytes of all records, seen as bytes and as unaligned little-endian numbers.
+
+    With ``is_strict``, what is skipped is checked like what is read, text to be UTF-8 above all:
+    payloads that are copied into files must be such that every reader can read them.
+    """
 
     bytes: npt.NDArray[np.uint8]
     words: UInt64s
     floats: npt.NDArray[np.float32]
     doubles: npt.NDArray[np.float64]
+    is_strict: bool = False
 
     @classmethod
-    def of(cls, content: npt.NDArray[np.uint8]) -> "Data":
+    def of(cls, content: npt.NDArray[np.uint8], *, is_strict: bool = False) -> "Data":
         """Copy the content, which ``SLACK`` zero bytes follow."""
         buffer = np.zeros(len(content) + SLACK, np.uint8)
         buffer[: len(content)] = content
@@ -53,7 +58,7 @@ class Data:
             np.ndarray((len(buffer) - size + 1,), f"<{kind}{size}", buffer, strides=(1,))
             for kind, size in (("u", 8), ("f", 4), ("f", 8))
         )
-        return cls(buffer, words, floats, doubles)
+        return cls(buffer, words, floats, doubles, is_strict)
 
 
 @dataclass

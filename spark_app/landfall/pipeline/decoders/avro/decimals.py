@@ -52,7 +52,10 @@ class Decimal:
         return pa.Array.from_buffers(self.arrow, len(cursor), [None, pa.py_buffer(words)])
 
     def skip(self, cursor: Cursor) -> None:
-        self._ranges(cursor)
+        if cursor.data.is_strict:
+            self.read(cursor)
+        else:
+            self._ranges(cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         if self.size is not None:

@@ -204,7 +204,7 @@ class Array:
         return pa.ListArray.from_arrays(offsets, values, type=self.arrow)
 
     def skip(self, cursor: Cursor) -> None:
-        item_starts(self.items, self.path, cursor)
+        _skip_items(self.items, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         return walk_blocks(self.items, self.path, record, at)
@@ -227,7 +227,7 @@ class Map:
         return pa.MapArray.from_arrays(offsets, values.field(0), values.field(1))
 
     def skip(self, cursor: Cursor) -> None:
-        item_starts(self.entries, self.path, cursor)
+        _skip_items(self.entries, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         return walk_blocks(self.entries, self.path, record, at)
@@ -299,6 +299,15 @@ def read_items(node: Node, path: str, cursor: Cursor) -> tuple[pa.Array, pa.Arra
     offsets = np.zeros(len(cursor) + 1, np.int32)
     np.cumsum(np.bincount(owners, minlength=len(cursor)), out=offsets[1:])
     return pa.array(offsets), values
+
+
+def _skip_items(node: Node, path: str, cursor: Cursor) -> None:
+    owners, starts = item_starts(node, path, cursor)
+    if cursor.data.is_strict:
+        # Where items begin may have been found by walking over them, which checks no text.
+        items = cursor.items(owners, starts)
+        node.skip(items)
+        cursor.absorb(items, owners)
 
 
 def struct(

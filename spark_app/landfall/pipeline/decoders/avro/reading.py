@@ -10,17 +10,19 @@ from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.records import Int64s
 
 
-def payload_data(payloads: pa.BinaryArray) -> tuple[Data, Int64s, Int64s]:
+def payload_data(
+    payloads: pa.BinaryArray, *, is_strict: bool = False
+) -> tuple[Data, Int64s, Int64s]:
     """Return the bytes of all payloads, and where in them each one starts and ends.
 
-    A null is an empty payload.
+    A null is an empty payload. With ``is_strict``, what is skipped is checked, too.
     """
     _, offsets_buffer, content = payloads.buffers()
     all_offsets = np.frombuffer(offsets_buffer or b"\0\0\0\0", np.int32)
     of_rows = all_offsets[payloads.offset : payloads.offset + len(payloads) + 1]
     offsets: Int64s = of_rows.astype(np.int64)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    data = Data.of(np.frombuffer(content or b"", np.uint8)[first:last])
+    data = Data.of(np.frombuffer(content or b"", np.uint8)[first:last], is_strict=is_strict)
     return data, offsets[:-1] - first, offsets[1:] - first
 
 

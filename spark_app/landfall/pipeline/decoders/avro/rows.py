@@ -86,7 +86,7 @@ class AvroRows:
             Retry: a schema cannot be asked for now.
         """
         payloads, topic = records.values, records.topic_partition.topic
-        data, start, end = payload_data(payloads)
+        data, start, end = payload_data(payloads, is_strict=self.wanted.bodies)
         is_null = np.asarray(pc.is_null(payloads))
         parts = [self._tombstones(np.flatnonzero(is_null), topic)] if is_null.any() else []
         ids, errors = (
@@ -188,11 +188,8 @@ def row_schema(schema: Schema) -> RowSchema:
 
 
 def wanted_tree(wanted: Wanted) -> Tree:
-    """What has to be read: everything for JSON and own columns, else the paths of what is wanted.
-
-    Where payloads are copied, everything, too: a text is checked to be UTF-8 only if it is read.
-    """
-    if wanted.json or wanted.by_schema:
+    """What has to be read: everything for JSON and own columns, else the paths that are wanted."""
+    if wanted.json or wanted.own_columns:
         return ALL
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
     tree: dict[str, Tree] = {}

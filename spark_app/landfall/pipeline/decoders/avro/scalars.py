@@ -82,7 +82,9 @@ class Number:
         return self._column(self._numbers(cursor), cursor)
 
     def skip(self, cursor: Cursor) -> None:
-        self._numbers(cursor)
+        numbers = self._numbers(cursor)
+        if cursor.data.is_strict and self.arrow in _DAY:
+            self._column(numbers, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         number, after = record.number(at)
@@ -159,7 +161,14 @@ class Text:
 
     def skip(self, cursor: Cursor) -> None:
         lengths = cursor.lengths(self.path)
-        cursor.at = cursor.at + lengths
+        start = cursor.at
+        cursor.at = start + lengths
+        if cursor.data.is_strict and self.arrow != pa.binary():
+            try:
+                # The gaps between the texts are null, so that only the texts are looked at.
+                segments(cursor, start, cursor.at, are_gaps_null=True).cast(pa.string())
+            except pa.ArrowInvalid:
+                self._utf8(slices(cursor, start, cursor.at), cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         length, after = record.number(at)
@@ -248,16 +257,21 @@ class Symbol:
 
 def slices(cursor: Cursor, start: Int64s, end: Int64s) -> pa.BinaryArray:
     """Return the bytes ``[start, end)`` of each row; the ranges follow each other in the data."""
-    # The ranges and the gaps between them, as one Arrow array over the data itself; taking every
-    # second value copies the ranges in C++.
+    # Taking every second value copies the ranges in C++.
+    return segments(cursor, start, end).take(pa.array(np.arange(0, 2 * len(start), 2)))
+
+
+def segments(
+    cursor: Cursor, start: Int64s, end: Int64s, *, are_gaps_null: bool = False
+) -> pa.BinaryArray:
+    """Return the ranges ``[start, end)`` and the gaps behind them as one array, without a copy."""
     rows = len(start)
     offsets = np.empty(2 * rows + 1, np.int32)
     offsets[0:-1:2], offsets[1::2] = start, end
     offsets[-1] = end[-1] if rows else 0
-    segments = pa.Array.from_buffers(
-        pa.binary(), 2 * rows, [None, pa.py_buffer(offsets), pa.py_buffer(cursor.data.bytes)]
-    )
-    return segments.take(pa.array(np.arange(0, 2 * rows, 2)))
+    validity = pa.py_buffer(b"\x55" * (rows // 4 + 1)) if are_gaps_null else None
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(cursor.data.bytes)]
+    return pa.Array.from_buffers(pa.binary(), 2 * rows, buffers)
 
 
 def _decoded(value: bytes) -> str | None:
