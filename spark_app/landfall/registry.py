@@ -70,6 +70,7 @@ FORMATS: Mapping[str, str] = {
     "Json": "landfall.formats.jsonlines:Json",
     "SequenceFile": "landfall.formats.sequencefile:SequenceFile",
     "Parquet": "landfall.formats.parquet:Parquet",
+    "Orc": "landfall.formats.orc:Orc",
     "Avro": "landfall.formats.avrofile:AvroFile",
 }
 
@@ -105,6 +106,9 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     format_ = output_format(spec.output, path)
     schema = schema_of(spec.decode.columns) if spec.decode.columns else None
     by_schema = _check_schemas(spec, router, format_, path)
+    if schema is not None or spec.output.columns is ColumnSource.FROM_SCHEMA:
+        # Formats that write envelopes as well need less for typed columns.
+        format_ = getattr(format_, "typed", lambda of=format_: of)()
     steps = transforms(spec, schema, path)
     if by_schema:
         _check_steps(spec, steps, path)

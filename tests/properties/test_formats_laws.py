@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from landfall.formats import Block, Format
 from landfall.formats.jsonlines import Json
+from landfall.formats.orc import Orc
 from landfall.formats.parquet import Parquet
 from landfall.formats.sequencefile import SequenceFile
 from landfall.formats.text import Text
@@ -36,7 +37,10 @@ SEQUENCE_FILES = st.builds(
 PARQUETS = st.builds(
     lambda codec: Parquet.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"])
 )
-FORMATS = st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, st.just(Json.of({"tombstones": "Null"})))
+ORCS = st.builds(
+    lambda codec: Orc.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "Deflate", "None"])
+)
+FORMATS = st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, ORCS, st.just(Json.of({"tombstones": "Null"})))
 Rows = Sequence[tuple[bytes | None, bytes | None, int, int]]
 
 
@@ -63,7 +67,7 @@ def written(format_: Format, whole: Records, cut: int) -> bytes:
     return b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
 
 
-@given(format_=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS), rows=ROWS, cut=st.integers(1, 20))
+@given(format_=st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, ORCS), rows=ROWS, cut=st.integers(1, 20))
 def test_accepted_rows_are_read_back_from_blocks_of_any_size(
     format_: Format, rows: Rows, cut: int
 ) -> None:
@@ -79,7 +83,8 @@ def test_accepted_rows_are_read_back_from_blocks_of_any_size(
 
 
 @given(
-    mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({})]), rows=ROWS
+    mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({}), Orc.of({})]),
+    rows=ROWS,
 )
 def test_keys_and_timestamps_are_read_back(mode: Format, rows: Rows) -> None:
     found = list(mode.rows(io.BytesIO(written(mode, records(rows), 7))))

@@ -25,7 +25,7 @@ EXAMPLES = [
 def test_there_are_examples() -> None:
     formats = {yaml.safe_load(written.text)["output"]["format"] for written, _, _ in EXAMPLES}
 
-    assert {"Parquet", "Avro"} <= formats
+    assert {"Parquet", "Orc", "Avro"} <= formats
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+from pyarrow import orc
 
 from landfall.api.spec import Codec, ColumnSource, GroupSpec
 from landfall.audit import avro_file, sequence_file
@@ -271,6 +273,37 @@ def _values(column: pa.Array) -> list[object]:
     return values
 
 
+def _orc(spec: GroupSpec) -> Rows:
+    is_sorted = bool(spec.output.options.get("sortBy"))
+    by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
+    is_typed = bool(spec.decode.columns) or by_schema
+    has_offsets = not is_typed or spec.output.options.get("envelope", True)
+
+    def rows(stream: BinaryIO) -> Iterator[Row | Order]:
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(stream, file, _READ_BYTES)
+            found = orc.ORCFile(file)
+            # These files do not name their schema, so each is in order by itself.
+            yield Order(uuid4().hex if by_schema else "", is_sorted)
+            for stripe in range(found.nstripes):
+                if is_typed:
+                    # Not all columns: Arrow cannot read every timestamp that ORC can hold.
+                    name = "_offset" if has_offsets else found.schema.names[0]
+                    for value in found.read_stripe(stripe, columns=[name])[name].to_pylist():
+                        yield (value if has_offsets else None), None
+                else:
+                    yield from _of_envelope(found.read_stripe(stripe))
+
+    return Rows(rows, None if is_typed else whole_hash)
+
+
+def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
+    times = batch["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+    columns = [batch[name].to_pylist() for name in ("offset", "value", "key", "headers")]
+    for offset, value, key, headers, time in zip(*columns, times, strict=True):
+        yield offset, (value, key, time, tuple((each["key"], each["value"]) for each in headers))
+
+
 def _avro(spec: GroupSpec) -> Rows:
     header_bytes = 0 if spec.decode.registry is None else _SCHEMA_ID_BYTES
 
@@ -289,5 +322,6 @@ _FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {
     "Text": _text,
     "SequenceFile": _sequence_file,
     "Parquet": _parquet,
+    "Orc": _orc,
     "Avro": _avro,
 }

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.formats.options import SortKey
 from landfall.pipeline.records import HEADERS, Records
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
@@ -59,6 +60,15 @@ def coordinates(records: Records) -> list[pa.Array]:
         pa.repeat(np.int32(tp.partition), rows),
         pa.array(records.offsets),
         times,
+    ]
+
+
+def sort_keys(wanted: Sequence[SortKey], schema: pa.Schema) -> list[SortKey]:
+    """Return those keys whose columns are there and have an order."""
+    return [
+        key
+        for key in wanted
+        if key.column in schema.names and not pa.types.is_nested(schema.field(key.column).type)
     ]
 
 

@@ -34,21 +34,22 @@ the footer has its full name and its digest, as ``landfall-schema-name`` and
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, text
-from landfall.formats.columns import COORDINATES, ENVELOPE, envelope, storable, table
+from landfall.formats.buffer import Buffer
+from landfall.formats.columns import COORDINATES, ENVELOPE, envelope, sort_keys, table
 from landfall.formats.options import Options, SortKey
+from landfall.formats.typed_rows import batch_rows
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
+from landfall.pipeline.records import NO_BAD_ROWS, UNREADABLE_HEADERS, BadRows, Records
 
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
@@ -82,6 +83,7 @@ class Parquet:
     bloom_filters: tuple[str, ...] = ()
     page_index: bool = False
     page_bytes: int = 2**20
+    is_typed: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Parquet":
@@ -117,13 +119,21 @@ class Parquet:
         """Whether the rows of an object are in the order of their offsets."""
         return not self.sort_by
 
+    def typed(self) -> "Parquet":
+        """Return the format for typed columns, which needs neither keys nor headers."""
+        return replace(self, is_typed=True)
+
     @property
     def wanted(self) -> Wanted:
-        """The whole envelope; the registry adds the schema if the group declares one."""
+        """The whole envelope, or typed columns; the registry adds the schema of these."""
+        if self.is_typed:
+            return Wanted(columns=True, timestamps=self.envelope)
         return Wanted(columns=True, timestamps=True, keys=True, headers=True)
 
     def refuse(self, records: Records) -> BadRows:
         """Return records whose headers cannot be read; all else fits in the columns."""
+        if self.is_typed:
+            return NO_BAD_ROWS
         headers = records.headers
         return text.bad_rows(
             (headers.is_null() if headers.null_count else None, UNREADABLE_HEADERS)
@@ -145,7 +155,7 @@ class Parquet:
             try:
                 parquet = pq.ParquetFile(file, page_checksum_verification=True)
                 for batch in parquet.iter_batches(_READ_ROWS):
-                    for row in _rows(batch):
+                    for row in batch_rows(batch):
                         yield row
                         number += 1
             except (pa.ArrowException, OSError) as error:
@@ -154,33 +164,12 @@ class Parquet:
                 ) from error
 
 
-class _Buffer:
-    """The file Arrow writes to; ``take`` returns what was written since the last call."""
-
-    def __init__(self) -> None:
-        self._written: list[bytes] = []
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self._written.append(bytes(data))
-
-    def flush(self) -> None:
-        """Does nothing: nothing is buffered elsewhere. Arrow calls it."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def take(self) -> bytes:
-        written, self._written = self._written, []
-        return b"".join(written)
-
-
 class ParquetEncoder:
     """Writes one Parquet file."""
 
     def __init__(self, parquet: Parquet) -> None:
         self._parquet = parquet
-        self._buffer = _Buffer()
+        self._buffer = Buffer()
         self._writer: pq.ParquetWriter | None = None
         self._schema: RowSchema | None = None
         self._columns = 0
@@ -245,17 +234,10 @@ class ParquetEncoder:
         names = [name for name in self._parquet.bloom_filters if _has_leaf(schema, name)]
         return {name: {"ndv": max(rows, _LEAST_VALUES), "fpp": 0.01} for name in names} or None
 
-    def _sort_keys(self, schema: pa.Schema) -> list[SortKey]:
-        return [
-            key
-            for key in self._parquet.sort_by
-            if key.column in schema.names and not pa.types.is_nested(schema.field(key.column).type)
-        ]
-
     def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
         return [
             pq.SortingColumn(schema.names.index(key.column), key.descending)
-            for key in self._sort_keys(schema)
+            for key in sort_keys(self._parquet.sort_by, schema)
         ] or None
 
     def _table(self, block: Block) -> pa.Table:
@@ -265,7 +247,7 @@ class ParquetEncoder:
         else:
             is_own = block.schema is not None
             made = table(records, typed, is_enveloped=self._parquet.envelope, own=is_own)
-        keys = self._sort_keys(made.schema)
+        keys = sort_keys(self._parquet.sort_by, made.schema)
         # Arrow's sort keeps rows with equal keys in the order of their offsets.
         return made.sort_by([(key.column, key.order) for key in keys]) if keys else made
 
@@ -279,36 +261,3 @@ def _chosen(option: Any, default: Any) -> Any:
 
 def _has_leaf(schema: pa.Schema, name: str) -> bool:
     return name in schema.names and not pa.types.is_nested(schema.field(name).type)
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    is_envelope = batch.schema.names == ENVELOPE.names
-    prefix = "" if is_envelope else "_"
-    offsets, times = (_integers(batch, prefix + name) for name in ("offset", "timestamp"))
-    if is_envelope:
-        values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
-    else:
-        coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
-        rows = _readable(batch.drop_columns(coordinates)).to_pylist(maps_as_pydicts="lossy")
-        values, keys = [msgspec.json.encode(row) for row in rows], [None] * len(batch)
-    for offset, value, key, time in zip(offsets, values, keys, times, strict=True):
-        yield Row(offset, value, key, time)
-
-
-def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
-    stored = name in batch.schema.names
-    return batch[name].cast(pa.int64()).to_pylist() if stored else [None] * len(batch)
-
-
-def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns as Python can hold them: it knows no nanoseconds."""
-    return pa.RecordBatch.from_arrays(
-        [storable(column, _in_microseconds) for column in batch.columns], batch.schema.names
-    )
-
-
-def _in_microseconds(column: pa.Array) -> pa.Array:
-    type_ = column.type
-    if pa.types.is_timestamp(type_) and type_.unit == "ns":
-        return column.cast(pa.timestamp("us", type_.tz), safe=False)
-    return column

@@ -140,10 +140,11 @@ class Output(Model):
     # The default depends on the decoder, so the schema has none: ``GroupSpec`` fills it in.
     format: Annotated[
         str,
-        built_in("Text", "Json", "SequenceFile", "Parquet", "Avro"),
+        built_in("Text", "Json", "SequenceFile", "Parquet", "Orc", "Avro"),
         Field(json_schema_extra=_without_default),
     ] = "Json"
-    """Object format: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, ``Avro``, or a custom
+    """Object format: ``Text``, ``Json``, ``SequenceFile``, ``Parquet``, ``Orc``, ``Avro``, or a
+    custom
     ``package.module:Name``. If not set, ``SequenceFile`` for ``decode.format: Raw``, which keeps
     every payload, key and offset as it is, and ``Json`` for any other decoder.
     """

@@ -1,0 +1,221 @@
+"""Format ``Orc``: the envelope of each record as columns, or typed columns, as in ``Parquet``.
+
+| option | default | meaning |
+|---|---|---|
+| ``stripeBytes`` | ``32Mi`` | payload bytes in a stripe, about, which are kept in memory |
+| ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
+| ``sortBy`` | none | columns that sort the rows of each stripe; ``-name``: descending |
+| ``dictionary`` | true | whether texts that repeat are encoded by a dictionary |
+| ``extension`` | ``.orc`` | |
+| codec | ``Zstd`` | or ``Snappy``, ``Deflate`` (ORC's ZLIB), ``None`` |
+
+Columns and their names are those of ``Parquet``. What ORC has no type for is stored otherwise:
+
+===========================  =====================================================
+Arrow type                   stored as
+===========================  =====================================================
+time                         string, such as ``04:05:06.007``
+unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
+===========================  =====================================================
+
+Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. ORC's
+writer decides when a stripe is full, and holds it until then; where memory is short the object is
+sealed. The same blocks give the same bytes as long as the version of Arrow is the same.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import BinaryIO
+
+import pyarrow as pa
+from pyarrow import orc
+
+from landfall.api.spec import Codec
+from landfall.formats import Block, Encoder, Row, text
+from landfall.formats.buffer import Buffer
+from landfall.formats.columns import ENVELOPE, as_leaf, envelope, sort_keys, storable, table
+from landfall.formats.options import Options, SortKey
+from landfall.formats.typed_rows import batch_rows
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
+
+CODECS: Mapping[Codec, str] = MappingProxyType(
+    {
+        Codec.ZSTD: "zstd",
+        Codec.SNAPPY: "snappy",
+        Codec.DEFLATE: "zlib",
+        Codec.NONE: "uncompressed",
+    }
+)
+_WRITER_HELD_BYTES = 1 << 20
+"""The memory of an open writer with its empty compression buffers, about."""
+_LAST_MILLIS = 2**63 // 10**6
+_LATE = "a Kafka timestamp after the year 2262, which not every reader of ORC can hold"
+_DICTIONARY_RATIO = 0.8
+"""Distinct texts per text up to which ORC writes a dictionary, as in Hive."""
+
+
+@dataclass(frozen=True)
+class Orc:
+    """The format ``Orc``."""
+
+    block_bytes: int
+    envelope: bool
+    codec: Codec
+    extension: str
+    sort_by: tuple[SortKey, ...] = ()
+    dictionary: bool = True
+    is_typed: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> "Orc":
+        """Build the format from ``spec.output``; ValueError names a wrong option."""
+        unread = Options(options)
+        made = cls(
+            block_bytes=unread.quantity("stripeBytes", 32 * 2**20),
+            envelope=unread.flag("envelope", default=True),
+            codec=unread.choice("codec", Codec.ZSTD, CODECS),
+            extension=unread.extension(".orc"),
+            sort_by=unread.sort_keys("sortBy"),
+            dictionary=unread.flag("dictionary", default=True),
+        )
+        unread.close()
+        return made
+
+    @property
+    def named_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns that options name, by option."""
+        return {"sortBy": tuple(key.column for key in self.sort_by)}
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the rows of an object are in the order of their offsets."""
+        return not self.sort_by
+
+    def typed(self) -> "Orc":
+        """Return the format for typed columns, which needs neither keys nor headers."""
+        return replace(self, is_typed=True)
+
+    @property
+    def wanted(self) -> Wanted:
+        """The whole envelope, or typed columns; the registry adds the schema of these."""
+        if self.is_typed:
+            return Wanted(columns=True, timestamps=self.envelope)
+        return Wanted(columns=True, timestamps=True, keys=True, headers=True)
+
+    def refuse(self, records: Records) -> BadRows:
+        """Return records whose headers or whose Kafka timestamp cannot be read back."""
+        late, headers = None, None
+        if self.wanted.timestamps and (records.timestamps > _LAST_MILLIS).any():
+            late = pa.array(records.timestamps > _LAST_MILLIS)
+        if self.wanted.headers and records.headers.null_count:
+            headers = records.headers.is_null()
+        return text.bad_rows((late, _LATE), (headers, UNREADABLE_HEADERS))
+
+    def encoder(self) -> Encoder:
+        """Return an encoder for a new object."""
+        return OrcEncoder(self)
+
+    def rows(self, stream: BinaryIO) -> Iterator[Row]:
+        """Read an object back; raises ValueError if it is damaged.
+
+        A row of typed columns is given as JSON, with binary values in base64.
+        """
+        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(stream, file)
+            number = 0
+            try:
+                found = orc.ORCFile(file)
+                for stripe in range(found.nstripes):
+                    for row in batch_rows(_stripe(found, stripe)):
+                        yield row
+                        number += 1
+            except (pa.ArrowException, OSError) as error:
+                raise ValueError(f"damaged ORC file, at row {number} or later: {error}") from error
+
+
+class OrcEncoder:
+    """Writes one ORC file."""
+
+    def __init__(self, format_: Orc) -> None:
+        self._format = format_
+        self._buffer = Buffer()
+        self._writer: orc.ORCWriter | None = None
+        self._unwritten = 0
+
+    def encode(self, block: Block) -> bytes:
+        """Return what the writer has finished, which may be nothing."""
+        if len(block.records):
+            made = self._table(block)
+            self._writer = self._writer or self._open()
+            self._writer.write(made)
+            self._unwritten += made.nbytes
+        written = self._buffer.take()
+        if written[len(_MAGIC) :]:
+            self._unwritten = 0
+        return written
+
+    def finish(self) -> bytes:
+        """Return the last stripe and the footer."""
+        if self._writer is None:
+            self._writer = self._open()
+            self._writer.write(ENVELOPE.empty_table())
+        self._writer.close()
+        return self._buffer.take()
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of the writer, and of rows that are in no stripe yet, which it compresses."""
+        return _WRITER_HELD_BYTES + min(self._unwritten, 2 * self._format.block_bytes)
+
+    def _open(self) -> orc.ORCWriter:
+        format_ = self._format
+        return orc.ORCWriter(
+            pa.PythonFile(self._buffer, mode="w"),
+            compression=CODECS[format_.codec],
+            stripe_size=format_.block_bytes,
+            dictionary_key_size_threshold=_DICTIONARY_RATIO if format_.dictionary else 0.0,
+        )
+
+    def _table(self, block: Block) -> pa.Table:
+        records, typed = block.records, block.columns
+        if typed is None:
+            made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
+        else:
+            is_own = block.schema is not None
+            made = table(records, typed, is_enveloped=self._format.envelope, own=is_own)
+        keys = sort_keys(self._format.sort_by, made.schema)
+        # Arrow's sort keeps rows with equal keys in the order of their offsets.
+        made = made.sort_by([(key.column, key.order) for key in keys]) if keys else made
+        made = made.combine_chunks()
+        columns = [storable(column.chunk(0), _as_orc) for column in made.columns]
+        return pa.Table.from_arrays(columns, made.schema.names)
+
+
+def _stripe(found: orc.ORCFile, number: int) -> pa.RecordBatch:
+    """Return a stripe, without timestamps if it has one after 2262, which Arrow cannot read."""
+    try:
+        return found.read_stripe(number)
+    except pa.ArrowInvalid as error:
+        if "out of range for nanosecond" not in str(error):
+            raise
+        names = [field.name for field in found.schema if "timestamp" not in str(field.type)]
+        return found.read_stripe(number, columns=names)
+
+
+_MAGIC = b"ORC"
+
+
+def _as_orc(column: pa.Array) -> pa.Array:
+    """Return a column of a type without inner types as ORC has it."""
+    column, type_ = as_leaf(column), column.type
+    if pa.types.is_time(type_):
+        return column.cast(pa.string())
+    if pa.types.is_unsigned_integer(type_):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return column.cast(wider[type_.bit_width])
+    return column
