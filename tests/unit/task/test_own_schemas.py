@@ -14,6 +14,7 @@ from landfall.errors import Stalled
 from landfall.ledger import object_names
 from landfall.ledger.task_results import LandedSlice
 from landfall.registry import pipeline
+from landfall.schemas.cached import registry_at
 from tests.support.avro import Declared, encoded
 from tests.support.own_schemas import (
     V1,
@@ -26,7 +27,8 @@ from tests.support.own_schemas import (
     order,
     orders_registry,
 )
-from tests.support.schema_registry import FakeRegistry
+from tests.support.protobuf_payloads import message
+from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.support.slice_landing import SLICE, TP, group
 
 RECORDS = {"output": {"url": "s3://bucket/root", "columns": "FromSchema", "format": "Parquet"}}
@@ -269,3 +271,36 @@ def test_routes_by_schema(registry: FakeRegistry) -> None:
         "clicks/id=1/shop.Order/4_3_00000000000000000100.parquet",
         "clicks/id=2/shop.Order/4_3_00000000000000000100.parquet",
     ]
+
+
+def test_messages_of_two_protobuf_schemas_have_files_of_their_own() -> None:
+    old = (
+        "syntax = 'proto3'; package shop; message Click { int64 id = 1; repeated string tags = 2; }"
+    )
+    new = old.replace(
+        "repeated string tags = 2;", "repeated string tags = 2; optional bool ok = 3;"
+    )
+    registry_at.cache_clear()
+    with schema_registry() as made:
+        for schema_id, text in ((1, old), (2, new)):
+            made.answers[f"/schemas/ids/{schema_id}"] = (
+                200,
+                {"schema": text, "schemaType": "PROTOBUF"},
+            )
+        click = message("shop.Click", new)
+        bodies = [click(id=i, tags=["a"] * i).SerializeToString() for i in range(4)]
+        payloads = [b"\0" + (1 + i % 2).to_bytes(4) + b"\0" + body for i, body in enumerate(bodies)]
+        spec = from_registry(made)
+        spec["decode"]["format"] = "Protobuf"
+        spec["route"] = {"pattern": "{schema:name}/id={schema:id}"}
+
+        of_slice, objects = landed([(100 + i, each) for i, each in enumerate(payloads)], spec)
+
+    check_names(of_slice)
+    first, second = tables(objects).values()
+    assert [(row["_offset"], row["id"], row["tags"]) for row in first] == [
+        (100, 0, []),
+        (102, 2, ["a", "a"]),
+    ]
+    assert [row["ok"] for row in second] == [None, None]
+    assert {key.split("/")[1] for key in objects} == {"shop.Click"}

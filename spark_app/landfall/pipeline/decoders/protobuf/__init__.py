@@ -31,7 +31,7 @@ reads whole columns with ptars, a quarter of the time that reading fields one by
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -45,6 +45,7 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.protobuf.batches import Batches
 from landfall.pipeline.decoders.protobuf.framing import frames
 from landfall.pipeline.decoders.protobuf.messages import MalformedError, Messages, array
+from landfall.pipeline.decoders.protobuf.own import OwnColumns
 from landfall.pipeline.decoders.protobuf.schema import (
     Leaf,
     index_path,
@@ -53,6 +54,7 @@ from landfall.pipeline.decoders.protobuf.schema import (
     message_class,
     resolve,
 )
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, SchemaRows
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
@@ -81,6 +83,8 @@ class Protobuf:
         columns: the leaf of each typed column.
         wanted: what the later stages need.
         files: the file of the descriptors, if they are in one.
+        own: reads whole messages as columns, if that is wanted.
+        has_schemas: the decoder can give columns by the payloads' own schemas.
     """
 
     indexes: tuple[int, ...] | None
@@ -90,6 +94,8 @@ class Protobuf:
     columns: tuple[Leaf, ...]
     wanted: Wanted
     files: tuple[PinnedFile, ...] = ()
+    own: OwnColumns | None = None
+    has_schemas: ClassVar[bool] = True
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Protobuf":
@@ -108,18 +114,24 @@ class Protobuf:
         files = (pinned_as(name, sha256(data).hexdigest(), checked.sha256),) if name else ()
         message = message_class(data, checked.message)
         descriptor = message.DESCRIPTOR
+        _check(wanted)
         known: dict[object, Leaf] = {}
-        fields = {path: _field(descriptor, path, known) for path in wanted.fields}
+        fields = {
+            path: _field(descriptor, path, known) for path in wanted.fields if path != SCHEMA_NAME
+        }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
+        messages = Messages.of(message, proto_names=checked.proto_names)
+        is_whole = wanted.json or (wanted.own_columns and not known)
         return cls(
             index_path(descriptor) if checked.framing == "Confluent" else None,
-            Messages.of(message, proto_names=checked.proto_names),
-            None if wanted.json else Batches.of(descriptor, tuple(known.values())),
+            messages,
+            None if is_whole else Batches.of(descriptor, tuple(known.values())),
             fields,
             columns,
             wanted,
             files,
+            OwnColumns.of(descriptor, messages) if wanted.own_columns else None,
         )
 
     def decode(self, records: Records) -> Decoded:
@@ -128,7 +140,12 @@ class Protobuf:
         if self.indexes is not None:
             framed = frames(payloads, self.indexes)
             payloads, errors = framed.bodies, framed.errors
-        read, found = self._columns(payloads, errors)
+        if self.own is not None and not self.fields:
+            errors |= self.messages.unreadable(_only(payloads, _good(payloads, errors)))
+            read: Mapping[Leaf, pa.Array] = {}
+            found: Mapping[int, object] = {}
+        else:
+            read, found = self._columns(payloads, errors)
         absent = np.asarray(payloads.is_null())
         columns = {leaf: _finished(column, leaf, absent) for leaf, column in read.items()}
         if self.wanted.json:
@@ -136,6 +153,13 @@ class Protobuf:
         fields = {
             path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
         }
+        if SCHEMA_NAME in self.wanted.fields:
+            name = self.messages.name
+            fields[SCHEMA_NAME] = pa.array([name]).take(pa.array(np.zeros(len(records), np.int64)))
+        if self.own is not None:
+            own = self.own.read(payloads, errors)
+            by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), own),)
+            return Decoded(records, fields, by_schema=by_schema).reject(errors)
         if self.wanted.schema is None:
             return Decoded(records, fields).reject(errors)
         batch, more = arrow_values.batch(
@@ -200,6 +224,19 @@ class Protobuf:
             except MalformedError as error:
                 errors.setdefault(row, f"protobuf: {error}")
         return pa.array(objects, pa.binary())
+
+
+def _check(wanted: Wanted) -> None:
+    if wanted.bodies:
+        raise ValueError("the format copies payloads of the decoder Avro, not of Protobuf")
+    if SCHEMA_ID in wanted.fields:
+        raise ValueError("{schema:id} needs decode.registry, for only there schemas have ids")
+
+
+def _good(payloads: pa.BinaryArray, errors: Mapping[int, str]) -> npt.NDArray[np.bool_]:
+    good = np.array(payloads.is_valid())
+    good[list(errors)] = False
+    return good
 
 
 def _only(payloads: pa.BinaryArray, rows: npt.NDArray[np.bool_]) -> pa.BinaryArray:

@@ -40,18 +40,13 @@ class Batches:
     @classmethod
     def of(cls, descriptor: Any, leaves: Sequence[Leaf]) -> "Batches | None":
         """Return a reader of these leaves; None if ptars cannot read one, or is not installed."""
-        try:
-            import ptars  # noqa: PLC0415  # an extra
-        except ImportError:
+        handler = handler_of(descriptor) if all(map(_is_plain, leaves)) else None
+        if handler is None:
             return None
-        if not all(map(_is_plain, leaves)):
-            return None
+        made = cls(handler, leaves)
         try:
-            pool = ptars.HandlerPool(_files(descriptor.file, {}))
-            made = cls(pool.get_for_message(descriptor), leaves)
-            # What ptars makes of types shows in no message as well.
             columns, _ = made.read(pa.array([], pa.binary()))
-        except (ValueError, TypeError, KeyError, pa.ArrowException):
+        except (KeyError, pa.ArrowException):
             return None
         types = [column.type for column in columns]
         return made if types == [leaf.wire for leaf in leaves] else None
@@ -71,6 +66,21 @@ class Batches:
             return joined, np.concatenate([left_odd, right_odd])
         odd = np.zeros(rows, np.bool_)
         return [_column(batch, leaf, odd) for leaf in self.leaves], odd
+
+
+def handler_of(descriptor: Any) -> Any:
+    """Return ptars' reader of a message; None if it cannot read it, or is not installed."""
+    try:
+        import ptars  # noqa: PLC0415  # an extra
+    except ImportError:
+        return None
+    try:
+        handler = ptars.HandlerPool(_files(descriptor.file, {})).get_for_message(descriptor)
+        # What ptars makes of types shows in no message as well.
+        handler.array_to_record_batch(pa.array([], pa.binary()))
+    except (ValueError, TypeError, KeyError, pa.ArrowException):
+        return None
+    return handler
 
 
 def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa.Array:

@@ -23,11 +23,13 @@ class Messages:
         parse: parses a payload.
         as_dict: returns a message as the plain values of its JSON.
         errors: what ``parse`` and ``as_dict`` raise.
+        name: the full name of the type.
     """
 
     parse: Callable[[bytes], Any]
     as_dict: Callable[[Any], Mapping[str, Any]]
     errors: tuple[type[Exception], ...]
+    name: str = ""
 
     @classmethod
     def of(cls, message: Any, *, proto_names: bool) -> "Messages":
@@ -44,7 +46,8 @@ class Messages:
             return made
 
         errors = (DecodeError, json_format.Error, ValueError, TypeError, RecursionError)
-        return cls(message.FromString, as_dict, (*errors, OverflowError, KeyError))
+        every = (*errors, OverflowError, KeyError)
+        return cls(message.FromString, as_dict, every, message.DESCRIPTOR.full_name)
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as a message.

@@ -58,21 +58,29 @@ class Leaf:
         """The type of the value before an enum is named."""
         if self.how == "json":
             return pa.string()
-        if self.field.cpp_type == _MESSAGE:
-            return TIMES
-        return pa.binary() if self.field.type == _BYTES else _ARROW[self.field.cpp_type]
+        return TIMES if self.field.cpp_type == _MESSAGE else arrow_scalar(self.field)
 
     @property
     def symbols(self) -> Mapping[int, str] | None:
         """The names of an enum's numbers, if it is to be named."""
-        if self.how != "plain" or self.field.cpp_type != _ENUM:
-            return None
-        return {value.number: value.name for value in reversed(self.field.enum_type.values)}
+        return symbols_of(self.field) if self.how == "plain" else None
 
     @property
     def arrow(self) -> pa.DataType:
         """The type of the column it makes."""
         return pa.string() if self.symbols is not None else self.wire
+
+
+def arrow_scalar(field: Any) -> pa.DataType:
+    """Return the type of a field that is no message, before an enum is named."""
+    return pa.binary() if field.type == _BYTES else _ARROW[field.cpp_type]
+
+
+def symbols_of(field: Any) -> Mapping[int, str] | None:
+    """Return the names of an enum's numbers; None if the field is no enum."""
+    if field.cpp_type != _ENUM:
+        return None
+    return {value.number: value.name for value in reversed(field.enum_type.values)}
 
 
 def load(descriptors: str | None, file: str | None) -> bytes:
