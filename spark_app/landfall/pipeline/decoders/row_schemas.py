@@ -5,6 +5,7 @@ schema the positions of its rows, and their columns. The task writes the rows of
 objects of their own, so that every object has one schema.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -59,6 +60,14 @@ class SchemaRows:
             return SchemaRows(self.schema, places, self.columns)
         columns = None if self.columns is None else self.columns.take(pa.array(here))
         return SchemaRows(self.schema, places[here], columns)
+
+
+def columns_digest(name: str, columns: pa.Schema) -> str:
+    """Return what distinguishes columns under a name from others, in hexadecimal.
+
+    For schemas whose text says more than their columns show, such as the numbers of fields.
+    """
+    return hashlib.sha256(f"{name}\n{columns.to_string()}".encode()).hexdigest()
 
 
 def together(parts: Iterable[SchemaRows]) -> tuple[SchemaRows, ...]:

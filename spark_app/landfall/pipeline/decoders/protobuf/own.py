@@ -12,7 +12,7 @@ from landfall.pipeline.decoders.protobuf import whole
 from landfall.pipeline.decoders.protobuf.batches import handler_of
 from landfall.pipeline.decoders.protobuf.messages import Messages
 from landfall.pipeline.decoders.protobuf.whole import Member
-from landfall.pipeline.decoders.row_schemas import RowSchema
+from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class OwnColumns:
         if not fields:
             raise ValueError(f"message {descriptor.full_name} has no fields, so no columns")
         columns = pa.schema([(member.name, member.arrow) for member in fields])
-        schema = RowSchema(whole.digest(descriptor.full_name, columns), descriptor.full_name)
+        schema = RowSchema(columns_digest(descriptor.full_name, columns), descriptor.full_name)
         handler = handler_of(descriptor)
         if handler is not None:
             wire = handler.array_to_record_batch(pa.array([], pa.binary())).schema

@@ -20,7 +20,6 @@ message by message: columns with JSON in them, and rows with several members of 
 a Timestamp near the limits of ptars.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -132,11 +131,6 @@ def members(descriptor: Any, inside: tuple[str, ...] = ()) -> Struct:
         if len(oneof.fields) > 1
     )
     return Struct(fields, oneofs)
-
-
-def digest(name: str, schema: pa.Schema) -> str:
-    """Return what distinguishes the columns of a message from others, in hexadecimal."""
-    return hashlib.sha256(f"{name}\n{schema.to_string()}".encode()).hexdigest()
 
 
 def _member(field: Any, inside: tuple[str, ...]) -> Member:

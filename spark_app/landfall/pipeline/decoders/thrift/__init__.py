@@ -26,17 +26,18 @@ others, one by one, which is also what JSON, columns of type Json and the compac
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.thrift.cursors import Scan
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, SchemaRows
+from landfall.pipeline.decoders.thrift.cursors import Ids, Scan
+from landfall.pipeline.decoders.thrift.own import OwnColumns
 from landfall.pipeline.decoders.thrift.protocols import PROTOCOLS, MalformedError, Record, read
 from landfall.pipeline.decoders.thrift.schema import Scalar, Struct, load, resolve
 from landfall.pipeline.decoders.thrift.values import How, Leaf, json_text
@@ -66,6 +67,8 @@ class Thrift:
         columns: the leaf of each typed column.
         wanted: what the later stages need.
         files: the file of the IDL, if it is in one.
+        own: reads whole structs as columns, if that is wanted.
+        has_schemas: the decoder can give columns by the payloads' own schema.
     """
 
     schema: Struct
@@ -74,6 +77,8 @@ class Thrift:
     columns: tuple[Leaf, ...]
     wanted: Wanted
     files: tuple[PinnedFile, ...] = ()
+    own: OwnColumns | None = None
+    has_schemas: ClassVar[bool] = True
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Thrift":
@@ -90,11 +95,15 @@ class Thrift:
             raise ValueError("option sha256: is for a file")
         schema, checksum = load(checked.idl, checked.file, checked.struct)
         files = (pinned_as(checked.file, checksum, checked.sha256),) if checked.file else ()
+        _check(wanted)
         known: dict[object, Leaf] = {}
-        fields = {path: _field(schema, path, known) for path in wanted.fields}
+        fields = {
+            path: _field(schema, path, known) for path in wanted.fields if path != SCHEMA_NAME
+        }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(schema, column, known) for column in typed)
-        return cls(schema, checked.protocol, fields, columns, wanted, files)
+        own = OwnColumns.of(schema) if wanted.own_columns else None
+        return cls(schema, checked.protocol, fields, columns, wanted, files, own)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is one struct, with its fields and columns."""
@@ -103,15 +112,19 @@ class Thrift:
             self.wanted.json
             or self.protocol != "Binary"
             or not all(leaf.is_plain for leaf in leaves)
+            or (self.own is not None and not self.own.is_plain)
         )
         payloads = records.values
         present = np.asarray(payloads.is_valid())
+        own: Sequence[pa.Array] = self.own.nulls(len(payloads)) if self.own and whole else ()
         if whole:
             arrays: Sequence[pa.Array] = [pa.nulls(len(payloads), leaf.arrow) for leaf in leaves]
             alone = present
         else:
-            arrays, alone = _scanned(payloads, self.schema, leaves)
-            alone &= present
+            scan = Scan(payloads, self.schema, self._scanned_ids(leaves))
+            arrays = _scanned(scan, leaves)
+            own = self.own.scanned(scan) if self.own else ()
+            alone = scan.odd & present
         errors: dict[int, str] = {}
         found = self._one_by_one(payloads, np.flatnonzero(alone).tolist(), errors)
         columns = {
@@ -123,12 +136,23 @@ class Thrift:
         fields = {
             path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
         }
+        if SCHEMA_NAME in self.wanted.fields:
+            names = pa.array([self.schema.name])
+            fields[SCHEMA_NAME] = names.take(pa.array(np.zeros(len(records), np.int64)))
+        if self.own is not None:
+            batch = self.own.batch(own, found, errors)
+            by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), batch),)
+            return Decoded(records, fields, by_schema=by_schema).reject(errors)
         if self.wanted.schema is None:
             return Decoded(records, fields).reject(errors)
         batch, more = arrow_values.batch(
             self.wanted.schema, [columns[leaf] for leaf in self.columns]
         )
         return Decoded(records, fields, batch).reject({**more, **errors})
+
+    def _scanned_ids(self, leaves: Sequence[Leaf]) -> Sequence[Ids]:
+        own = self.own.leaves() if self.own else ()
+        return tuple(dict.fromkeys((*(leaf.ids for leaf in leaves), *own)))
 
     def _one_by_one(
         self, payloads: pa.BinaryArray, rows: Sequence[int], errors: dict[int, str]
@@ -175,17 +199,21 @@ def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf]) -> L
     return leaf
 
 
-def _scanned(
-    payloads: pa.BinaryArray, schema: Struct, leaves: Sequence[Leaf]
-) -> tuple[Sequence[pa.Array], npt.NDArray[np.bool_]]:
-    """Return the columns of the plain rows, and which rows are not plain."""
-    scan = Scan(payloads, schema, [leaf.ids for leaf in leaves])
+def _check(wanted: Wanted) -> None:
+    if wanted.bodies:
+        raise ValueError("the format copies payloads of the decoder Avro, not of Thrift")
+    if SCHEMA_ID in wanted.fields:
+        raise ValueError("{schema:id} is for payloads with a schema of a registry")
+
+
+def _scanned(scan: Scan, leaves: Sequence[Leaf]) -> Sequence[pa.Array]:
+    """Return the columns of the plain rows."""
     arrays = []
     for leaf in leaves:
         assert isinstance(leaf.type, Scalar), "only these are plain"
         column = scan.column(leaf.ids, leaf.type)
         arrays.append(arrow_values.named(column, leaf.type.symbols) if leaf.is_name else column)
-    return arrays, scan.odd
+    return arrays
 
 
 def _patched(

@@ -102,6 +102,7 @@ class Scan:
         self.odd: Bools = np.zeros(rows, np.bool_)
         self._wanted = frozenset(wanted)
         self._columns: dict[Ids, _Column] = {}
+        self._structs: dict[Ids, Bools] = {}
         every = np.arange(rows)
         at = self._struct(every, self._data.offsets[:-1].copy(), schema, ())
         self.odd |= at != self._end
@@ -118,9 +119,14 @@ class Scan:
             return self._strings(found, is_binary=scalar.is_binary)
         return pa.array(found.numbers, arrow_type(scalar), mask=~found.has | self.odd)
 
+    def has_struct(self, ids: Ids) -> Bools:
+        """Return which rows have the struct at these ids, shape (rows,)."""
+        return self._structs.get(ids, np.zeros(len(self.odd), np.bool_))
+
     def _struct(self, rows: Int64s, at: Int64s, schema: Struct | None, ids: Ids) -> Int64s:
         """Read a struct of each row, from the positions ``at``; return the positions behind it."""
         at = at.copy()
+        self._structs.setdefault(ids, np.zeros(len(self.odd), np.bool_))[rows] = True
         seen = {id_: np.zeros(len(rows), np.bool_) for id_ in schema.fields} if schema else {}
         active = np.arange(len(rows))
         while len(active):

@@ -1,0 +1,222 @@
+"""Whole structs as columns, one for each field: what ``Wanted.own_columns`` asks for.
+
+=============================  ==================================================================
+type                           column
+=============================  ==================================================================
+bool, byte, i16, i32, i64      boolean, int8, int16, int32, int64
+double, string, binary, uuid   double, string, binary, string
+enum                           string: its name, and the number if it has none
+struct, union, exception       struct
+list, set                      list
+map                            map; a list of structs if its keys are no scalars
+a struct inside itself         string: JSON
+=============================  ==================================================================
+
+Absent fields are null. Of a key that a map has twice the last value counts, at the first one's
+place. Structs of scalars and of such structs are read by ``cursors``, whole columns at a time, all
+others one by one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from landfall.pipeline.decoders import arrow_values
+from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
+from landfall.pipeline.decoders.thrift.cursors import Ids, Scan
+from landfall.pipeline.decoders.thrift.protocols import MalformedError, Record, Value
+from landfall.pipeline.decoders.thrift.schema import Items, Map, Scalar, Struct, Type, Wire
+from landfall.pipeline.decoders.thrift.values import json_text
+
+_ARROW: Mapping[Wire, pa.DataType] = {
+    Wire.BOOL: pa.bool_(),
+    Wire.BYTE: pa.int8(),
+    Wire.I16: pa.int16(),
+    Wire.I32: pa.int32(),
+    Wire.I64: pa.int64(),
+    Wire.DOUBLE: pa.float64(),
+}
+_TEXT: Mapping[bool, pa.DataType] = {False: pa.string(), True: pa.binary()}
+_Inside: TypeAlias = tuple[Struct, ...]
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """Reads structs of one type.
+
+    Attributes:
+        struct: the type.
+        schema: of the rows.
+        columns: the types of the columns.
+        is_plain: whether ``cursors`` can read it.
+    """
+
+    struct: Struct
+    schema: RowSchema
+    columns: pa.Schema
+    is_plain: bool
+
+    @classmethod
+    def of(cls, struct: Struct) -> "OwnColumns":
+        """Return what reads structs of this type.
+
+        Raises:
+            ValueError: the struct has no fields.
+        """
+        if not struct.fields:
+            raise ValueError(f"struct {struct.name} has no fields, so no columns")
+        columns = pa.schema([(f.name, _arrow(f.type, (struct,))) for f in struct.fields.values()])
+        schema = RowSchema(columns_digest(struct.name, columns), struct.name)
+        return cls(struct, schema, columns, all(_is_plain(t) for t in _types(struct, ())))
+
+    def leaves(self) -> Iterator[Ids]:
+        """The ids of all scalars, for ``Scan``."""
+        yield from _leaves(self.struct, ())
+
+    def scanned(self, scan: Scan) -> list[pa.Array]:
+        """Return the columns of a scan; what is odd means nothing."""
+        return _scanned(scan, self.struct, ())
+
+    def nulls(self, rows: int) -> list[pa.Array]:
+        """Return columns without a value."""
+        return [pa.nulls(rows, field.type) for field in self.columns]
+
+    def batch(
+        self, columns: Sequence[pa.Array], found: Mapping[int, Record], errors: dict[int, str]
+    ) -> pa.RecordBatch:
+        """Return the columns with the rows that were read one by one; adds to ``errors``."""
+        if found:
+            values = []
+            for row, record in found.items():
+                try:
+                    values.append(_members(record, self.struct, (self.struct,)))
+                except MalformedError as error:
+                    errors.setdefault(row, f"thrift: {error}")
+                    values.append({})
+            places = np.arange(len(columns[0]))
+            places[list(found)] = np.arange(len(places), len(places) + len(found))
+            at = pa.array(places)
+            columns = [
+                pa.concat_arrays(
+                    [column, pa.array([each.get(field.name) for each in values], field.type)]
+                ).take(at)
+                for column, field in zip(columns, self.columns, strict=True)
+            ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.columns)
+
+
+def _arrow(type_: Type, inside: _Inside) -> pa.DataType:
+    match type_:
+        case Scalar():
+            return _ARROW[type_.wire] if _is_number(type_) else _TEXT[type_.is_binary]
+        case Struct() if type_ in inside:
+            return pa.string()
+        case Struct():
+            within = (*inside, type_)
+            return pa.struct([(f.name, _arrow(f.type, within)) for f in type_.fields.values()])
+        case Items():
+            return pa.list_(_arrow(type_.item, inside))
+        case Map():
+            key, value = _arrow(type_.key, inside), _arrow(type_.value, inside)
+            if isinstance(type_.key, Scalar):
+                return pa.map_(key, value)
+            return pa.list_(pa.struct([("key", key), ("value", value)]))
+    raise TypeError(type_)
+
+
+def _is_number(scalar: Scalar) -> bool:
+    return not scalar.symbols and scalar.wire not in {Wire.STRING, Wire.UUID}
+
+
+def _types(struct: Struct, inside: _Inside) -> Iterator[Type | None]:
+    """All types in a struct; None for one that is inside itself."""
+    if struct in inside:
+        yield None
+        return
+    for field in struct.fields.values():
+        if isinstance(field.type, Struct):
+            yield from _types(field.type, (*inside, struct))
+        else:
+            yield field.type
+
+
+def _is_plain(type_: Type | None) -> bool:
+    return isinstance(type_, Scalar) and type_.wire is not Wire.UUID
+
+
+def _leaves(struct: Struct, ids: Ids) -> Iterator[Ids]:
+    for id_, field in struct.fields.items():
+        if isinstance(field.type, Struct):
+            yield from _leaves(field.type, (*ids, id_))
+        else:
+            yield (*ids, id_)
+
+
+def _scanned(scan: Scan, struct: Struct, ids: Ids) -> list[pa.Array]:
+    columns = []
+    for id_, field in struct.fields.items():
+        place = (*ids, id_)
+        if isinstance(field.type, Struct):
+            inner = _scanned(scan, field.type, place)
+            type_ = _arrow(field.type, ())
+            absent = pa.array(~scan.has_struct(place))
+            if inner:
+                columns.append(pa.StructArray.from_arrays(inner, fields=list(type_), mask=absent))
+            else:
+                made = pa.array([None if each else {} for each in absent.to_pylist()], type_)
+                columns.append(made)
+            continue
+        assert isinstance(field.type, Scalar), "only these are plain"
+        column = scan.column(place, field.type)
+        if field.type.symbols:
+            columns.append(arrow_values.named(column, field.type.symbols))
+        else:
+            columns.append(column.cast(_arrow(field.type, ())))
+    return columns
+
+
+def _members(record: Record, struct: Struct, inside: _Inside) -> dict[str, object]:
+    return {
+        field.name: _value(record[id_], field.type, inside)
+        for id_, field in struct.fields.items()
+        if id_ in record
+    }
+
+
+def _value(value: Value, type_: Type, inside: _Inside) -> object:
+    match type_:
+        case Scalar():
+            return _scalar(value, type_)
+        case Struct() if isinstance(value, Record):
+            if type_ in inside:
+                return json_text(value, type_).decode()
+            return _members(value, type_, (*inside, type_))
+        case Items() if isinstance(value, list):
+            return [_value(each, type_.item, inside) for each in value]
+        case Map() if isinstance(value, list):
+            pairs = [
+                (_value(key, type_.key, inside), _value(inner, type_.value, inside))
+                for key, inner in value
+            ]
+            if isinstance(type_.key, Scalar):
+                return list(dict(pairs).items())
+            return [{"key": key, "value": inner} for key, inner in pairs]
+    raise TypeError(f"{type_} has no value {value!r}")
+
+
+def _scalar(value: Value, type_: Scalar) -> object:
+    match value:
+        case bytes() if type_.wire is Wire.UUID:
+            return str(UUID(bytes=value))
+        case bytes() if not type_.is_binary:
+            try:
+                return value.decode()
+            except UnicodeDecodeError as error:
+                raise MalformedError(f"not UTF-8: {error.reason}") from error
+        case int() if type_.symbols:
+            return type_.symbols.get(value, str(value))
+    return value
