@@ -26,12 +26,14 @@ from landfall.api.spec import (
     TopicSpecs,
     with_decode_option,
 )
+from landfall.api.spec.decode import SchemaRegistry
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.formats.columns import COORDINATES
 from landfall.pipeline.decoders import Decoder, DecoderType, Transform, Wanted
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.decoders.whole_records import Declared, Parts, WholeRecords
 from landfall.pipeline.pinned import CHECKSUM, pinned_files
 from landfall.pipeline.route import Router
 from landfall.pipeline.transforms import Context
@@ -76,6 +78,8 @@ FORMATS: Mapping[str, str] = {
 
 _WITH_SCHEMAS = "landfall.schemas."
 """Where the decoders are that ask a schema registry."""
+_SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
+"""Options that give a schema."""
 _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 """How errors about options begin, in formats and in decoders."""
 
@@ -104,7 +108,8 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     with _spec_errors(f"{path}.route.pattern"):
         router = Router.of(spec.route, spec.decode.timestamp)
     format_ = output_format(spec.output, path)
-    schema = schema_of(spec.decode.columns) if spec.decode.columns else None
+    declared = _declared(spec.decode)
+    schema = declared.together
     by_schema = _check_schemas(spec, router, format_, path)
     if schema is not None or spec.output.columns is ColumnSource.FROM_SCHEMA:
         # Formats that write envelopes as well need less for typed columns.
@@ -123,8 +128,49 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
     with _spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
-    built = decoder(spec.decode, wanted, path, stored)
+    built = _record_decoder(spec.decode, wanted, declared, path, stored)
     return Pipeline(built, (*steps.steps, *last), router, format_)
+
+
+def _declared(decode: Decode) -> Declared:
+    of_key = decode.key.columns if decode.key else ()
+    parts = (decode.columns, of_key, decode.header_columns)
+    return Declared(*(schema_of(columns) if columns else None for columns in parts))
+
+
+def _record_decoder(
+    decode: Decode, wanted: Wanted, declared: Declared, path: str, stored: StoredSchemas | None
+) -> Decoder:
+    """Return what decodes payloads, and keys and headers if they are read.
+
+    Raises:
+        Stalled: SPEC_INVALID, as ``decoder``; or keys are read and not decoded.
+    """
+    parts = Parts.of(wanted.fields)
+    reads_keys = bool(parts.key or declared.key is not None)
+    if not (reads_keys or parts.whole_key or parts.headers or declared.headers is not None):
+        return decoder(decode, wanted, path, stored)
+    value = decoder(decode, WholeRecords.of_value(wanted, parts, declared), path, stored)
+    if not reads_keys:
+        return WholeRecords(value, None, parts, declared)
+    if decode.key is None:
+        field = ".".join(parts.key[0])
+        raise Stalled(Reason.SPEC_INVALID, f"{path}.decode.key is needed to read {{key:{field}}}")
+    # A schema that is given needs no registry.
+    of_values = None if _SCHEMA_OPTIONS & decode.key.options.keys() else decode.registry
+    as_payloads = Decode(
+        format=decode.key.format,
+        options=decode.key.options,
+        registry=decode.key.registry or of_values,
+    )
+    of_key = WholeRecords.of_key(parts, declared)
+    key = decoder(as_payloads, of_key, f"{path}.decode.key", stored)
+    if pinned_files([key]) and CHECKSUM not in decode.key.options:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{path}.decode.key.options.{CHECKSUM}: a file that keys are decoded with needs one",
+        )
+    return WholeRecords(value, key, parts, declared)
 
 
 def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) -> bool:
@@ -133,17 +179,19 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
     Raises:
         Stalled: SPEC_INVALID; what has to do with schemas does not fit together.
     """
+    declared = _declared(spec.decode)
     from_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
     bodies, name = format_.wanted.bodies, spec.output.format
     reason = ""
     if from_schema and not format_.wanted.columns:
         reason = f"output.columns: FromSchema is for formats that write columns, not for {name}"
-    elif spec.decode.columns and (from_schema or bodies):
+    elif declared.together is not None and (from_schema or bodies):
         what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
-        reason = f"{what} takes the columns of the payloads' own schemas; leave decode.columns out"
+        others = "decode.columns" if spec.decode.columns else "columns of keys and headers"
+        reason = f"{what} takes the columns of the payloads' own schemas; leave {others} out"
     if reason:
         raise Stalled(Reason.SPEC_INVALID, f"{path}.{reason}")
-    if spec.decode.columns:
+    if declared.together is not None:
         _check_names(spec, format_, path)
     routed = [field for field in router.fields if field in (SCHEMA_ID, SCHEMA_NAME)]
     if routed or from_schema or bodies:
@@ -163,7 +211,8 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
 
 def _check_names(spec: GroupSpec, format_: Format, path: str) -> None:
     """Raise Stalled if an option of a format names a column that the group does not declare."""
-    declared = {column.name for column in spec.decode.columns}
+    together = _declared(spec.decode).together
+    declared = set(together.names if together is not None else ())
     known = declared | {f"_{name}" for name in COORDINATES}
     if spec.transforms:
         return  # steps may add columns
@@ -197,15 +246,23 @@ def check_spec(group: ConsumerGroup) -> None:
     used = list(TopicSpecs.of(group.spec).used())
     for path, spec in used:
         pipeline(spec, path)
-    asked = [spec.decode.registry for _, spec in used if _asks_registry(spec.decode.format)]
+    asked = [registry for _, spec in used for registry in _asked(spec.decode)]
     for path, spec in used:
         if spec.decode.registry is not None and spec.decode.registry not in asked:
             names = ", ".join(name for name in DECODERS if _asks_registry(name))
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"{path}.decode.registry: {spec.decode.format} asks no schema registry, only "
-                f"{names} does",
+                f"{path}.decode.registry: {spec.decode.format} asks no schema registry; those "
+                f"that do are {names}",
             )
+
+
+def _asked(decode: Decode) -> Iterator[SchemaRegistry | None]:
+    """The registries that decoders get to know, of payloads and of keys."""
+    if _asks_registry(decode.format):
+        yield decode.registry
+    if decode.key is not None and _asks_registry(decode.key.format):
+        yield decode.key.registry or decode.registry
 
 
 def _asks_registry(decoder: str) -> bool:
@@ -240,7 +297,8 @@ def decoder(
     Raises:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: DecoderType = _import_class(f"{path}.decode.format", "decoder", decode.format, DECODERS)
+    field = path if path.endswith(".key") else f"{path}.decode"
+    kind: DecoderType = _import_class(f"{field}.format", "decoder", decode.format, DECODERS)
     options: dict[str, object] = dict(decode.options)
     if decode.registry is not None and _asks_registry(decode.format):
         secret = decode.registry.secret_ref
@@ -250,7 +308,7 @@ def decoder(
             "timeout_seconds": decode.registry.timeout.total_seconds(),
             "stored": stored,
         }
-    with _spec_errors(f"{path}.decode"):
+    with _spec_errors(field):
         return kind.of(options, wanted)
 
 

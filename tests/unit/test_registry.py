@@ -96,7 +96,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
         ),
         (
             {"decode": {"format": "Csv", "registry": {"urls": ["http://registry:8081"]}}},
-            "spec.decode.registry: Csv asks no schema registry, only Avro does",
+            "spec.decode.registry: Csv asks no schema registry; those that do are Avro, Proto",
         ),
         (
             {"decode": {"format": "nowhere:Name"}},

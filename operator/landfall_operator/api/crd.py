@@ -38,11 +38,15 @@ JAVA_DATES = r"[\x22\x27]|(^|[^A-Za-z{])(yyyy|YYYY|uuuu)([^A-Za-z=}]|MM|$)"
 
 LATER = frozenset(
     {
-        "spec.decode.registry.timeout",
         "spec.upgrade.rollback.crashes",
         "spec.upgrade.rollback.readyIn",
         "spec.upgrade.rollback.noCommit",
         "spec.output.columns",
+        "spec.decode.timestamp.source",
+        "spec.decode.registry.timeout",
+        "spec.decode.key.registry.timeout",
+        "spec.decode.key.columns.nullable",
+        "spec.decode.headerColumns.nullable",
     }
 )
 """Fields that came after the first release: the API server does not fill their defaults in.
@@ -166,19 +170,18 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.output.url": {"maxLength": 2048},
     "spec.route.pattern": {"maxLength": 1024},
     "spec.route.topicPath": {"maxLength": 1024},
-    "spec.decode.columns": {
-        "maxItems": 2000,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["name"],
+    **{
+        f"spec.{of}decode.{columns}": {
+            "maxItems": 2000,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        }
+        for of in ("", "topics.")
+        for columns in ("columns", "key.columns", "headerColumns")
     },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
     "spec.topics.pattern": {"maxLength": 4096},
-    "spec.topics.decode.columns": {
-        "maxItems": 2000,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["name"],
-    },
     "status.conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     **{
         f"spec.{pod}.{field}": {

@@ -29,8 +29,8 @@ from landfall.api.contract import (
     PEERS,
     REVISION,
 )
-from landfall.api.spec import ConsumerGroup, TopicSpecs
-from landfall.api.spec.decode import TRANSFORMS
+from landfall.api.spec import ConsumerGroup, Decode, TopicSpecs
+from landfall.api.spec.decode import TRANSFORMS, SchemaRegistry
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -199,13 +199,18 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     references = (
         group.spec.source.kafka.properties_secret_ref,
         group.spec.output.s3.credentials_secret_ref,
-        *(spec.decode.registry and spec.decode.registry.secret_ref for spec in specs),
+        *(registry.secret_ref for spec in specs for registry in _registries(spec.decode)),
     )
     # Hash names the Secret with its key. What options of plug-ins mean, only plug-ins know.
     steps = (step for spec in specs for step in spec.transforms)
     of_steps = (step.options.get("secret") for step in steps if step.use in TRANSFORMS)
     names = {reference.name for reference in references if reference}
     return tuple(sorted(names | {name for name in of_steps if isinstance(name, str)}))
+
+
+def _registries(decode: Decode) -> tuple[SchemaRegistry, ...]:
+    of_key = decode.key.registry if decode.key else None
+    return tuple(registry for registry in (decode.registry, of_key) if registry)
 
 
 def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:

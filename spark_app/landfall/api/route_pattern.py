@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"\{([^{}]*)\}|(%.?)|([^{}%]+)|([{}])", re.DOTALL)
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
 _KNOWN = (
     "{topic} {kafka_partition} {date} {hour} {minute} {minute:15} {time:%Y/%m/%d} {field:path} "
-    "{header:name} {schema:id} {schema:name} and bare %Y-%m-%d"
+    "{header:name} {key} {key:path} {schema:id} {schema:name} and bare %Y-%m-%d"
 )
 _MEANT = {
     "dt": "{date}",
@@ -72,11 +72,12 @@ class Kind(Enum):
     FIELD = "field"
     SCHEMA = "schema"
     HEADER = "header"
+    KEY = "key"
     DIRECTIVE = "directive"
     MINUTES = "minutes"
 
 
-_OF_A_RECORD = frozenset({Kind.FIELD, Kind.SCHEMA, Kind.HEADER})
+_OF_A_RECORD = frozenset({Kind.FIELD, Kind.KEY, Kind.SCHEMA, Kind.HEADER})
 """Placeholders that a destination may have."""
 
 
@@ -97,6 +98,7 @@ class Token:
 _PLAIN: Mapping[str, Token] = {
     "topic": Token(Kind.TOPIC),
     "kafka_partition": Token(Kind.KAFKA_PARTITION),
+    "key": Token(Kind.KEY),
     "schema:id": Token(Kind.SCHEMA, "id"),
     "schema:name": Token(Kind.SCHEMA, "name"),
 }
@@ -177,7 +179,7 @@ def _placeholder(inner: str, stray: str) -> Iterator[Token]:
     name, _, argument = inner.partition(":")
     if inner in _PLAIN:
         yield _PLAIN[inner]
-    elif name in {"field", "header"} and ":" in inner:
+    elif name in {"field", "key", "header"} and ":" in inner:
         yield _of_record(Kind(name), argument)
     elif inner in _SHORT:
         yield from _time(_SHORT[inner])
@@ -193,8 +195,8 @@ def _placeholder(inner: str, stray: str) -> Iterator[Token]:
 
 
 def _of_record(kind: Kind, argument: str) -> Token:
-    if kind is Kind.FIELD and not all(argument.split(".")):
-        raise ValueError(f"invalid field path: {{field:{argument}}}")
+    if kind is not Kind.HEADER and not all(argument.split(".")):
+        raise ValueError(f"invalid field path: {{{kind.value}:{argument}}}")
     if not argument:
         raise ValueError("a header needs its name: {header:name}")
     return Token(kind, argument)

@@ -81,7 +81,7 @@ class RouteEvaluator:
 
         Raises:
             RouteNotSupported: the group has transforms, or its route uses payloads other than JSON,
-                or schemas.
+                schemas, keys, or headers as times.
         """
         pattern = spec.route.pattern
         if spec.route.topic_path is not None:
@@ -89,6 +89,9 @@ class RouteEvaluator:
             pattern = f"{spec.route.topic_path.removesuffix('/{topic}')}//{pattern}"
         if "{schema:" in pattern:
             raise RouteNotSupported("schemas")
+        source = spec.decode.timestamp.source if spec.decode.timestamp else "Value"
+        if "{key" in pattern or source != "Value":
+            raise RouteNotSupported("keys, or headers as times")
         parts, fields, timed = _parsed(pattern)
         headers = tuple(
             name for kind, name in (f for f in fields if len(f) == 2) if kind == _HEADER

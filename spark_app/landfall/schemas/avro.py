@@ -5,7 +5,8 @@
 | ``schema`` | none | the schema of all payloads, as JSON; they have no header then |
 | ``schemaFile`` | none | the same, in a file that every driver and executor has |
 | ``readerSchema`` | ``Writer`` | read as: ``Writer``, ``Latest`` or a schema as JSON |
-| ``subject`` | ``<topic>-value`` | the subject whose latest schema ``Latest`` is |
+| ``subject`` | ``<topic>-value`` | whose latest schema ``Latest`` is; of keys ``<topic>-key`` |
+| ``schemaId`` | ``Payload`` | ``Header``: ids may be in record headers |
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
 ``spec.decode.registry`` says where their schemas are. A payload is decoded if it is exactly one
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -35,6 +36,7 @@ from landfall.pipeline.decoders.avro.rows import (
 )
 from landfall.pipeline.decoders.avro.schema import Schema, parse_schema
 from landfall.pipeline.decoders.avro.values import follow
+from landfall.pipeline.decoders.confluent import Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import typed_columns
@@ -55,6 +57,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     sha256: str | None = None
     reader_schema: str = _WRITER
     subject: str | None = None
+    schema_id: Literal["Payload", "Header"] = "Payload"
     registry: RegistryOptions | None = None
 
 
@@ -107,13 +110,15 @@ class Avro:
         if read.registry is not None:
             if isinstance(reader, Schema):
                 _check(reader, None, wanted)
-            schemas = RegistrySchemas(registry_at(read.registry), reader, read.subject)
-            return cls(AvroRows(schemas, wanted, is_framed=True))
+            registry = registry_at(read.registry)
+            schemas = RegistrySchemas(registry, reader, read.subject, wanted.is_key)
+            framing = Framing("avro", read.schema_id == "Header", wanted.is_key)
+            return cls(AvroRows(schemas, wanted, framing))
         if isinstance(reader, str):
             raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
         writer, files = _fixed(read)
         _check(writer, reader, wanted)
-        return cls(AvroRows(FixedSchema(writer, reader), wanted, is_framed=False), files)
+        return cls(AvroRows(FixedSchema(writer, reader), wanted, None), files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -131,7 +136,7 @@ class FixedSchema(Schemas):
     writer: Schema
     reader: Schema | None
 
-    def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:  # noqa: ARG002  # the protocol's
+    def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:  # noqa: ARG002  # the protocol's
         """Return the schema."""
         return self.writer, self.reader
 
@@ -144,20 +149,22 @@ class RegistrySchemas(Schemas):
         registry: knows the schemas.
         reader: what payloads are read as; None as they were written, or ``Latest``.
         subject: the subject of ``Latest``; None for that of the topic.
+        is_key: whether the payloads are keys.
     """
 
     registry: CachedRegistry
     reader: Schema | str | None
     subject: str | None
+    is_key: bool = False
 
-    def used(self, topic: str, schema_id: int) -> Iterator[UsedSchema]:
+    def used(self, topic: str, schema_id: SchemaId) -> Iterator[UsedSchema]:
         """Return the schemas that ``resolve`` returned, as they are registered."""
         if schema_id != NO_ID and (writer := self.registry.by_id(schema_id)):
             yield self.registry.used(writer, schema_id)
         if self.reader == _LATEST:
             yield self.registry.used(self.registry.latest(self._subject(topic)), None)
 
-    def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:
+    def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
         """Return the writer's schema, and the reader's if it is another.
 
         Raises:
@@ -191,7 +198,7 @@ class RegistrySchemas(Schemas):
             raise UnknownSchemaError(f"avro: subject {subject}: {error}") from error
 
     def _subject(self, topic: str) -> str:
-        return self.subject or f"{topic}-value"
+        return self.subject or f"{topic}-{'key' if self.is_key else 'value'}"
 
 
 def _parsed(registered: RegisteredSchema) -> Schema:

@@ -88,6 +88,8 @@ class Protobuf:
             return fixed.Protobuf.of(rest, wanted)
         checked = read_options(options, Options)
         check_installed()
+        if wanted.bodies:
+            raise ValueError("the format copies payloads of the decoder Avro, not of Protobuf")
         return cls(registry_at(checked.registry), checked, wanted)
 
     def decode(self, records: Records) -> Decoded:
@@ -117,11 +119,12 @@ class Protobuf:
         return decoded.reject(whole.errors)
 
     def _without_schema(self, rows: Int64s, frames: Framed) -> Part:
-        part = empty_part(rows, self.wanted)
+        what = "protobuf: a tombstone, which has no schema" if self.wanted.by_schema else None
+        part = empty_part(rows, self.wanted, what)
         errors = {
             i: frames.errors[row] for i, row in enumerate(rows.tolist()) if row in frames.errors
         }
-        return replace(part, errors=errors)
+        return replace(part, errors={**part.errors, **errors})
 
     def _of_schema(
         self, records: Records, rows: Int64s, frames: Framed, code: int

@@ -47,6 +47,13 @@ def test_the_secrets_of_some_topics_are_mounted() -> None:
     assert secrets_of(parse_group(resource)) == ("login", "mail-hash")
 
 
+def test_the_registry_of_keys_has_a_secret_of_its_own() -> None:
+    registry = {"urls": ["http://registry:8081"], "secretRef": {"name": "of-keys"}}
+    resource = document(decode__key={"format": "Avro", "registry": registry})
+
+    assert secrets_of(parse_group(resource)) == ("of-keys",)
+
+
 def test_a_registry_that_is_away_condemns_no_revision() -> None:
     assert all(map(is_environment, REASONS))
 

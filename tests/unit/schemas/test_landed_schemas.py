@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from landfall.errors import Retry, SchemaChanged, StoreAway
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
+from landfall.pipeline.records import of_columns
 from landfall.schemas import RegisteredSchema, content_hash
 from landfall.schemas.cached import registry_at
 from landfall.schemas.stored import StoredSchemas
@@ -118,3 +121,29 @@ def test_a_schema_that_cannot_be_stored_is_not_named(registry: FakeRegistry) -> 
 
     assert isinstance(result, FailedSlice)
     assert isinstance(result.error, Retry)
+
+
+def test_schemas_of_keys_are_named_too(registry: FakeRegistry) -> None:
+    store = MemoryStore()
+    decode = {
+        "format": "Avro",
+        "registry": {"urls": [registry.url]},
+        "key": {"format": "Avro", "columns": [{"name": "k", "type": "String"}]},
+    }
+    key = '{"type":"record","name":"K","fields":[{"name":"k","type":"string"}]}'
+    registry.answers["/schemas/ids/3"] = (200, {"schema": key})
+    spec = group(decode=decode, output={"url": "s3://b/r", "format": "Parquet"}).spec
+    partitioner = Partitioners(spec, StoredSchemas(store, "fake", "0")).for_topic("clicks")
+    rows = of_columns(
+        TP,
+        np.array([100]),
+        pa.array([framed(1, encoded("string", "text"))], pa.binary()),
+        timestamps=np.array([0]),
+        keys=pa.array([framed(3, encoded("string", "kay"))], pa.binary()),
+    )
+
+    chunk = partitioner.partition(rows)
+
+    assert {used.schema_id for used in chunk.used} == {"1", "3"}
+    ((_, batch),) = chunk.outputs
+    assert batch.column("_k").to_pylist() == ["kay"]

@@ -9,11 +9,13 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from landfall.pipeline.decoders import Decoded, Wanted
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.schemas import Reference, RegisteredSchema
 from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.proto_files import file_set
 from landfall.schemas.protobuf import Options, Protobuf
+from tests.support.decoded import as_list
 from tests.support.registered import (
     GUID,
     GUID_HEADER,
@@ -284,3 +286,25 @@ def test_given_descriptors_need_no_registry() -> None:
     assert values(decoded, "host") == ["h"]
     with pytest.raises(ValueError, match="unknown option framing"):
         Protobuf.of({"registry": {"urls": ["http://nobody"]}, "framing": "Confluent"}, wanted())
+
+
+def test_each_version_has_columns_of_its_own() -> None:
+    made = decoder(Wanted((SCHEMA_ID, SCHEMA_NAME), own_columns=True))
+
+    decoded = made.decode(
+        records(click(2, url="b", price=7), None, click(1, url="a"), b"x", click(2, url="c"))
+    )
+
+    assert errors(decoded) == {
+        1: "protobuf: a tombstone, which has no schema",
+        3: "protobuf: too short for a schema id",
+    }
+    assert as_list(decoded.fields[SCHEMA_ID]) == [2, 1, 2]
+    assert as_list(decoded.fields[SCHEMA_NAME]) == ["shop.Click"] * 3
+    assert decoded.by_schema is not None
+    found = {
+        tuple(part.rows.tolist()): part.columns.column("url").to_pylist()
+        for part in decoded.by_schema
+        if part.columns is not None
+    }
+    assert found == {(0, 2): ["b", "c"], (1,): ["a"]}

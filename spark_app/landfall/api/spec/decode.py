@@ -35,11 +35,23 @@ class MissingTimestamp(StrEnum):
     EPOCH = "Epoch"
 
 
+class TimestampSource(StrEnum):
+    """The part of a record that holds its event time."""
+
+    VALUE = "Value"
+    KEY = "Key"
+    HEADER = "Header"
+
+
 class Timestamp(Model):
-    """The payload field that holds a record's event time."""
+    """The field that holds a record's event time."""
 
     field: Name
     """Name of the field. Dots separate the steps of a nested path, such as ``meta.ts``."""
+    source: TimestampSource = TimestampSource.VALUE
+    """Where the field is: in the payload, in the key (as ``decode.key`` decodes it), or a header of
+    this name.
+    """
     separator: str = "."
     """What separates the steps of a nested path. Empty if the field's own name contains dots."""
     unit: TimeUnit = TimeUnit.AUTO
@@ -59,8 +71,11 @@ class Timestamp(Model):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The field's path as a tuple of steps."""
-        return tuple(self.field.split(self.separator)) if self.separator else (self.field,)
+        """The field's path as a tuple of steps; of keys and headers behind an empty step."""
+        if self.source is TimestampSource.HEADER:
+            return ("", "header", self.field)
+        steps = tuple(self.field.split(self.separator)) if self.separator else (self.field,)
+        return steps if self.source is TimestampSource.VALUE else ("", "key", *steps)
 
     @property
     def is_yearless(self) -> bool:
@@ -87,7 +102,8 @@ class Timestamp(Model):
 
     @model_validator(mode="after")
     def _path_has_no_empty_step(self) -> "Timestamp":
-        if not all(self.path):
+        of_parts = 0 if self.source is TimestampSource.VALUE else 2
+        if not all(self.path[of_parts:]):
             raise ValueError(
                 f"field {self.field!r} has an empty step; separator: '' takes it as one name"
             )
@@ -155,16 +171,33 @@ class SchemaRegistry(Model):
     """How long to wait for a connection, and again for an answer."""
 
 
+DecoderName = Annotated[
+    str,
+    built_in(
+        *("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
+        *("Protobuf", "JsonSchema"),
+    ),
+]
+Columns = Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)]
+
+
+class DecodeKey(Model):
+    """How record keys are decoded. ``{key:path}`` in the route is a field of the key."""
+
+    format: DecoderName
+    """Decoder, as of payloads."""
+    options: dict[str, Settings] = Field(default_factory=dict)
+    """Options of the decoder."""
+    registry: SchemaRegistry | None = None
+    """The schema registry that has the schemas of keys. That of payloads if not set."""
+    columns: Columns = ()
+    """Typed columns of the output that are read from the key."""
+
+
 class Decode(Model):
     """How record payloads are decoded, and which field holds the event time."""
 
-    format: Annotated[
-        str,
-        built_in(
-            *("Raw", "Json", "Delimited", "Regex", "MessagePack", "Csv", "Thrift", "Avro"),
-            *("Protobuf", "JsonSchema"),
-        ),
-    ] = "Raw"
+    format: DecoderName = "Raw"
     """Decoder: ``Raw``, ``Json``, ``Delimited``, ``Regex``, ``MessagePack``, ``Csv``, ``Thrift``,
     ``Avro``, ``Protobuf``, ``JsonSchema``, or a custom ``package.module:Name``.
     """
@@ -177,8 +210,20 @@ class Decode(Model):
     """
     registry: SchemaRegistry | None = None
     """The schema registry that has the schemas of payloads, for Avro, Protobuf and JsonSchema."""
-    columns: Annotated[tuple[Column, ...], AfterValidator(_distinct_columns)] = ()
+    columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""
+    key: DecodeKey | None = None
+    """How record keys are decoded. They are not if not set."""
+    header_columns: Columns = ()
+    """Typed columns of the output that are read from record headers, which are text; ``field`` is
+    the name of the header. Of several headers of one name the last counts.
+    """
+
+    @model_validator(mode="after")
+    def _columns_have_distinct_names(self) -> "Decode":
+        of_key = self.key.columns if self.key else ()
+        distinct(tuple(c.name for c in (*self.columns, *of_key, *self.header_columns)))
+        return self
 
 
 TRANSFORMS = (

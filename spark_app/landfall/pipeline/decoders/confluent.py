@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from landfall.pipeline.decoders.whole_records import last_headers
 from landfall.pipeline.records import Int64s, Records
 
 ID_BYTES = 5
@@ -102,7 +102,7 @@ class Framing:
         """Return why these rows, which have no id before the payload, are bad."""
         if not len(rows):
             return {}
-        named = {} if self.in_headers else _last_values(records.take(rows).headers, self.header)
+        named = {} if self.in_headers else last_headers(records.take(rows).headers, self.header)
         return {
             row: self._problem(records.values[row].as_py() or b"", is_named=i in named)
             for i, row in enumerate(rows.tolist())
@@ -122,7 +122,7 @@ class Framing:
 
     def _of_headers(self, records: Records, codes: Int64s, found: "_Found") -> None:
         known: dict[bytes | None, int | str] = {}
-        for row, value in _last_values(records.headers, self.header).items():
+        for row, value in last_headers(records.headers, self.header).items():
             if value not in known:
                 known[value] = found.add(value, f"{self.kind}: header {self.header}")
             code = known[value]
@@ -170,17 +170,6 @@ def ids_before(payloads: pa.BinaryArray) -> Int64s:
     is_id = heads[:, 0] == 0
     ids[long[is_id]] = heads[is_id, 1:].astype(np.int64) @ (256 ** np.arange(3, -1, -1))
     return ids
-
-
-def _last_values(headers: pa.ListArray, name: str) -> dict[int, bytes | None]:
-    """Return the last value of a header by row; rows without it, or unreadable ones, are absent."""
-    parents, flat = pc.list_parent_indices(headers), headers.flatten()
-    if not len(flat):
-        return {}
-    named = pc.equal(pc.struct_field(flat, "key"), name)
-    rows = pc.filter(parents, named).to_pylist()
-    values = pc.filter(pc.struct_field(flat, "value"), named).to_pylist()
-    return dict(zip(rows, values, strict=True))
 
 
 def _rows_of(errors: Mapping[int, str], rows: int) -> np.ndarray:

@@ -14,6 +14,8 @@ A pattern is text with placeholders:
                            ``/`` separates directories
 ``%Y`` outside braces      the same as ``{time:%Y}``
 ``{field:meta.country}``   the value of a payload field; dots separate the names of a nested path
+``{key:customer.id}``      the value of a field of the key, as ``decode.key`` decodes it
+``{key}``                  the whole key as text
 ``{schema:name}``          the full name of the payload's schema, such as ``shop.Order``
 ``{header:tenant}``        the value of a header as text; of several of one name the last
 ``{schema:id}``            the number that the schema registry has given to it

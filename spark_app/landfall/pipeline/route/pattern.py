@@ -13,6 +13,7 @@ from landfall.api import route_pattern
 from landfall.api.route_pattern import Kind, Token
 from landfall.ledger.folders import DESTINATION_END, check_directories
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
+from landfall.pipeline.decoders.whole_records import key_path
 from landfall.pipeline.event_time import Path
 from landfall.pipeline.timezones import EPOCH
 
@@ -153,6 +154,8 @@ def _path(token: Token) -> Path | None:
     match token.kind:
         case Kind.FIELD:
             return tuple(token.text.split("."))
+        case Kind.KEY:
+            return key_path(token.text.split(".") if token.text else ())
         case Kind.SCHEMA:
             return _SCHEMA[token.text]
         case Kind.HEADER:

@@ -1,8 +1,7 @@
 """Decodes rows of Avro: by schema, all rows of a schema at once.
 
-With the framing ``Confluent`` a payload is a byte 0, the schema's id as four bytes, big-endian, and
-the value (Confluent documentation, "Wire format"). A payload that begins otherwise is bad. Without
-framing the payload is the value, and there is one schema for all.
+With a ``Framing`` payloads or record headers name schemas, and a payload that names none is bad:
+see ``pipeline.decoders.confluent``. Without it the payload is the value, and there is one schema.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,11 +24,12 @@ from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.schema import Named, Schema, kind_of
 from landfall.pipeline.decoders.avro.values import declared_columns, field_values, json_objects
 from landfall.pipeline.decoders.bodies import without_header
+from landfall.pipeline.decoders.confluent import ID_BYTES, Framing, SchemaId
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, RowSchema, SchemaRows
 from landfall.pipeline.decoders.typed_columns import typed_columns
 from landfall.pipeline.records import FieldValues, Int64s, Records
 
-HEADER_BYTES = 5
+Bools = npt.NDArray[np.bool_]
 NO_ID = -1
 """Stands for the id of the only schema of payloads without framing, and for that of tombstones."""
 
@@ -40,7 +41,7 @@ class UnknownSchemaError(Exception):
 class Schemas(Protocol):
     """Where schemas come from."""
 
-    def resolve(self, topic: str, schema_id: int) -> tuple[Schema, Schema | None]:
+    def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
         """Return the writer's schema with this id, and the reader's if it is another.
 
         With ``NO_ID`` the schema that tombstones have, for they name none.
@@ -51,7 +52,7 @@ class Schemas(Protocol):
         """
         ...
 
-    def used(self, topic: str, schema_id: int) -> Iterable[UsedSchema]:  # noqa: ARG002  # for others
+    def used(self, topic: str, schema_id: SchemaId) -> Iterable[UsedSchema]:  # noqa: ARG002  # for others
         """Return the schemas from elsewhere among those that ``resolve`` returned."""
         return ()
 
@@ -71,13 +72,14 @@ class AvroRows:
     Attributes:
         schemas: finds schemas by their ids.
         wanted: what the later stages need.
-        is_framed: whether payloads begin with a schema's id.
+        framing: where the ids of schemas are; None if payloads have none.
     """
 
     schemas: Schemas
     wanted: Wanted
-    is_framed: bool
-    _compiled: dict[tuple[str, int], _Compiled | str] = field(default_factory=dict, repr=False)
+    framing: Framing | None
+    _compiled: dict[tuple[str, SchemaId], _Compiled | str] = field(default_factory=dict, repr=False)
+    _guids: dict[int, SchemaId] = field(default_factory=dict, repr=False)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -89,31 +91,55 @@ class AvroRows:
         data, start, end = payload_data(payloads, is_strict=self.wanted.bodies)
         is_null = np.asarray(pc.is_null(payloads))
         parts = [self._tombstones(np.flatnonzero(is_null), topic)] if is_null.any() else []
-        ids, errors = (
-            _ids(data, start, end) if self.is_framed else (np.full(len(start), NO_ID), _NO_ERRORS)
-        )
-        for error, wrong in errors.items():
-            rows = np.flatnonzero(wrong & ~is_null)
-            if len(rows):
-                parts.append(empty_part(rows, self.wanted, error))
-            is_null |= wrong
-        rest = np.flatnonzero(~is_null)
+        ids, errors, header_bytes = self._identify(records, (data, start, end), is_null)
+        if errors:
+            wrong = np.array(sorted(errors), np.int64)
+            texts = {i: errors[row] for i, row in enumerate(wrong.tolist())}
+            parts.append(replace(empty_part(wrong, self.wanted), errors=texts))
+            is_null[wrong] = True
+        rest, start = np.flatnonzero(~is_null), start + header_bytes
         for schema_id in np.unique(ids[rest]).tolist():
             rows = rest[ids[rest] == schema_id]
-            begin = start[rows] + (HEADER_BYTES if self.is_framed else 0)
-            parts.append(self._part(rows, (topic, schema_id), data, (begin, end[rows])))
+            key = (topic, self._guids.get(schema_id, schema_id))
+            parts.append(self._part(rows, key, data, (start[rows], end[rows])))
         whole = merge(parts, self.wanted) if parts else empty_part(rest, self.wanted)
         if self.wanted.json:
             records = records.with_values(whole.payloads)
-        if self.wanted.bodies and self.is_framed:
-            records = records.with_values(without_header(payloads, ~is_null, HEADER_BYTES))
+        if self.wanted.bodies and self.framing is not None:
+            records = records.with_values(without_header(payloads, ~is_null, header_bytes))
         by_schema = whole.by_schema if self.wanted.by_schema else None
         used = self._used(topic, {*ids[rest].tolist()})
         decoded = Decoded(records, whole.fields, whole.columns, by_schema=by_schema, used=used)
         return decoded.reject(whole.errors)
 
+    def _identify(
+        self, records: Records, whole: tuple[Data, Int64s, Int64s], is_null: Bools
+    ) -> tuple[Int64s, Mapping[int, str], Int64s | int]:
+        """The id of each row, what is wrong by row, and how many bytes come before bodies.
+
+        A GUID is a negative number, by which ``_guids`` has it.
+        """
+        if self.framing is None:
+            return np.full(len(records), NO_ID), {}, 0
+        if not self.framing.in_headers:
+            ids, wrong = _ids(*whole)
+            errors = self.framing.problems(records, np.flatnonzero(wrong & ~is_null))
+            return ids, errors, ID_BYTES
+        frames = self.framing.frames(records)
+        numbers = np.array([NO_ID, *map(self._number, frames.ids)], np.int64)
+        return numbers[frames.codes + 1], frames.errors, frames.header_bytes
+
+    def _number(self, schema_id: SchemaId) -> int:
+        if isinstance(schema_id, int):
+            return schema_id
+        numbers = {guid: number for number, guid in self._guids.items()}
+        number = numbers.get(schema_id, NO_ID - 1 - len(numbers))
+        self._guids[number] = schema_id
+        return number
+
     def _used(self, topic: str, ids: Iterable[int]) -> tuple[UsedSchema, ...]:
-        known = (each for each in sorted(ids) if (topic, each) in self._compiled)
+        names = (self._guids.get(each, each) for each in sorted(ids))
+        known = (each for each in names if (topic, each) in self._compiled)
         return tuple(used for each in known for used in self.schemas.used(topic, each))
 
     def _tombstones(self, rows: Int64s, topic: str) -> Part:
@@ -129,7 +155,7 @@ class AvroRows:
         return replace(empty_part(rows, self.wanted), by_schema=by_schema)
 
     def _part(
-        self, rows: Int64s, key: tuple[str, int], data: Data, ranges: tuple[Int64s, Int64s]
+        self, rows: Int64s, key: tuple[str, SchemaId], data: Data, ranges: tuple[Int64s, Int64s]
     ) -> Part:
         found = self._compile(key)
         if isinstance(found, str):
@@ -137,7 +163,10 @@ class AvroRows:
         column, errors = read(found.node, data, *ranges)
         part = self._of_column(rows, found, column, errors)
         if SCHEMA_ID in self.wanted.fields:
-            part = replace(part, fields={**part.fields, SCHEMA_ID: np.full(len(rows), key[1])})
+            ids: FieldValues = [key[1]] * len(rows)
+            if isinstance(key[1], int):
+                ids = np.full(len(rows), key[1])
+            part = replace(part, fields={**part.fields, SCHEMA_ID: ids})
         return part
 
     def _of_column(
@@ -165,7 +194,7 @@ class AvroRows:
             by_schema = (SchemaRows(found.schema, rows, own),)
         return Part(rows, fields, columns, payloads, wrong, by_schema)
 
-    def _compile(self, key: tuple[str, int]) -> _Compiled | str:
+    def _compile(self, key: tuple[str, SchemaId]) -> _Compiled | str:
         """The compiled schema, or why the rows with this id are bad."""
         if key not in self._compiled:
             try:
@@ -207,16 +236,8 @@ def _add(tree: dict[str, Tree], path: Path) -> None:
     tree[path[-1]] = ALL
 
 
-_NO_ERRORS: Mapping[str, np.ndarray] = {}
-
-
-def _ids(data: Data, start: Int64s, end: Int64s) -> tuple[Int64s, Mapping[str, np.ndarray]]:
-    """Return the id in each header, and the rows that have none, by what is wrong."""
+def _ids(data: Data, start: Int64s, end: Int64s) -> tuple[Int64s, Bools]:
+    """Return the id before each payload, and the rows that have none."""
     words = data.words[start]
-    is_short = end - start < HEADER_BYTES
     ids = (words.byteswap() >> np.uint64(24)).astype(np.int64) & 0xFFFFFFFF
-    other = ~is_short & ((words & np.uint64(0xFF)) != 0)
-    return ids, {
-        "avro: too short for a schema id": is_short,
-        "avro: does not begin with the byte 0 of a schema id": other,
-    }
+    return ids, (end - start < ID_BYTES) | ((words & np.uint64(0xFF)) != 0)
