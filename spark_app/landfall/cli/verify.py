@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.api.spec import GroupSpec, Output
+from landfall.api.spec import ColumnSource, GroupSpec, Output
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
 from landfall.checks.coverage import Coverage, ReadBack, cover
 from landfall.checks.payloads import Comparison, compare
@@ -94,18 +94,20 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
 
     group, specs = opened.group, [spec for _, spec in opened.specs.used()]
     asked = [opened.specs.for_topic(topic) for topic in topics] or specs
-    if any(spec.transforms or spec.decode.columns or _becomes_json(spec) for spec in asked):
+    if any(map(_lands_other_bytes, asked)):
         raise Stalled(
             Reason.SPEC_INVALID,
-            "verify --kafka: groups with transforms, with typed columns or with JSON made of other "
-            "payloads land other bytes than Kafka holds; landfall audit compares what can be",
+            "verify --kafka: groups with transforms, with typed columns, with Avro files or with "
+            "JSON made of other payloads land other bytes than Kafka holds; landfall audit "
+            "compares what can be",
         )
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
-def _becomes_json(spec: GroupSpec) -> bool:
-    """Whether payloads of another format are written as JSON."""
-    return output_format(spec.output).wanted.json and spec.decode.format != "Json"
+def _lands_other_bytes(spec: GroupSpec) -> bool:
+    is_typed = spec.decode.columns or spec.output.columns is ColumnSource.FROM_SCHEMA
+    becomes_json = output_format(spec.output).wanted.json and spec.decode.format != "Json"
+    return bool(spec.transforms or is_typed or becomes_json or spec.output.format == "Avro")
 
 
 def examine(

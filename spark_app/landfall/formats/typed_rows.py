@@ -18,7 +18,7 @@ def batch_rows(batch: pa.RecordBatch) -> Iterator[Row]:
         values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
     else:
         coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
-        rows = _readable(batch.drop_columns(coordinates)).to_pylist(maps_as_pydicts="lossy")
+        rows = readable(batch.drop_columns(coordinates)).to_pylist(maps_as_pydicts="lossy")
         values, keys = [msgspec.json.encode(row) for row in rows], [None] * len(batch)
     for offset, value, key, time in zip(offsets, values, keys, times, strict=True):
         yield Row(offset, value, key, time)
@@ -35,7 +35,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     return integers
 
 
-def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the columns as Python can hold them: it knows no nanoseconds."""
     return pa.RecordBatch.from_arrays(
         [storable(column, _in_microseconds) for column in batch.columns], batch.schema.names

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.api.spec import GroupSpec
+from landfall.formats.typed_rows import readable
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import FieldValues, Records
 from landfall.pipeline.transforms.payloads import Payloads
@@ -116,15 +117,30 @@ def _rows(decoded: Decoded, count: int) -> list[int]:
 
 
 def _seen(name: str, decoded: Decoded, row: int) -> Seen:
-    columns = decoded.columns
     return Seen(
         name,
         decoded.records.values[row].as_py(),
-        None if columns is None else columns.slice(row, 1).to_pylist()[0],
-        {".".join(path): _value(values, row) for path, values in decoded.fields.items()}
+        _columns(decoded, row),
+        {
+            ".".join(filter(None, path)): _value(values, row)
+            for path, values in decoded.fields.items()
+        }
         if name == DECODE
         else {},
     )
+
+
+def _columns(decoded: Decoded, row: int) -> Mapping[str, object] | None:
+    """The typed columns of a row, those of its own schema included."""
+    batch, at = decoded.columns, row
+    for part in decoded.by_schema or ():
+        place = int(np.searchsorted(part.rows, row))
+        if place < len(part.rows) and part.rows[place] == row:
+            batch, at = part.columns, place
+    if batch is None:
+        return None
+    found: Mapping[str, object] = readable(batch.slice(at, 1)).to_pylist(maps_as_pydicts="lossy")[0]
+    return found
 
 
 def _value(values: FieldValues, row: int) -> object:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, Trial, trials
+from tests.support.avro import encoded
+from tests.support.own_schemas import V1, fixed
 from tests.support.slice_landing import TP, group, records_of
 
 COLUMNS = [{"name": "n", "type": "Float64"}, {"name": "mail", "type": "String"}]
@@ -110,3 +112,14 @@ def test_the_stage_that_ends_a_record_is_named(payload: bytes, fate: Fate, stage
     (trial,) = tried(SPECS[1], payload)
 
     assert (trial.fate, trial.stage) == (fate, stage)
+
+
+def test_columns_of_the_payloads_own_schema_are_shown() -> None:
+    spec = {**fixed(V1), "route": {"pattern": "{schema:name}"}}
+
+    good, bad = tried(spec, encoded(V1, {"id": 7, "who": "ann", "tags": ["a"]}), b"x")
+
+    assert good.detail == "shop.Order"
+    assert good.seen[0].columns == {"id": 7, "who": "ann", "tags": ["a"]}
+    assert good.seen[0].fields == {"schema:name": "shop.Order"}
+    assert bad.fate is Fate.DEAD_LETTER
