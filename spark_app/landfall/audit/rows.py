@@ -314,7 +314,8 @@ def _avro(spec: GroupSpec) -> Rows:
         for row in avro_file.records(stream):
             yield Order(row) if isinstance(row, str) else row
 
-    return Rows(rows, hash_of)
+    # Where record headers may name schemas, only they say how much of a payload is its header.
+    return Rows(rows, None if spec.decode.options.get("schemaId") == "Header" else hash_of)
 
 
 _FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {

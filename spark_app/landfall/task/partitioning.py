@@ -92,7 +92,7 @@ class Partitioner:
 
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
-        decoded = self.stages.decoder.decode(records)
+        decoded = self.stages.decoder.decode(records).with_schema()
         return replace(self._after_decoding(records, decoded), used=decoded.used)
 
     def _after_decoding(self, records: Records, decoded: Decoded) -> PartitionedChunk:

@@ -75,7 +75,7 @@ def trials(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[
         records: consecutive records of one topic partition.
     """
     tried = [Trial(row, []) for row in range(len(records))]
-    decoded = partitioner.stages.decoder.decode(records)
+    decoded = partitioner.stages.decoder.decode(records).with_schema()
     _after(DECODE, DECODE, decoded, tried)
     for name, step in zip(_names(partitioner, spec), partitioner.stages.transforms, strict=True):
         decoded = step.apply(decoded)

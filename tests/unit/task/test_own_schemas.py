@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from landfall.errors import Stalled
 from landfall.ledger import object_names
 from landfall.ledger.task_results import LandedSlice
+from landfall.pipeline.decoders import Decoded
+from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
+from landfall.pipeline.records import filled
 from landfall.registry import pipeline
 from landfall.schemas.cached import registry_at
 from tests.support.avro import Declared, encoded
@@ -294,13 +298,29 @@ def test_messages_of_two_protobuf_schemas_have_files_of_their_own() -> None:
         spec["decode"]["format"] = "Protobuf"
         spec["route"] = {"pattern": "{schema:name}/id={schema:id}"}
 
-        of_slice, objects = landed([(100 + i, each) for i, each in enumerate(payloads)], spec)
+        rows = [(100 + i, each) for i, each in enumerate([*payloads, None])]
+        of_slice, objects = landed(rows, spec)
 
     check_names(of_slice)
+    assert of_slice.errors == ("offset 104: decode: protobuf: a tombstone, which has no schema",)
     first, second = tables(objects).values()
     assert [(row["_offset"], row["id"], row["tags"]) for row in first] == [
         (100, 0, []),
         (102, 2, ["a", "a"]),
     ]
     assert [row["ok"] for row in second] == [None, None]
-    assert {key.split("/")[1] for key in objects} == {"shop.Click"}
+    assert {key.split("/")[1] for key in objects if is_data(key)} == {"shop.Click"}
+
+
+def test_rows_that_a_decoder_forgets_are_bad() -> None:
+    rows = SchemaRows(RowSchema("d"), np.array([0, 2]))
+    decoded = Decoded(filled(TP, [5, 6, 7], [b"a", None, b"c"]), by_schema=(rows,))
+
+    found = decoded.with_schema()
+
+    assert found.records.offsets.tolist() == [5, 7]
+    assert (found.bad.rows.tolist(), found.bad.errors) == (
+        [1],
+        ["a tombstone, which has no schema"],
+    )
+    assert Decoded(found.records).with_schema().bad.rows.tolist() == []

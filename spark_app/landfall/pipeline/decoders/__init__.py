@@ -158,6 +158,19 @@ class Decoded:
             else self._take(kept, self.bad, len(self.records) - len(kept))
         )
 
+    def with_schema(self) -> "Decoded":
+        """Return the rows that have a schema of their own, if rows are wanted by these.
+
+        The others become bad: whatever a decoder forgets must not be missing without a word.
+        """
+        if self.by_schema is None:
+            return self
+        known = [part.rows for part in self.by_schema]
+        if sum(map(len, known)) == len(self.records):
+            return self
+        rows = np.setdiff1d(np.arange(len(self.records)), np.concatenate([*known, _NO_ROWS]))
+        return self.reject(dict.fromkeys(rows.tolist(), "a tombstone, which has no schema"))
+
     def reject(self, errors: Mapping[int, str]) -> "Decoded":
         """Return the rows that are not in ``errors``; those that are become bad rows.
 
@@ -192,6 +205,9 @@ class Decoded:
             None if self.by_schema is None else together(s.take(rows) for s in self.by_schema),
             self.used,
         )
+
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 def _take_values(values: FieldValues, rows: Int64s) -> FieldValues:
