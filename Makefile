@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ integration: ready tools ## Run tests against real Kafka, S3, Spark and a Kubern
 
 e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, operator, Spark pods, Kafka, S3 (Linux, root)
 	@$(PYTEST) -n0 -v tests/e2e
+
+registry-suite: ready ## Run tests of a real schema registry that hangs while a driver lands
+	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_away.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster
