@@ -382,7 +382,10 @@ def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
 
 
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
-    path = key.partition("/")[2].rpartition("/")[0]
+    folders = key.split("/")[:-1]
+    topic = next(i for i, folder in enumerate(folders) if "=" not in folder)
+    above, below = "/".join(folders[:topic]), "/".join(folders[topic + 1 :])
+    path = f"{above}//{below}" if above else below
     place, order = codes.setdefault(path, len(codes)), read.order
     return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)
 

@@ -99,6 +99,23 @@ def test_options_belong_to_a_format_and_lists_are_replaced() -> None:
     assert found.transforms == ()
 
 
+def test_options_of_keys_belong_to_the_format_of_keys() -> None:
+    of_group = {"format": "Delimited", "options": {"columns": ["k"]}}
+    spec = group(
+        {"pattern": "app.same", "decode": {"key": {"options": {"separator": ";"}}}},
+        {"pattern": "app.json", "decode": {"key": {"format": "Json"}}},
+        decode=GROUP["decode"] | {"key": of_group},
+    ).spec
+
+    found = [TopicSpecs.of(spec).for_topic(f"app.{name}").decode for name in ("same", "json")]
+
+    assert [decode.key and decode.key.options for decode in found] == [
+        {"columns": ["k"], "separator": ";"},
+        {},
+    ]
+    assert {decode.options["separator"] for decode in found} == {"|"}
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

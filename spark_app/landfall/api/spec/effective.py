@@ -76,13 +76,18 @@ def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
     """
     document = spec.model_dump(mode="json", by_alias=True, exclude={"topics"})
     own = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"pattern"})
-    for section in ("decode", "output"):
-        if (
-            own.get(section, {}).get("format", document[section]["format"])
-            != (document[section]["format"])
-        ):
-            document[section]["options"] = {}
+    _leave_options(document, own)
     return GroupSpec.model_validate(merged(document, own), by_alias=True, by_name=False)
+
+
+def _leave_options(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    """Take away options of formats in whose place there is another one: payloads, keys, output."""
+    if "options" in below and above.get("format", below["format"]) != below["format"]:
+        below["options"] = {}
+    for name, value in above.items():
+        lower = below.get(name)
+        if isinstance(value, Mapping) and isinstance(lower, dict) and name != "options":
+            _leave_options(lower, value)
 
 
 def with_decode_option(spec: GroupSpec, entry: int | None, name: str, value: str) -> GroupSpec:

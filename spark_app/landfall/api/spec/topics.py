@@ -69,6 +69,6 @@ class TopicOverride(Model):
     route: TopicRoute | None = None
     """Replaces those fields of the group's ``route`` that are set here."""
     output: TopicOutput | None = None
-    """Replaces those fields of the group's ``output`` that are set here: format, codec, options and
-    rotation. With another ``format``, ``options`` are only those that are set here.
+    """Replaces those fields of the group's ``output`` that are set here, which say what objects
+    hold. With another ``format``, ``options`` are only those that are set here.
     """
