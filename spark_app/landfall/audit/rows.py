@@ -298,7 +298,8 @@ def _orc(spec: GroupSpec) -> Rows:
 
 
 def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
-    times = batch["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+    in_millis = pa.timestamp("ms", batch["timestamp"].type.tz)
+    times = batch["timestamp"].cast(in_millis).cast(pa.int64()).to_pylist()
     columns = [batch[name].to_pylist() for name in ("offset", "value", "key", "headers")]
     for offset, value, key, headers, time in zip(*columns, times, strict=True):
         yield offset, (value, key, time, tuple((each["key"], each["value"]) for each in headers))

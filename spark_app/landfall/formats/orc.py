@@ -6,6 +6,7 @@
 | ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
 | ``sortBy`` | none | columns that sort the rows of each stripe; ``-name``: descending |
 | ``dictionary`` | true | whether texts that repeat are encoded by a dictionary |
+| ``timestamps`` | ``Instant`` | or ``Utc``: without a zone, for Hive before version 4, see below |
 | ``extension`` | ``.orc`` | |
 | codec | ``Zstd`` | or ``Snappy``, ``Deflate`` (ORC's ZLIB), ``None`` |
 
@@ -18,7 +19,9 @@ time                         string, such as ``04:05:06.007``
 unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
 ===========================  =====================================================
 
-Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. ORC's
+Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. Readers
+with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the former; with ``Utc`` they
+are ``timestamp``, too, and hold the time in UTC, which a reader takes for its own time. ORC's
 writer decides when a stripe is full, and holds it until then; where memory is short the object is
 sealed. The same blocks give the same bytes as long as the version of Arrow is the same.
 """
@@ -27,6 +30,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -36,7 +40,15 @@ from pyarrow import orc
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, text
 from landfall.formats.buffer import Buffer
-from landfall.formats.columns import ENVELOPE, as_leaf, envelope, sort_keys, storable, table
+from landfall.formats.columns import (
+    ENVELOPE,
+    Convert,
+    as_leaf,
+    envelope,
+    sort_keys,
+    storable,
+    table,
+)
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
 from landfall.pipeline.decoders import Wanted
@@ -58,6 +70,13 @@ _DICTIONARY_RATIO = 0.8
 """Distinct texts per text up to which ORC writes a dictionary, as in Hive."""
 
 
+class Timestamps(StrEnum):
+    """How timestamps in UTC are stored."""
+
+    INSTANT = "Instant"
+    UTC = "Utc"
+
+
 @dataclass(frozen=True)
 class Orc:
     """The format ``Orc``."""
@@ -68,6 +87,7 @@ class Orc:
     extension: str
     sort_by: tuple[SortKey, ...] = ()
     dictionary: bool = True
+    timestamps: Timestamps = Timestamps.INSTANT
     is_typed: bool = False
 
     @classmethod
@@ -81,6 +101,7 @@ class Orc:
             extension=unread.extension(".orc"),
             sort_by=unread.sort_keys("sortBy"),
             dictionary=unread.flag("dictionary", default=True),
+            timestamps=unread.choice("timestamps", Timestamps.INSTANT),
         )
         unread.close()
         return made
@@ -192,7 +213,8 @@ class OrcEncoder:
         # Arrow's sort keeps rows with equal keys in the order of their offsets.
         made = made.sort_by([(key.column, key.order) for key in keys]) if keys else made
         made = made.combine_chunks()
-        columns = [storable(column.chunk(0), _as_orc) for column in made.columns]
+        convert = _LEAVES[self._format.timestamps]
+        columns = [storable(column.chunk(0), convert) for column in made.columns]
         return pa.Table.from_arrays(columns, made.schema.names)
 
 
@@ -219,3 +241,15 @@ def _as_orc(column: pa.Array) -> pa.Array:
         wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
         return column.cast(wider[type_.bit_width])
     return column
+
+
+def _without_zone(column: pa.Array) -> pa.Array:
+    """Return the same with times in UTC and no zone."""
+    column = _as_orc(column)
+    is_zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    return column.cast(pa.timestamp(column.type.unit)) if is_zoned else column
+
+
+_LEAVES: Mapping[Timestamps, Convert] = MappingProxyType(
+    {Timestamps.INSTANT: _as_orc, Timestamps.UTC: _without_zone}
+)

@@ -29,8 +29,8 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     if not stored:
         return [None] * len(batch)
     column = batch[name]
-    if pa.types.is_timestamp(column.type):  # ORC has nanoseconds
-        column = column.cast(pa.timestamp("ms", "UTC"))
+    if pa.types.is_timestamp(column.type):  # ORC has nanoseconds, and maybe no zone
+        column = column.cast(pa.timestamp("ms", column.type.tz))
     integers: list[int | None] = column.cast(pa.int64()).to_pylist()
     return integers
 

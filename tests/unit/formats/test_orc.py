@@ -91,6 +91,19 @@ def test_types_that_orc_has_not_are_stored_otherwise() -> None:
     assert table["deep"].to_pylist()[1:] == [None, []]
 
 
+def test_timestamps_may_be_without_a_zone() -> None:
+    format_ = Orc.of({"timestamps": "Utc"})
+    typed = written(format_.typed(), Block(filled(TP, [1, 2, 3], [b"x"] * 3), ODD, RowSchema("d")))
+    envelope = written(format_, Block(RECORDS))
+
+    assert read(typed)["at"].type == pa.timestamp("ns")
+    assert read(typed)["at"][0].as_py() == datetime(2026, 11, 21, 4)  # noqa: DTZ001  # without a zone
+    assert [row.timestamp for row in format_.rows(io.BytesIO(envelope))] == [None, 0, 1763683200123]
+    group = parse_group(document(output__format="Orc", decode__format="Raw")).spec
+    _, *rows = rows_of(group).rows(io.BytesIO(envelope))
+    assert rows[2] == (9, (b"", b"k", 1763683200123, (("b", b"x"),)))
+
+
 def test_rows_of_a_block_are_sorted() -> None:
     typed = pa.RecordBatch.from_pydict({"n": [2, 3, 1]})
     block = Block(filled(TP, [1, 2, 3], [b"x"] * 3), typed)
