@@ -89,6 +89,7 @@ class Reason(StrEnum):
     SOURCE_UNAVAILABLE = "SourceUnavailable"
     SCHEMAS_UNAVAILABLE = "SchemaRegistryUnavailable"
     SCHEMAS_DENIED = "SchemaRegistryDenied"
+    SCHEMAS_CHANGED = "SchemaRegistryChanged"
     LAG_ABOVE_TARGET = "LagAboveTarget"
     PARTITIONS_BLOCKED = "TopicPartitionsBlocked"
 

@@ -41,6 +41,7 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.SOURCE_DENIED: ("source", "driver", "executor"),
     Reason.SCHEMAS_UNAVAILABLE: ("decode", "driver", "executor"),
     Reason.SCHEMAS_DENIED: ("decode", "driver", "executor"),
+    Reason.SCHEMAS_CHANGED: ("decode", "driver", "executor"),
 }
 """The fields whose change may have caused an obstacle, by its reason."""
 

@@ -36,7 +36,9 @@ NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
 """Reasons that do not go away before a user acts."""
 _OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
 _OF_THE_SOURCE = frozenset({Reason.SOURCE_DENIED, Reason.TOPIC_MISSING})
-_OF_THE_SCHEMAS = frozenset({Reason.SCHEMAS_UNAVAILABLE, Reason.SCHEMAS_DENIED})
+_OF_THE_SCHEMAS = frozenset(
+    {Reason.SCHEMAS_UNAVAILABLE, Reason.SCHEMAS_DENIED, Reason.SCHEMAS_CHANGED}
+)
 
 _STAGES: Mapping[Stage, Reason] = {
     Stage.WARMING: Reason.WARMING,

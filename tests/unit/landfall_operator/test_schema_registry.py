@@ -20,7 +20,7 @@ from tests.support.groups import document
 
 MINUTE = timedelta(minutes=1)
 AVRO = {"format": "Avro", "registry": {"urls": ["http://registry:8081"]}}
-REASONS = ("SchemaRegistryUnavailable", "SchemaRegistryDenied")
+REASONS = ("SchemaRegistryUnavailable", "SchemaRegistryDenied", "SchemaRegistryChanged")
 
 
 def test_the_secret_of_a_schema_registry_is_mounted() -> None:
