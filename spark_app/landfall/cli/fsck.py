@@ -33,9 +33,9 @@ from landfall.ledger import (
     State,
     object_names,
 )
+from landfall.ledger.schema_ids import schema_of_id
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
-from landfall.schemas.stored import schema_of_id
 
 READ_BYTES = 2**20
 MAX_FINDINGS = 5

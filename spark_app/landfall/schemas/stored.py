@@ -13,21 +13,14 @@ would be read wrongly, now or later, so nothing is landed until somebody has loo
 import hashlib
 import logging
 
-import msgspec
-
 from landfall.errors import SchemaChanged
 from landfall.ledger import digest, object_names
+from landfall.ledger.schema_ids import encode_id, schema_of_id
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, decode_schema
 from landfall.store import Created, Slots
 
 log = logging.getLogger(__name__)
-
-
-class _Id(msgspec.Struct, frozen=True):
-    """Which schema a registry calls by an id; the name of the field is persisted."""
-
-    schema: str
 
 
 class StoredSchemas:
@@ -50,7 +43,7 @@ class StoredSchemas:
             # The schema first: an id that is there names one that is there.
             self._create(object_names.schema_key(self._group, self._lane, name), used.body)
             if used.schema_id:
-                self._create(self._id_key(used.registry, used.schema_id), _encode_id(name))
+                self._create(self._id_key(used.registry, used.schema_id), encode_id(name))
             self._kept[used] = name
         return self._kept[used]
 
@@ -90,18 +83,6 @@ class StoredSchemas:
         return object_names.schema_id_key(self._group, self._lane, registry, schema_id)
 
 
-def schema_of_id(body: bytes | None) -> str | None:
-    """Return the SHA-256 that the object of an id names; None if it names none."""
-    try:
-        return msgspec.json.decode(body or b"", type=_Id).schema
-    except msgspec.DecodeError:
-        return None
-
-
 def registry_name(url: str) -> str:
     """Return how keys call the registry whose first URL this is: 16 hexadecimal digits."""
     return hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
-
-
-def _encode_id(name: str) -> bytes:
-    return msgspec.json.encode(_Id(name))
