@@ -45,8 +45,9 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.output.format",
         "Sequencefile",
         (
-            "spec.output.format: must be Text, Json, SequenceFile, Parquet, or package.module:Name "
-            "for one of your own, got 'Sequencefile', did you mean SequenceFile?"
+            "spec.output.format: must be Text, Json, SequenceFile, Parquet, Orc, Avro, or "
+            "package.module:Name for one of your own, got 'Sequencefile', did you mean "
+            "SequenceFile?"
         ),
     ),
     ("spec.tuning.orphanAge", "30m", "spec.tuning.orphanAge: must be at least 1h, got '30m'"),
