@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from landfall import ledger
-from landfall.checks.schemas import named_schemas
+from landfall.checks.stored import named_schemas
 from landfall.driver.decide import membership
 from landfall.errors import Reason
 from landfall.ledger import Header, Record, State, object_names

@@ -7,8 +7,13 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from landfall.api.spec import ConsumerGroup
+from landfall.driver import handover
 from landfall.driver.loop import Driver
+from landfall.driver.stored_specs import store_spec
 from landfall.schemas.stored import StoredSchemas
+from landfall.store import Slots
+from landfall.store.memory import MemoryStore
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Wrong, no_waiting
 from tests.support.driver_mutants import (
@@ -87,6 +92,16 @@ def test_a_schema_that_is_named_and_not_stored_is_noticed(monkeypatch: pytest.Mo
 
     with pytest.raises(AssertionError, match="schema missing"):
         play(range(10))
+
+
+def test_a_spec_that_is_named_and_not_stored_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unstored(_: Slots, group: ConsumerGroup, lane: str) -> str:
+        return store_spec(MemoryStore(), group, lane)
+
+    monkeypatch.setattr(handover, "store_spec", unstored)
+
+    with pytest.raises(AssertionError, match="spec missing"):
+        play(range(1))
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:

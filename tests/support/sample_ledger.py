@@ -47,7 +47,7 @@ class SampleLedger:
     def next_key(self) -> str:
         return object_names.slot_key(GROUP, LANE, self.state.epoch, self.state.next_index)
 
-    def open(self, generation: int = 1) -> "SampleLedger":
+    def open(self, generation: int = 1, spec: str = "") -> "SampleLedger":
         header = Header(
             self.state.seq + 1,
             self.state.tip,
@@ -58,7 +58,12 @@ class SampleLedger:
         )
         self.append(
             lambda _: ledger.Open(
-                header=header, group=GROUP, lane=LANE, generation=generation, software="0"
+                header=header,
+                group=GROUP,
+                lane=LANE,
+                generation=generation,
+                software="0",
+                spec=spec,
             )
         )
         return self

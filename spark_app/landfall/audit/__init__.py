@@ -32,6 +32,7 @@ class Kind(StrEnum):
     EXTRA = "extra object"
     LEDGER = "broken ledger"
     SCHEMA = "missing or damaged schema"
+    SPEC = "missing or damaged spec"
 
 
 class Unchecked(StrEnum):

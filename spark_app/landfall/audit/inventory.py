@@ -22,7 +22,10 @@ from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.bucket import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
 
-_DATA = re.compile(r"[A-Za-z0-9._-]+/.+/[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?")
+_NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
+_DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
+"""Keys of data objects; a folder with ``=`` before the topic's is a destination's."""
+_FOLDERS = {Kind.SCHEMA: "0-schemas", Kind.SPEC: "0-specs"}
 _ROWS = 256
 """How many rows of a query are fetched at a time."""
 _SCHEMA = """
@@ -74,7 +77,7 @@ class Inventory:
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.others = 0
-        self._schemas: dict[str, int] = {}
+        self._stored: dict[tuple[Kind, str], int] = {}
         self._list_objects()
         self._read_ledger()
 
@@ -154,7 +157,7 @@ class Inventory:
 
     def _list_objects(self) -> None:
         letters = re.compile(
-            f"_landfall/{re.escape(self._group)}/dead-letters/{_DATA.pattern.replace('/.+/', '/')}"
+            rf"_landfall/{re.escape(self._group)}/dead-letters/[A-Za-z0-9._-]+/{_NAME}"
         )
         for key, size in self._bucket.visible():
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
@@ -172,12 +175,12 @@ class Inventory:
                 previous_hash = hashlib.sha256(body).hexdigest()
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
-        self._check_schemas()
+        self._check_stored()
 
-    def _check_schemas(self) -> None:
-        """Compare the stored schemas with the SHA-256s by which the ledger names them."""
-        for name, slot in sorted(self._schemas.items()):
-            key = f"_landfall/{self._group}/0-schemas/{name}.json"
+    def _check_stored(self) -> None:
+        """Compare the stored schemas and specs with the SHA-256s by which the ledger names them."""
+        for (kind, name), slot in sorted(self._stored.items()):
+            key = f"_landfall/{self._group}/{_FOLDERS[kind]}/{name}.json"
             try:
                 with self._bucket.open(key) as stream:
                     found = hashlib.sha256(stream.read()).hexdigest()
@@ -185,7 +188,7 @@ class Inventory:
                 found = "nothing"
             if found != name:
                 message = f"slot {slot} names it, found {found[:12]}"
-                self.faults.append(Fault(Kind.SCHEMA, key, message))
+                self.faults.append(Fault(kind, key, message))
 
     def _add_record(self, name: str, body: bytes, previous_hash: str) -> None:
         record = msgspec.json.decode(body)
@@ -199,13 +202,16 @@ class Inventory:
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
-        self._add_schemas(record)
+        self._add_stored(record)
         self._add_content(record)
 
-    def _add_schemas(self, record: Any) -> None:
+    def _add_stored(self, record: Any) -> None:
+        slot = record["header"]["seq"]
         for part in (record, *record.get("slices", ())):
             for name in part.get("schemas", ()):
-                self._schemas.setdefault(name, record["header"]["seq"])
+                self._stored.setdefault((Kind.SCHEMA, name), slot)
+        if record["type"] == "OPEN" and record.get("spec"):
+            self._stored.setdefault((Kind.SPEC, record["spec"]), slot)
 
     def _add_content(self, record: Any) -> None:
         slot = record["header"]["seq"]

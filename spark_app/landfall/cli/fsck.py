@@ -17,7 +17,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Finding, Invariant, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
-from landfall.checks.schemas import check_ids, check_schema, named_schemas
+from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.named_objects import NamedObjects
@@ -56,6 +56,7 @@ class Report:
         waiting: open uploads that a COMMIT or REPAIR decided and that are not completed yet.
         orphans: open uploads that no COMMIT names.
         schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
+        specs: likewise, stored specs.
         has_objects: whether the objects were checked. They are not if the ledger is broken: behind
             a broken slot nothing says which objects should exist.
     """
@@ -68,6 +69,7 @@ class Report:
     waiting: int = 0
     orphans: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
+    specs: dict[str, int] = field(default_factory=dict)
     has_objects: bool = False
 
     def of(self, invariant: Invariant) -> list[Finding]:
@@ -91,6 +93,7 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
     try:
         report.findings += _check_slots(opened, report, names)
         report.findings += _check_schemas(opened, report.schemas)
+        report.findings += _check_specs(opened, report.specs)
         truncated = report.chain.check_end(_head_slot(opened))
         if truncated and not report.findings:
             report.findings.append(truncated)
@@ -113,6 +116,8 @@ def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Ite
                 return
             for name in named_schemas(record):
                 report.schemas.setdefault(name, record.header.seq)
+            for name in named_specs(record):
+                report.specs.setdefault(name, record.header.seq)
             yield from _check_record(opened, chain, names, before, record)
     except Stalled as gap:
         if gap.reason is not Reason.LEDGER_BROKEN:
@@ -149,7 +154,8 @@ def _check_schemas(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Fin
     store = opened.store
     for name, slot in sorted(named.items()):
         key = object_names.schema_key(opened.name, LANE, name)
-        yield from filter(None, (check_schema(name, slot, key, store.read(key)),))
+        found = check_stored(Invariant.I9, name, slot, key, store.read(key))
+        yield from filter(None, (found,))
     prefix = object_names.schemas_prefix(opened.name, LANE)
     keys = [stat.key for stat in store.list_after(prefix)]
     ids = {key: schema_of_id(store.read(key)) for key in keys if "/" in key.removeprefix(prefix)}
@@ -158,6 +164,14 @@ def _check_schemas(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Fin
     late = {name for name in ids.values() if name and name not in stored}
     stored |= {name for name in late if store.read(f"{prefix}{name}.json") is not None}
     yield from check_ids(ids, stored)
+
+
+def _check_specs(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Finding]:
+    """Read every stored spec that the ledger names."""
+    for name, slot in sorted(named.items()):
+        key = object_names.spec_key(opened.name, LANE, name)
+        found = check_stored(Invariant.I10, name, slot, key, opened.store.read(key))
+        yield from filter(None, (found,))
 
 
 def _due(state: State) -> frozenset[str]:
@@ -295,7 +309,7 @@ def _show(report: Report, *, deep: bool) -> None:
             outcome, what = "[yellow]?[/yellow]     ", "not checked, because the ledger is broken"
         else:
             outcome, what = "[green]ok[/green]    ", checked[invariant]
-        out.print(f"{invariant.name}  {outcome}  {invariant.value}: {what}")
+        out.print(f"{invariant.name:<3}  {outcome}  {invariant.value}: {what}")
         for finding in found[:MAX_FINDINGS]:
             out.print(f"            {escape(str(finding))}")
         if len(found) > MAX_FINDINGS:
@@ -320,6 +334,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I7: counted(chain.state.epoch, "epoch"),
         Invariant.I8: counted(chain.commits, "COMMIT"),
         Invariant.I9: counted(len(report.schemas), "schema"),
+        Invariant.I10: counted(len(report.specs), "spec"),
     }
 
 

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from landfall.audit import Fault, Kind
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.records import Records
@@ -60,3 +63,29 @@ def test_objects_are_audited_in_their_destinations(tmp_path: Path) -> None:
     assert {("k=a", "clicks"), ("k=b", "clicks")} <= folders
     assert found == {"expected": 10, "found": 10}
     assert exchanged == {"expected": 10, "found": 10, "misplaced": 10}
+
+
+@pytest.mark.parametrize("destination", ["k=a/", "k=a/l==b/", ""])
+def test_an_object_that_nobody_decided_is_found_in_destinations(
+    tmp_path: Path, destination: str
+) -> None:
+    landed = Landed(tmp_path / "root", route={"topicPath": "k={header:k}/{topic}"})
+    key = f"{destination}clicks/dt=2026-11-21/1_7_{0:020d}.json"
+    landed.sample.store.create(key, b"{}")
+
+    (fault,) = landed.audit(GeneratedLog(0, message)).faults
+
+    assert fault == Fault(Kind.EXTRA, key, "2 bytes that no COMMIT names")
+
+
+def test_a_moved_object_is_found_in_its_destination(tmp_path: Path) -> None:
+    landed = Landed(tmp_path / "root")
+    landed.land(0, 10)
+    (path,) = landed.root.glob("clicks/*/*.json")
+    other = landed.root / "k=a" / path.relative_to(landed.root)
+    other.parent.mkdir(parents=True)
+    path.rename(other)
+
+    (fault,) = landed.audit(GeneratedLog(10, message)).faults
+
+    assert fault.kind is Kind.MOVED

@@ -37,7 +37,7 @@ def fsck(landed: Landed, capsys: pytest.CaptureFixture[str], *options: str) -> t
 
 def broken(text: str) -> list[str]:
     """The invariants that the output reports as broken."""
-    return re.findall(r"^(I\d)  BROKEN", text, re.MULTILINE)
+    return re.findall(r"^(I\d+) +BROKEN", text, re.MULTILINE)
 
 
 def slot(landed: Landed, seq: int) -> Path:
@@ -50,7 +50,7 @@ def test_a_sound_store_has_a_good_line_for_each_invariant(
     code, text = fsck(two_commits, capsys, "--deep")
 
     assert (code, broken(text)) == (ExitCode.OK, [])
-    assert re.findall(r"^(I\d)  ok", text, re.MULTILINE) == [f"I{n}" for n in range(1, 10)]
+    assert re.findall(r"^(I\d+) +ok", text, re.MULTILINE) == [f"I{n}" for n in range(1, 11)]
     assert "2 ranges of 1 topic partition\n" in text
 
 
@@ -61,7 +61,7 @@ def test_a_deleted_slot_is_named(two_commits: Landed, capsys: pytest.CaptureFixt
 
     assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
     assert "slot 2: expected the next slot" in text
-    assert "I6  ?" in text
+    assert "I6   ?" in text
 
 
 def test_a_changed_slot_is_named(two_commits: Landed, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,58 @@
+"""Which schemas and specs records name, and whether what is stored under the names is right. Pure.
+
+Both are stored beside the ledger before a record names them, under the SHA-256 of their bytes:
+invariants I9 and I10.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from landfall.checks import Finding, Invariant
+from landfall.ledger import Commit, Open, Record, Repair, Replay, digest
+
+_CONTENTS = {Invariant.I9: "schema", Invariant.I10: "spec"}
+
+
+def named_schemas(record: Record) -> Iterable[str]:
+    """The SHA-256s of the schemas that a record names."""
+    match record:
+        case Commit() | Replay():
+            return {name for s in record.slices for name in s.schemas}
+        case Repair():
+            return record.schemas
+        case _:
+            return ()
+
+
+def named_specs(record: Record) -> Iterable[str]:
+    """The SHA-256 of the spec that an OPEN names; none if older software wrote it."""
+    return (record.spec,) if isinstance(record, Open) and record.spec else ()
+
+
+def check_stored(
+    invariant: Invariant, name: str, slot: int, key: str, stored: bytes | None
+) -> Finding | None:
+    """The finding for a schema or spec that is not stored, or not as it was; None if all is well.
+
+    Args:
+        invariant: I9 for a schema, I10 for a spec.
+        name: its SHA-256.
+        slot: the first slot that names it.
+        key: where it is stored.
+        stored: the bytes there; None if there are none.
+    """
+    content = _CONTENTS[invariant]
+    if stored is None:
+        return Finding(invariant, f"a stored {content}", f"{content} missing", slot, key=key)
+    found = digest(stored)
+    if found == name:
+        return None
+    got = f"{content} differs from its hash: {found[:12]}"
+    return Finding(invariant, f"SHA-256 {name[:12]}", got, slot, key=key)
+
+
+def check_ids(ids: Mapping[str, str | None], stored: Iterable[str]) -> Iterator[Finding]:
+    """The findings for ids of registries, by key, that name schemas which are not stored."""
+    known = {*stored}
+    for key, name in sorted(ids.items()):
+        if name not in known:
+            yield Finding(Invariant.I9, "an id that names a stored schema", f"{name}", key=key)
