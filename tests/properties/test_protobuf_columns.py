@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.protobuf import Protobuf
+from landfall.pipeline.decoders.protobuf.messages import Messages
 from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
@@ -166,10 +167,23 @@ def test_columns_are_what_google_protobuf_finds(payloads: list[bytes | None]) ->
         assert {i for i, made in enumerate(truths) if made is None} <= bad
         kept = [made for i, made in enumerate(truths) if i not in bad]
         assert len(good) - len(kept) == sum("out of range" in error for error in decoded.bad.errors)
-        if decoded.by_schema:
-            assert repr(found_in(decoded)) == repr(kept)  # NaN is NaN
-        else:
-            assert kept == []
+        found = found_in(decoded) if decoded.by_schema else []
+        assert len(found) == len(kept)
+        rows = (i for i, made in enumerate(truths) if made is not None and i not in bad)
+        for row, made, of_google in zip(rows, found, kept, strict=True):
+            # google.protobuf leaves out entries with unknown fields, of which maps have none.
+            maps = NO_MAPS if has_unknown_fields(payloads[row], parsed_as) else {}
+            assert repr({**made, **maps}) == repr({**of_google, **maps})  # NaN is NaN
+
+
+NO_MAPS = {"by": None, "kinds": None, "flags": None}
+
+
+def has_unknown_fields(payload: bytes | None, of: Any) -> bool:
+    parsed = of.FromString(payload or b"")
+    size = parsed.ByteSize()
+    parsed.DiscardUnknownFields()
+    return bool(parsed.ByteSize() != size)
 
 
 def test_rows_that_ptars_reads_otherwise_are_read_one_by_one() -> None:
@@ -184,6 +198,43 @@ def test_rows_that_ptars_reads_otherwise_are_read_one_by_one() -> None:
     assert (found[1]["ins"][0]["a"], found[1]["ins"][0]["b"]) == (None, "y")
     assert found[2]["at"] == 253402300799 * 10**6
     assert found[3]["id"] == 1
+
+
+def test_a_row_of_which_ptars_fails_is_read_alone() -> None:
+    # An entry of "by" with a key alone, whose value is the empty message.
+    lone = b":\x03\n\x01a"
+    assert CLICK.FromString(lone).by["a"] == CLICK().one
+
+    found = found_in(decode(FAST, [packed({"id": 1}), lone, packed({"id": 2})]))
+
+    assert [row["id"] for row in found] == [1, 0, 2]
+    assert found[1]["by"] == [("a", truth(CLICK().one))]
+
+
+def unreadable(payload: bytes | None) -> bool:
+    try:
+        CLICK.FromString(payload or b"")
+    except DecodeError:
+        return True
+    return False
+
+
+@given(st.lists(damaged(CLICKS.map(packed)), max_size=4), st.integers(0, 200))
+def test_of_many_payloads_those_are_found_that_are_no_messages(
+    some: list[bytes | None], many: int
+) -> None:
+    payloads = [packed({"id": i}) for i in range(many)]
+    for place, payload in enumerate(some):
+        payloads.insert(place * 67 % (many + 1), payload)
+    messages = Messages.of(CLICK, proto_names=False)
+    assert messages.together is not None
+
+    array = pa.array([None, *payloads, None], pa.binary())[1:-1]
+
+    bad = {row for row, payload in enumerate(payloads) if unreadable(payload)}
+    assert set(messages.unreadable(array)) == bad
+    if payloads:
+        assert messages.together.are_messages(array) is (not bad)
 
 
 def test_tombstones_are_rows_of_nulls_and_the_name_is_a_field() -> None:

@@ -42,7 +42,7 @@ import pyarrow.compute as pc
 from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.protobuf.batches import Batches
+from landfall.pipeline.decoders.protobuf.batches import Batches, handler_of
 from landfall.pipeline.decoders.protobuf.framing import frames
 from landfall.pipeline.decoders.protobuf.messages import MalformedError, Messages, array
 from landfall.pipeline.decoders.protobuf.own import OwnColumns
@@ -122,16 +122,17 @@ class Protobuf:
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
         messages = Messages.of(message, proto_names=checked.proto_names)
+        handler = handler_of(descriptor)
         is_whole = wanted.json or (wanted.own_columns and not known)
         return cls(
             index_path(descriptor) if checked.framing == "Confluent" else None,
             messages,
-            None if is_whole else Batches.of(descriptor, tuple(known.values())),
+            None if is_whole else Batches.of(handler, tuple(known.values())),
             fields,
             columns,
             wanted,
             files,
-            OwnColumns.of(descriptor, messages) if wanted.own_columns else None,
+            OwnColumns.of(descriptor, messages, handler) if wanted.own_columns else None,
         )
 
     def decode(self, records: Records) -> Decoded:

@@ -9,7 +9,8 @@ message of a recursive type as bytes, and cuts a Timestamp to the years 1678 to 
 error; rows at these limits are left to ``messages``, too.
 """
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,23 +26,54 @@ _TIME_LIMIT = 2**63 - 2 * _SECOND
 """Nanoseconds; a Timestamp nearer to the limits of 64 bits may have been cut."""
 
 
+class Handler:
+    """ptars' reader of a message, which reads payloads once that are asked for twice in a row."""
+
+    def __init__(self, read: Callable[[pa.BinaryArray], pa.RecordBatch]) -> None:
+        """Keep what reads."""
+        self._read = read
+        self._last: weakref.ref[pa.BinaryArray] | None = None
+        self._batch: pa.RecordBatch | None = None
+
+    def read(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
+        """Return a column for each field.
+
+        Raises:
+            ValueError: ptars does not take a payload.
+        """
+        if self._batch is None or self._last is None or self._last() is not payloads:
+            try:
+                self._batch = self._read(payloads)
+            except BaseException as error:
+                # A bug of ptars shows as an error of PyO3 that is no Exception, as of a map of
+                # messages with an entry that has no value.
+                if type(error).__name__ != "PanicException":
+                    raise
+                raise ValueError(f"ptars: {error}") from error
+            self._last = weakref.ref(payloads, self._forget)
+        return self._batch
+
+    def _forget(self, payloads: weakref.ref[pa.BinaryArray]) -> None:
+        if payloads is self._last:
+            self._batch = None
+
+
 @dataclass(frozen=True)
 class Batches:
     """Reads leaves from columns of messages.
 
     Attributes:
-        handler: ptars' reader of the message.
+        handler: reads the message.
         leaves: what to read.
     """
 
-    handler: Any
+    handler: Handler
     leaves: Sequence[Leaf]
 
     @classmethod
-    def of(cls, descriptor: Any, leaves: Sequence[Leaf]) -> "Batches | None":
-        """Return a reader of these leaves; None if ptars cannot read one, or is not installed."""
-        handler = handler_of(descriptor) if all(map(_is_plain, leaves)) else None
-        if handler is None:
+    def of(cls, handler: Handler | None, leaves: Sequence[Leaf]) -> "Batches | None":
+        """Return a reader of these leaves; None if ptars cannot read one, or no message."""
+        if handler is None or not all(map(_is_plain, leaves)):
             return None
         made = cls(handler, leaves)
         try:
@@ -55,7 +87,7 @@ class Batches:
         """Return a column per leaf, and which rows ``messages`` must read, shape (rows,)."""
         rows = len(messages)
         try:
-            batch = self.handler.array_to_record_batch(messages)
+            batch = self.handler.read(messages)
         except ValueError:
             if rows == 1:
                 return [pa.nulls(1, leaf.wire) for leaf in self.leaves], np.ones(1, np.bool_)
@@ -68,7 +100,7 @@ class Batches:
         return [_column(batch, leaf, odd) for leaf in self.leaves], odd
 
 
-def handler_of(descriptor: Any) -> Any:
+def handler_of(descriptor: Any) -> Handler | None:
     """Return ptars' reader of a message; None if it cannot read it, or is not installed."""
     try:
         import ptars  # noqa: PLC0415  # an extra
@@ -76,11 +108,12 @@ def handler_of(descriptor: Any) -> Any:
         return None
     try:
         handler = ptars.HandlerPool(_files(descriptor.file, {})).get_for_message(descriptor)
+        made = Handler(handler.array_to_record_batch)
         # What ptars makes of types shows in no message as well.
-        handler.array_to_record_batch(pa.array([], pa.binary()))
+        made.read(pa.array([], pa.binary()))
     except (ValueError, TypeError, KeyError, pa.ArrowException):
         return None
-    return handler
+    return made
 
 
 def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa.Array:

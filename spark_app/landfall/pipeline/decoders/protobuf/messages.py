@@ -1,7 +1,7 @@
 """Reads one message at a time with google.protobuf, whose word counts on what a message holds."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,10 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders.protobuf.ordered import ordered
 from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_repeated
+from landfall.pipeline.decoders.protobuf.together import Together
+
+_FEW, _MANY_BYTES = 64, 2**26
+"""Payloads that are parsed one by one, and the bytes of payloads that are parsed together."""
 
 
 class MalformedError(ValueError):
@@ -24,12 +28,14 @@ class Messages:
         as_dict: returns a message as the plain values of its JSON.
         errors: what ``parse`` and ``as_dict`` raise.
         name: the full name of the type.
+        together: parses many payloads at once; None if that cannot be.
     """
 
     parse: Callable[[bytes], Any]
     as_dict: Callable[[Any], Mapping[str, Any]]
     errors: tuple[type[Exception], ...]
     name: str = ""
+    together: Together | None = None
 
     @classmethod
     def of(cls, message: Any, *, proto_names: bool) -> "Messages":
@@ -47,7 +53,9 @@ class Messages:
 
         errors = (DecodeError, json_format.Error, ValueError, TypeError, RecursionError)
         every = (*errors, OverflowError, KeyError)
-        return cls(message.FromString, as_dict, every, message.DESCRIPTOR.full_name)
+        descriptor = message.DESCRIPTOR
+        together = Together.of(descriptor, every)
+        return cls(message.FromString, as_dict, every, descriptor.full_name, together)
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as a message.
@@ -63,13 +71,25 @@ class Messages:
     def unreadable(self, payloads: pa.BinaryArray) -> dict[int, str]:
         """Return what is wrong with payloads that are no message, by row."""
         parse, wrong = self.parse, dict[int, str]()
-        for row, payload in enumerate(payloads.to_pylist()):
-            try:
-                if payload is not None:
-                    parse(payload)
-            except self.errors as error:
-                wrong[row] = f"protobuf: {_described(error)}"
+        for start, few in self._doubtful(payloads, 0):
+            for row, payload in enumerate(few.to_pylist(), start):
+                try:
+                    if payload is not None:
+                        parse(payload)
+                except self.errors as error:
+                    wrong[row] = f"protobuf: {_described(error)}"
         return wrong
+
+    def _doubtful(
+        self, payloads: pa.BinaryArray, start: int
+    ) -> Iterator[tuple[int, pa.BinaryArray]]:
+        """Return slices with payloads that may be no messages, each behind its first row."""
+        if self.together is None or len(payloads) <= _FEW:
+            yield start, payloads
+        elif payloads.nbytes > _MANY_BYTES or not self.together.are_messages(payloads):
+            half = len(payloads) // 2
+            yield from self._doubtful(payloads.slice(0, half), start)
+            yield from self._doubtful(payloads.slice(half), start + half)
 
     def json(self, message: Any) -> bytes:
         """Return a message as JSON, by Protobuf's JSON mapping.

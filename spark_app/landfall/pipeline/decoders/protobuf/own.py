@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from landfall.pipeline.decoders.protobuf import whole
-from landfall.pipeline.decoders.protobuf.batches import handler_of
+from landfall.pipeline.decoders.protobuf.batches import Handler
 from landfall.pipeline.decoders.protobuf.messages import Messages
 from landfall.pipeline.decoders.protobuf.whole import Member
 from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
@@ -22,7 +22,7 @@ class OwnColumns:
     Attributes:
         fields: of the message.
         oneofs: the names of the members of each of its oneofs.
-        handler: ptars' reader of the message; None if it does not read all fields.
+        handler: reads columns with ptars; None if it does not read all fields.
         messages: reads one message.
         schema: of the rows.
         columns: the types of the columns.
@@ -30,13 +30,13 @@ class OwnColumns:
 
     fields: tuple[Member, ...]
     oneofs: tuple[tuple[str, ...], ...]
-    handler: Any
+    handler: Handler | None
     messages: Messages
     schema: RowSchema
     columns: pa.Schema
 
     @classmethod
-    def of(cls, descriptor: Any, messages: Messages) -> "OwnColumns":
+    def of(cls, descriptor: Any, messages: Messages, handler: Handler | None) -> "OwnColumns":
         """Return what reads messages of this type.
 
         Raises:
@@ -48,9 +48,8 @@ class OwnColumns:
             raise ValueError(f"message {descriptor.full_name} has no fields, so no columns")
         columns = pa.schema([(member.name, member.arrow) for member in fields])
         schema = RowSchema(columns_digest(descriptor.full_name, columns), descriptor.full_name)
-        handler = handler_of(descriptor)
         if handler is not None:
-            wire = handler.array_to_record_batch(pa.array([], pa.binary())).schema
+            wire = handler.read(pa.array([], pa.binary())).schema
             types = {field.name: field.type for field in wire}
             if not all(
                 member.name in types and whole.same_wire(member, types[member.name])
@@ -75,7 +74,7 @@ class OwnColumns:
             odd[:] = True
             arrays = [pa.nulls(len(rows), member.arrow) for member in self.fields]
         else:
-            arrays = self._fast(given, odd)
+            arrays = self._fast(self.handler, given, odd)
         arrays = self._patched(arrays, given, odd, (rows, errors))
         if len(rows) < len(payloads):
             places = np.zeros(len(payloads), np.int64)
@@ -84,10 +83,12 @@ class OwnColumns:
             arrays = [array.take(at) for array in arrays]
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
-    def _fast(self, given: pa.BinaryArray, odd: npt.NDArray[np.bool_]) -> list[pa.Array]:
+    def _fast(
+        self, handler: Handler, given: pa.BinaryArray, odd: npt.NDArray[np.bool_]
+    ) -> list[pa.Array]:
         """What ptars reads; ``odd`` gets the rows that must be read otherwise."""
         parts: list[list[pa.Array]] = [[] for _ in self.fields]
-        for start, end, batch in self._batches(given, 0):
+        for start, end, batch in _batches(handler, given, 0):
             part = odd[start:end]
             if batch is None:
                 part[:] = True
@@ -100,21 +101,6 @@ class OwnColumns:
                     else whole.column(member, batch.column(member.name), part)
                 )
         return [_together(made) for made in parts]
-
-    def _batches(
-        self, given: pa.BinaryArray, start: int
-    ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        """What ptars reads, and None for a row that it does not; ranges follow each other."""
-        rows = len(given)
-        try:
-            yield start, start + rows, self.handler.array_to_record_batch(given)
-        except ValueError:
-            if rows == 1:
-                yield start, start + 1, None
-                return
-            half = rows // 2
-            yield from self._batches(given.slice(0, half), start)
-            yield from self._batches(given.slice(half), start + half)
 
     def _patched(
         self,
@@ -148,6 +134,22 @@ class OwnColumns:
         message = self.messages.read(payload)
         reader = whole.Reader(lambda inner: self.messages.json(inner).decode())
         return reader.values(message, self.fields)
+
+
+def _batches(
+    handler: Handler, given: pa.BinaryArray, start: int
+) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
+    """What ptars reads, and None for a row that it does not; ranges follow each other."""
+    rows = len(given)
+    try:
+        yield start, start + rows, handler.read(given)
+    except ValueError:
+        if rows == 1:
+            yield start, start + 1, None
+            return
+        half = rows // 2
+        yield from _batches(handler, given.slice(0, half), start)
+        yield from _batches(handler, given.slice(half), start + half)
 
 
 def _together(arrays: Sequence[pa.Array]) -> pa.Array:

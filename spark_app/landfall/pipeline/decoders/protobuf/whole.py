@@ -13,7 +13,9 @@ Value, ListValue
 ==================================  ==============================================================
 
 A field without presence that is absent is its default, one with presence null, as everywhere in
-this package. Of a key that a map has twice the last value counts, as in google.protobuf.
+this package. Of a key that a map has twice the last value counts, as in google.protobuf. An entry
+of a map with fields that entries do not have, which no library writes, is an entry here, and is
+left out by google.protobuf.
 
 ptars reads whole columns; what it reads otherwise than google.protobuf, or not at all, is read
 message by message: columns with JSON in them, and rows with several members of a ``oneof`` or with
