@@ -9,30 +9,21 @@ them share the machine. ``--whole`` measures whole runs instead: see ``whole``.
 import argparse
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import median
 from typing import Any
-from uuid import uuid4
 
 from rich.console import Console
 from rich.table import Table
 
 from dev.servers.server import STATE
-from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.spark.session import SparkRunner, spark_context
-from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice, SliceResult
-from landfall.store.urls import open_store
-from landfall.task import Batch
-from tests.bench import floors, meter, topics, whole
+from tests.bench import floors, meter, payloads, topics, whole
 from tests.bench.contenders import CONTENDERS
 from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
-from tests.bench.topics import LOADS, PARTITIONS, Load
-from tests.support.kafka import Broker
-from tests.support.s3 import Bucket
-
-WARM_UP_RECORDS = 20_000
+from tests.bench.sink import Bench, Run
+from tests.bench.topics import LOADS
 
 JSON = {
     "decode": {"format": "Json", "timestamp": {"field": "ts"}},
@@ -45,105 +36,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "Parquet by hour": ("zstd", {**JSON, "output": {"format": "Parquet"}}),
 }
 """The codec of each case's floor, and its spec."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One measured landing of a topic."""
-
-    case: str
-    topic: str
-    records: int
-    input_mb: float
-    output_mb: float
-    objects: int
-    requests: int
-    wall_seconds: float
-    java_seconds: float
-    python_seconds: float
-    worker_peak_mb: int
-    tree_peak_mb: int
-
-    @property
-    def cpu_seconds(self) -> float:
-        return self.java_seconds + self.python_seconds
-
-    @property
-    def mb_per_cpu_second(self) -> float:
-        return self.input_mb / self.cpu_seconds
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The servers, and what a group needs to reach them."""
-
-    broker: Broker
-    bucket: Bucket
-    server_pids: tuple[int, ...]
-
-    def group(self, **spec: Any) -> ConsumerGroup:
-        output = {
-            "url": f"{self.bucket.url}/bench",
-            "s3": {
-                "endpoint": self.bucket.server.endpoint,
-                "pathStyle": True,
-                "region": "us-east-1",
-            },
-            **spec.pop("output", {}),
-        }
-        kafka = {"bootstrapServers": self.broker.bootstrap, "topicPattern": ".*"}
-        document = {"source": {"kafka": kafka}, "output": output, **spec}
-        head = {
-            "apiVersion": "landfall.dev/v1alpha1",
-            "kind": "ConsumerGroup",
-            "metadata": {"name": "bench"},
-        }
-        return parse_group({**head, "spec": document})
-
-    def land(
-        self, runner: SparkRunner, group: ConsumerGroup, load: Load, records: int | None = None
-    ) -> list[SliceResult]:
-        """Land the first ``records`` of each Kafka partition, all of them when None."""
-        each = min(records or load.records, load.records // PARTITIONS)
-        bins = [
-            (Slice(TopicPartition(load.topic, p), OffsetRange(0, each)),) for p in range(PARTITIONS)
-        ]
-        return runner.run(Batch(group, uuid4().hex), bins)
-
-    def give_up(self, group: ConsumerGroup, results: list[SliceResult]) -> None:
-        """Abort all uploads."""
-        store = open_store(group.spec.output)
-        for result in results:
-            assert isinstance(result, LandedSlice), result
-            for landed in result.objects:
-                store.abort(landed.upload.key, landed.upload.upload_id)
-
-    def run(self, runner: SparkRunner, case: str, load: Load) -> Run:
-        group = self.group(**CASES[case][1])
-        self.give_up(group, self.land(runner, group, load, WARM_UP_RECORDS))
-        meter.forget_peaks(self.server_pids)
-        before, begun = meter.usage(self.server_pids), time.monotonic()
-        results = self.land(runner, group, load)
-        wall, spent = time.monotonic() - begun, meter.usage(self.server_pids) - before
-        peaks = meter.peaks(self.server_pids)
-        self.give_up(group, results)
-        landed = [result for result in results if isinstance(result, LandedSlice)]
-        assert sum(result.landed for result in landed) == load.records
-        uploads = [o.upload for result in landed for o in result.objects]
-        return Run(
-            case,
-            load.topic,
-            load.records,
-            sum(result.input_bytes for result in landed) / 1e6,
-            sum(upload.size for upload in uploads) / 1e6,
-            len(uploads),
-            # begin, parts, complete of each object, and the COMMIT
-            sum(len(upload.parts) + 2 for upload in uploads) + 1,
-            wall,
-            spent.java,
-            spent.python,
-            *peaks,
-        )
 
 
 def main() -> None:
@@ -177,13 +69,22 @@ def main() -> None:
         choices=list(whole.LOADS),
         help="bytes of a message (may be given again; default: 250)",
     )
+    parser.add_argument(
+        "--payloads",
+        action="store_true",
+        help="measure payloads with a schema instead, beside the same payloads verbatim",
+    )
+    parser.add_argument(
+        "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
+    )
     options = parser.parse_args()
     if options.whole:
         whole.main(options)
         return
     console = Console(width=150)
+    run = payloads.measure if options.payloads else measure
     with servers(STATE / "bench") as ours:
-        measure(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
+        run(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
 
 
 def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None:
@@ -206,7 +107,7 @@ def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None
         found[load.topic] = floors.measure(bench.broker, load, bench.group().spec.output)
         for _ in range(options.repeats):
             for case in cases:
-                runs.append(bench.run(runner, case, load))
+                runs.append(bench.run(runner, case, CASES[case][1], load))
                 console.print(f"  {case:24} {runs[-1].mb_per_cpu_second:6.1f} MB/CPU-s")
     context.stop()
     console.print(_floors(found), _table(runs, found))

@@ -7,8 +7,9 @@ made-up words: repeats are rarer than a compressor's window, so ratios are hones
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from confluent_kafka import Producer
 
@@ -31,10 +32,18 @@ class Load:
 
 
 LOADS = (Load("t250", 4_000_000, 250), Load("t1k", 1_000_000, 1000))
+Messages: TypeAlias = Callable[[Load], Iterator[tuple[int, bytes]]]
+"""Makes the messages of a topic: timestamps in milliseconds, and payloads."""
 
 
-def ensure(broker: Broker, load: Load) -> float:
-    """Load the topic unless the broker has it; the seconds that took, 0 if the broker had it."""
+def ensure(broker: Broker, load: Load, messages: Messages | None = None) -> float:
+    """Load the topic unless the broker has it; the seconds that took, 0 if the broker had it.
+
+    Args:
+        broker: where to.
+        load: the topic, and how many messages of which size.
+        messages: makes them; JSON of the size of ``load`` if None.
+    """
     if load.topic in broker.admin.list_topics(timeout=30).topics:
         found = sum(broker.end_offset(load.topic, partition) for partition in range(PARTITIONS))
         if found == load.records:
@@ -48,19 +57,17 @@ def ensure(broker: Broker, load: Load) -> float:
     producer = broker.producer(
         compression_type="lz4", linger_ms=50, batch_size=524_288, queue_buffering_max_kbytes=524_288
     )
-    _produce(producer, load)
+    _produce(producer, load.topic, (messages or _messages)(load))
     broker.flush(producer)
     return time.monotonic() - begun
 
 
-def _produce(producer: Producer, load: Load) -> None:
-    for n, (timestamp, value) in enumerate(_messages(load)):
+def _produce(producer: Producer, topic: str, messages: Iterator[tuple[int, bytes]]) -> None:
+    for n, (timestamp, value) in enumerate(messages):
         while True:
             try:
                 key = b"%08d" % (n % 1_000_000)
-                producer.produce(
-                    load.topic, value, key, partition=n % PARTITIONS, timestamp=timestamp
-                )
+                producer.produce(topic, value, key, partition=n % PARTITIONS, timestamp=timestamp)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -68,7 +75,7 @@ def _produce(producer: Producer, load: Load) -> None:
             producer.poll(0)
 
 
-def _messages(load: Load) -> Iterator[tuple[int, str]]:
+def _messages(load: Load) -> Iterator[tuple[int, bytes]]:
     dice = random.Random(7)
     words = [f"w{dice.getrandbits(28):x}" for _ in range(3000)]
     text = _text(dice, words)
@@ -84,7 +91,7 @@ def _messages(load: Load) -> Iterator[tuple[int, str]]:
         ids = f'"id":"{state:016x}","user":{state % 1_000_003}'
         head = f'{{"ts":{timestamp},{ids},{heads[state % 20_000]}"msg":"'
         at = state % (len(text) - 4096)
-        yield timestamp, head + text[at : at + load.size - len(head) - 2] + '"}'
+        yield timestamp, (head + text[at : at + load.size - len(head) - 2] + '"}').encode()
 
 
 def _text(dice: random.Random, words: list[str]) -> str:
