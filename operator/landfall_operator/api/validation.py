@@ -9,6 +9,7 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Stalled
+from landfall_operator.api.output_roots import may_collide
 
 
 def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
@@ -22,13 +23,19 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
 def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     """Why a group and one of the others exclude each other; empty if none does.
 
-    Both groups get the error, because only users know which of them should stay. Nested output
-    roots are allowed: each ledger has its group's name and each object its topic's, so objects can
-    collide only if both groups land the same topics. Only equal roots are rejected.
+    Both groups get the error, because only users know which of them should stay. Output roots must
+    not be equal, and nested ones not be such that two objects may get one name. Groups of another
+    API server are not seen here; what drivers and tasks claim in the store keeps those apart.
     """
     for other in others:
         if _id(other) != _id(group) and _root(other) == _root(group):
             return f"spec.output.url: {group.spec.output.url} is also the output of {_id(other)}"
+        if _id(other) != _id(group) and may_collide(group, other):
+            return (
+                f"spec.output.url: objects in {group.spec.output.url} may get the names of objects "
+                f"of {_id(other)} in {other.spec.output.url}, because one output root is in the "
+                "other"
+            )
         if _id(other) != _id(group) and _kafka_group(other) == _kafka_group(group):
             return (
                 f"spec.source.kafka.groupId: {group.kafka_group_id} "

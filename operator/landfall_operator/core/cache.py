@@ -16,6 +16,7 @@ from typing import Any
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import Stalled
+from landfall_operator.api.output_roots import roots_above
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.api.verbs import PREFIX
@@ -205,7 +206,8 @@ class ObjectCache:
 
     def conflicting_groups(self, group: ConsumerGroup) -> str:
         """Why a group and another one in the cache exclude each other; empty if none does."""
-        keys = {key for mark in _conflict_keys(group) for key in self._by_conflict_key[mark]}
+        marks = (*_conflict_keys(group), *_keys_of_nested(group))
+        keys = {key for mark in marks for key in self._by_conflict_key.get(mark, ())}
         return conflict(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
 
     def _cached(
@@ -301,9 +303,18 @@ def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
 
 
 def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
-    """Keys by which conflicting groups are found: two groups that conflict share at least one."""
-    yield "url", group.spec.output.url.rstrip("/")
+    """Keys by which conflicting groups are found."""
+    url = group.spec.output.url.rstrip("/")
+    yield "url", url
     yield "mirror", group.kafka_group_id
+    yield from (("inside", root) for root in roots_above(url))
+
+
+def _keys_of_nested(group: ConsumerGroup) -> Iterator[object]:
+    """Keys that other groups have: those whose output root is in this one's, or around it."""
+    url = group.spec.output.url.rstrip("/")
+    yield "inside", url
+    yield from (("url", root) for root in roots_above(url))
 
 
 def _slim_metadata(metadata: Mapping[str, Any]) -> Json:

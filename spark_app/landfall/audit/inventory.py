@@ -25,6 +25,8 @@ from landfall.audit.corrections import Corrections, Range, topic_of
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
 """Keys of data objects; a folder with ``=`` before the topic's is a destination's."""
+_SYSTEM = re.compile(r"([^/=]*=[^/]*/)+_landfall/owner\.json$|_landfall/")
+"""Keys of what Landfall needs besides: a destination has the name of the group that owns it."""
 _FOLDERS = {Kind.SCHEMA: "0-schemas", Kind.SPEC: "0-specs"}
 _ROWS = 256
 """How many rows of a query are fetched at a time."""
@@ -163,7 +165,7 @@ class Inventory:
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
                 row = (key, size, key.rpartition("/")[2])
                 self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
-            elif not key.startswith("_landfall/"):
+            elif not _SYSTEM.match(key):
                 self.others += 1
 
     def _read_ledger(self) -> None:

@@ -259,7 +259,7 @@ class _ObjectCheck:
             if objects.is_landfall_object(stat.key, self.opened.name):
                 self.report.visible += 1
                 yield stat
-            elif not stat.key.startswith(f"{object_names.SYSTEM}/"):
+            elif not object_names.is_system_key(stat.key):
                 self.report.foreign += 1
 
     def _check(self, pair: tuple[NamedObject, ObjectStat | None]) -> Finding | None:

@@ -23,7 +23,6 @@ from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.state import Member
 from landfall.source import FoundTopics
-from landfall.source.kafka import is_selected
 
 log = logging.getLogger(__name__)
 
@@ -230,7 +229,7 @@ class MembershipSync:
         self._deleted_since = {
             tp: self._deleted_since.get(tp, now)
             for tp in sorted(observer.missing)
-            if tp in state.members and tp.topic not in topics and is_selected(self._kafka, tp.topic)
+            if tp in state.members and tp.topic not in topics and self._kafka.selects(tp.topic)
         }
         gone = [tp for tp, at in self._deleted_since.items() if now - at >= deleted.PATIENCE]
         if not gone:

@@ -20,7 +20,14 @@ from landfall.lane.segments import (
     sealed_through,
     store_segment,
 )
-from landfall.lane.writing import Clock, LaneWriter, OnRetry, OpenRequest, claim_output_root
+from landfall.lane.writing import (
+    Clock,
+    LaneWriter,
+    OnRetry,
+    OpenRequest,
+    claim,
+    claim_output_root,
+)
 
 __all__ = [
     "Clock",
@@ -30,6 +37,7 @@ __all__ = [
     "OpenRequest",
     "Read",
     "StoredSegment",
+    "claim",
     "claim_output_root",
     "delete_old_snapshots",
     "delete_rolled_slots",

@@ -275,16 +275,27 @@ def claim_output_root(slots: Slots, owner: str) -> None:
         Stalled: OUTPUT_OCCUPIED, the output root belongs to another group.
         Retry: the store failed.
     """
-    body = json.dumps({"owner": owner}).encode()
-    key = object_names.owner_key()
-    if slots.create(key, body) is Created.WON:
-        return
-    found = slots.read(key)
-    if found != body:
+    found = claim(slots, owner)
+    if found != owner:
         raise Stalled(
             Reason.OUTPUT_OCCUPIED,
-            f"{key} says the output root belongs to {_owner(found)}, not to {owner}",
+            f"{object_names.owner_key()} says the output root belongs to {found}, not to {owner}",
         )
+
+
+def claim(slots: Slots, owner: str, destination: str = "") -> str:
+    """Record that an output root, or a destination in it, belongs to ``owner``, if to nobody yet.
+
+    The output root of another group may be where a destination of this one is, so both are claimed
+    in the same way. Returns to whom it belongs, from now on.
+
+    Raises:
+        Retry: the store failed.
+    """
+    key = object_names.owner_key(destination)
+    if slots.create(key, json.dumps({"owner": owner}).encode()) is Created.WON:
+        return owner
+    return _owner(slots.read(key))
 
 
 def _owner(body: bytes | None) -> str:

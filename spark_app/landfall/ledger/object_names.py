@@ -7,7 +7,7 @@ which no topic may be called::
     <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
         data objects; with a destination <destination>/<topic>/…
     _landfall/owner.json
-        which group owns the output root
+        which group owns the output root; with a destination <destination>/_landfall/owner.json
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
         slots of the ledger
     _landfall/<group>/<lane>-head.json
@@ -172,9 +172,19 @@ def origin(group: str, key: str) -> Origin:
     return Origin(topic, int(match[1]), int(match[2]), int(match[3]))
 
 
-def owner_key() -> str:
-    """The key of the object that names the group that owns the output root."""
-    return f"{SYSTEM}/owner.json"
+def owner_key(destination: str = "") -> str:
+    """The key of the object that names the group that owns the output root, or a destination.
+
+    Raises:
+        ValueError: it is no destination.
+    """
+    check_destination(destination)
+    return f"{destination}/{SYSTEM}/owner.json".removeprefix("/")
+
+
+def is_system_key(key: str) -> bool:
+    """Whether a key is none of a data object, but of what Landfall needs besides."""
+    return key.startswith(f"{SYSTEM}/") or split_destination(key)[1] == owner_key()
 
 
 def ledger_prefix(group: str, lane: str) -> str:

@@ -5,7 +5,6 @@ planned range always has the same records. Offsets are committed to the Kafka gr
 nothing here reads them.
 """
 
-import re
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
@@ -24,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
-from landfall.api.spec import ConsumerGroup, Kafka
+from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets, FoundTopics, Topic
@@ -91,7 +90,7 @@ class KafkaLog:
         except KafkaException as error:
             raise self._translate(error, "topics") from error
         names = {*listed, *known, *self._kafka.topics}
-        found = self.describe({name for name in names if is_selected(self._kafka, name)})
+        found = self.describe({name for name in names if self._kafka.selects(name)})
         if found.denied and not found.topics:
             raise Stalled(Reason.SOURCE_DENIED, "\n".join(map(str, found.denied.values())))
         return found
@@ -259,19 +258,6 @@ def _topic_id(found: Any) -> str:
     """The id of a topic; empty if the broker gave none, as before Kafka 2.8."""
     found_id = str(found.topic_id)
     return "" if found_id == _NO_ID else found_id
-
-
-def is_selected(kafka: Kafka, name: str) -> bool:
-    """Whether the spec selects the topic of this name.
-
-    Patterns must match the whole name. Topics that begin with ``__`` are internal to Kafka and are
-    never selected.
-    """
-    if name.startswith("__") or (kafka.exclude is not None and re.fullmatch(kafka.exclude, name)):
-        return False
-    return name in kafka.topics or bool(
-        kafka.topic_pattern and re.fullmatch(kafka.topic_pattern, name)
-    )
 
 
 def _topic_partition(message: Message) -> TopicPartition | None:

@@ -30,6 +30,7 @@ from landfall.source import Reader
 from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
+from landfall.task.destinations import Destinations
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
@@ -49,22 +50,31 @@ def land(
     batch: Batch, slices: Sequence[Slice], reader: Reader, uploads: Uploads
 ) -> tuple[SliceResult, ...]:
     """Land slices; returns one result per slice, in order. An error in a slice is its result."""
-    return land_with(Partitioners(batch.group.spec), batch, slices, reader, uploads)
+    return land_with(LandingDeps(Partitioners(batch.group.spec), uploads), batch, slices, reader)
+
+
+@dataclass(frozen=True, slots=True)
+class LandingDeps:
+    """What landings work with, from one task to the next.
+
+    Attributes:
+        partitioners: of the group's topics.
+        uploads: the store.
+        destinations: those that the group has claimed; None to claim none.
+    """
+
+    partitioners: Partitioners
+    uploads: Uploads
+    destinations: Destinations | None = None
 
 
 def land_with(
-    partitioners: Partitioners,
-    batch: Batch,
-    slices: Sequence[Slice],
-    reader: Reader,
-    uploads: Uploads,
+    deps: LandingDeps, batch: Batch, slices: Sequence[Slice], reader: Reader
 ) -> tuple[SliceResult, ...]:
-    """Do what ``land`` does with partitioners that exist already."""
-    memory = MemoryBudget.of(batch, uploads)
-    with Uploader(uploads, memory.in_flight_bytes) as uploader:
-        context = _TaskContext(
-            batch, partitioners, uploader, memory, OutageDetector(SOURCE_FAILURES)
-        )
+    """Do what ``land`` does with what exists already."""
+    memory = MemoryBudget.of(batch, deps.uploads)
+    with Uploader(deps.uploads, memory.in_flight_bytes) as uploader:
+        context = _TaskContext(batch, deps, uploader, memory, OutageDetector(SOURCE_FAILURES))
         # All slices are read before any result is awaited: the last parts of one slice are uploaded
         # while the next slice is read.
         landings = [_SliceLanding(context, slice_).read(reader) for slice_ in slices]
@@ -107,7 +117,7 @@ class _TaskContext:
     """What all slices of a task share."""
 
     batch: Batch
-    partitioners: Partitioners
+    deps: LandingDeps
     uploader: Uploader
     memory: MemoryBudget
     source: OutageDetector
@@ -177,7 +187,7 @@ class _SliceLanding:
     @cached_property
     def _partitioner(self) -> Partitioner:
         """The stages of the slice's topic; what is wrong with them is the slice's error."""
-        return self._context.partitioners.for_topic(self._slice.topic_partition.topic)
+        return self._context.deps.partitioners.for_topic(self._slice.topic_partition.topic)
 
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
@@ -208,7 +218,10 @@ class _SliceLanding:
         return outputs.seal()
 
     def _partition(self, records: Records, outputs: Outputs) -> tuple[Records, PartitionedChunk]:
-        """The rows of a chunk, or of as much of it as makes no more objects than a slice may."""
+        """The rows of a chunk, or of as much of it as makes no more objects than a slice may.
+
+        Rows whose destination belongs to another group are bad records.
+        """
         limits, partitioner = self._context.batch.limits, self._partitioner
         chunk = partitioner.partition(records)
         while limits is not None and len(records) > 1:
@@ -219,7 +232,8 @@ class _SliceLanding:
                 break
             records = records.take(np.arange(len(records) // 2))
             chunk = partitioner.partition(records)
-        return records, chunk
+        destinations = self._context.deps.destinations
+        return records, destinations.refuse(chunk, records) if destinations else chunk
 
     def _end_at(self, end: int) -> None:
         """Return a shorter slice than was planned; what it leaves is planned again."""

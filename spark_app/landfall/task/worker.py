@@ -26,7 +26,8 @@ from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.task import Batch
 from landfall.task.dead_letter_reader import DeadLetterReader
-from landfall.task.landing import land_with
+from landfall.task.destinations import Destinations
+from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 
 
@@ -38,14 +39,16 @@ class _TaskResources:
     properties: Mapping[str, str] = field(repr=False)  # they contain secrets
     reader: KafkaReader
     store: Store
-    partitioners: Partitioners
+    deps: LandingDeps
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
         reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
         store = open_store(group.spec.output)
         stored = StoredSchemas(store, group.metadata.name, LANE)
-        return cls(group, properties, reader, store, Partitioners(group.spec, stored))
+        owner = f"{group.metadata.namespace}/{group.metadata.name}"
+        deps = LandingDeps(Partitioners(group.spec, stored), store, Destinations(store, owner))
+        return cls(group, properties, reader, store, deps)
 
 
 _cached: list[_TaskResources] = []
@@ -71,7 +74,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     reader: Reader = resources.reader
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
-    return land_with(resources.partitioners, batch, slices, reader, resources.store)
+    return land_with(resources.deps, batch, slices, reader)
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:

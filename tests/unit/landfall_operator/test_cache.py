@@ -162,6 +162,30 @@ def test_a_list_of_one_namespace_does_not_affect_another(cache: ObjectCache) -> 
     assert cache.drop_missing("ConsumerGroup", None, set(), "99") == {KEY}
 
 
+@pytest.mark.parametrize(
+    ("url", "is_inside"), [("s3://logs/clicks/db=a", True), ("s3://x/y", False)]
+)
+def test_groups_whose_outputs_are_inside_each_other_are_found(
+    cache: ObjectCache, url: str, is_inside: bool
+) -> None:
+    mine, other = resource(), resource(name="orders", uid="v")
+    mine["spec"]["route"] = {"topicPath": "db={field:app}/{topic}"}
+    mine["metadata"]["resourceVersion"] = "99"
+    other["spec"]["output"]["url"] = url
+    cache.put("ConsumerGroup", mine)
+    cache.put("ConsumerGroup", other)
+    outer, inner = cache.groups[KEY].spec, cache.groups["logs", "orders"].spec
+    assert outer
+    assert inner
+
+    assert ("of logs/orders" in cache.conflicting_groups(outer)) == is_inside
+    assert ("of logs/clicks" in cache.conflicting_groups(inner)) == is_inside
+
+    cache.drop("ConsumerGroup", mine)
+
+    assert cache.conflicting_groups(inner) == ""
+
+
 def test_groups_with_one_output_conflict_until_one_is_deleted(cache: ObjectCache) -> None:
     other = resource(name="orders", uid="v")
     other["spec"]["output"]["url"] = "s3://logs/clicks/"

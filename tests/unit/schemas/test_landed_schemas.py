@@ -17,7 +17,7 @@ from landfall.schemas.stored import StoredSchemas
 from landfall.store import Created
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from landfall.task.landing import land_with
+from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from tests.support.avro import encoded
 from tests.support.fakes import group
@@ -45,9 +45,8 @@ def landed(registry: FakeRegistry, store: MemoryStore, *ids: int) -> SliceResult
     spec = group(decode=decode, output=output, badRecords={"maxRatio": "1"})
     rows = [(100 + n, framed(i, encoded("string", "text"))) for n, i in enumerate(ids)]
     partitioners = Partitioners(spec.spec, StoredSchemas(store, "fake", "0"))
-    (result,) = land_with(
-        partitioners, Batch(spec, f"t{len(ids)}"), [SLICE], FakeReader({TP: rows}), store
-    )
+    deps, batch = LandingDeps(partitioners, store), Batch(spec, f"t{len(ids)}")
+    (result,) = land_with(deps, batch, [SLICE], FakeReader({TP: rows}))
     return result
 
 

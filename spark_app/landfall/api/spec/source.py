@@ -1,5 +1,6 @@
 """The section ``spec.source``: which topics of which Kafka cluster to land, and from where on."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -129,6 +130,19 @@ class Kafka(Model):
                     f"startingOffsets names topics that are not landed: {', '.join(not_landed)}"
                 )
         return self
+
+    def selects(self, topic: str) -> bool:
+        """Whether the topic of this name is landed, if there is one.
+
+        Patterns must match the whole name. Topics that begin with ``__`` are internal to Kafka and
+        are never selected.
+        """
+        is_excluded = self.exclude is not None and re.fullmatch(self.exclude, topic)
+        if topic.startswith("__") or is_excluded:
+            return False
+        return topic in self.topics or bool(
+            self.topic_pattern and re.fullmatch(self.topic_pattern, topic)
+        )
 
 
 class Source(Model):
