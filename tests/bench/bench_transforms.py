@@ -1,4 +1,4 @@
-"""What each built-in transform costs per record: ``python -m tests.bench.bench_transforms``.
+"""What each transform costs per record: ``python -m tests.bench.bench_transforms [NAME ...]``.
 
 CPU time of this process, beside the decoder alone, on batches of 10,000 events of ten fields.
 """
@@ -6,10 +6,17 @@ CPU time of this process, beside the decoder alone, on batches of 10,000 events 
 import json
 import os
 import random
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+from mmdb_writer import MMDBWriter
+from netaddr import IPSet
+
+from landfall.pipeline.records import Records
 from tests.support.transformed import Group, records
 
 SECRETS = Path(__file__).parents[1] / "support" / "secrets"
@@ -48,6 +55,28 @@ STEPS: dict[str, dict[str, object]] = {
 }
 
 
+def with_files(folder: Path) -> dict[str, dict[str, object]]:
+    """The steps that read files, and these files: three devices, 256 networks."""
+    table, networks = folder / "devices.csv", folder / "city.mmdb"
+    table.write_text("device,owner\nphone,ann\ntablet,bob\ndebug-1,eve\n")
+    writer = MMDBWriter(ip_version=6, ipv4_compatible=True)
+    for i in range(256):
+        found = {"country": {"iso_code": f"C{i}"}, "location": {"latitude": i / 2}}
+        writer.insert_network(IPSet([f"10.1.{i}.0/24"]), found)
+    writer.to_db_file(str(networks))
+    lookup = {"file": str(table), "sha256": digest(table), "key": "device"}
+    values = ["country.iso_code=code", "location.latitude=lat:Float64"]
+    geo_ip = {"file": str(networks), "sha256": digest(networks), "ip": "ip", "values": values}
+    return {
+        "Lookup": {"use": "Lookup", "options": lookup},
+        "GeoIp": {"use": "GeoIp", "options": geo_ip},
+    }
+
+
+def digest(file: Path) -> str:
+    return sha256(file.read_bytes()).hexdigest()
+
+
 def event(chosen: random.Random) -> dict[str, object]:
     return {
         "user": f"user-{chosen.randrange(10**6)}",
@@ -73,12 +102,19 @@ def seconds(run: Callable[[], object]) -> float:
     return sorted(times)[ROUNDS // 2]
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    """Print one line for each step and form."""
     os.environ["LANDFALL_SECRETS"] = str(SECRETS)
     chosen = random.Random(7)  # the same events at every run
     rows = records(*(json.dumps(event(chosen)).encode() for _ in range(ROWS)))
     print(f"{'step':24} {'form':8} µs a record")
-    for name, step in STEPS.items():
+    with tempfile.TemporaryDirectory() as folder:
+        steps = {**STEPS, **with_files(Path(folder))}
+        measure({name: steps[name] for name in names or steps}, rows)
+
+
+def measure(steps: dict[str, dict[str, object]], rows: Records) -> None:
+    for name, step in steps.items():
         for form, columns in (("columns", COLUMNS), ("json", None)):
             try:
                 stages = Group(
@@ -100,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -88,14 +88,43 @@ def as_messagepack(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
 
 
 def as_csv(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
-    lines = []
+    return Decode(format="Csv", options={"columns": list(TYPES)}), lines(rows, ",")
+
+
+def as_delimited(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    options = {"columns": list(TYPES), "separator": "\t"}
+    return Decode(format="Delimited", options=options), lines(rows, "\t")
+
+
+def as_regex(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    pattern = "\t".join([r"([^\t]*)"] * len(TYPES))
+    options = {"pattern": f"^{pattern}$", "fields": list(TYPES)}
+    return Decode(format="Regex", options=options), lines(rows, "\t")
+
+
+def lines(rows: list[dict[str, object]], separator: str) -> list[bytes]:
+    """The values of each event as text."""
+    made = []
     for row in rows:
         flat = {**row, **{f"meta.{key}": value for key, value in row["meta"].items()}}  # type: ignore[attr-defined]  # a record
         line = [str(flat[path]).lower() if path == "ok" else flat[path] for path in TYPES]
         file = io.StringIO()
-        csv.writer(file, lineterminator="").writerow(line)
-        lines.append(file.getvalue().encode())
-    return Decode(format="Csv", options={"columns": list(TYPES)}), lines
+        csv.writer(file, delimiter=separator, lineterminator="").writerow(line)
+        made.append(file.getvalue().encode())
+    return made
+
+
+JSON_TYPES = {"Int32": "integer", "Int64": "integer", "Float64": "number", "Boolean": "boolean"}
+
+
+def as_json_schema(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
+    top = {path: JSON_TYPES.get(kind, "string") for path, kind in TYPES.items() if "." not in path}
+    properties: dict[str, Any] = {path: {"type": kind} for path, kind in top.items()}
+    properties["agent"] = {"type": ["string", "null"]}
+    properties["meta"] = {"type": "object", "required": ["host", "ts"]}
+    schema = {"type": "object", "required": ["id", "ts"], "properties": properties}
+    options = {"schema": json.dumps(schema)}
+    return Decode(format="JsonSchema", options=options), [orjson.dumps(row) for row in rows]
 
 
 IDL = """
@@ -146,6 +175,9 @@ CONTENDERS: Mapping[str, Contender] = {
     "Json": as_json,
     "MessagePack": as_messagepack,
     "Csv": as_csv,
+    "Delimited": as_delimited,
+    "Regex": as_regex,
+    "JsonSchema": as_json_schema,
     "Thrift": as_thrift("Binary"),
     "Protobuf": as_protobuf,
     "ThriftCompact": as_thrift("Compact"),

@@ -17,6 +17,7 @@ class Code:
         page: the file it is in.
         language: what follows the fence.
         text: its lines.
+        title: what the site shows above it; empty if it has none.
         made_by: the command that printed it, from the comment before it; empty if there is none.
     """
 
@@ -24,6 +25,7 @@ class Code:
     language: str
     text: str
     made_by: str
+    title: str = ""
 
 
 def pages() -> list[Path]:
@@ -40,14 +42,16 @@ def name(page: Path) -> str:
 
 
 _FENCED = re.compile(
-    r"(?:<!-- made by: (.*?) -->\n+)?^```([\w-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:<!-- made by: (.*?) -->\n+)?^```([\w-]*)(?: title=\"([^\"\n]*)\")?\n(.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 def code(page: Path, language: str | None = None) -> list[Code]:
     """Its fenced blocks, of one language or of all."""
     found = [
-        Code(page, kind, text, made_by) for made_by, kind, text in _FENCED.findall(page.read_text())
+        Code(page, kind, text, made_by, title)
+        for made_by, kind, title, text in _FENCED.findall(page.read_text())
     ]
     return [block for block in found if language in (None, block.language)]
 
