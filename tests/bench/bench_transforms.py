@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from mmdb_writer import MMDBWriter
-from netaddr import IPSet
+from netaddr import IPSet  # type: ignore[import-untyped]  # it has no stubs
 
 from landfall.pipeline.records import Records
 from tests.support.transformed import Group, records

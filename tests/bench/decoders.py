@@ -92,13 +92,13 @@ def as_csv(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
 
 
 def as_delimited(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
-    options = {"columns": list(TYPES), "separator": "\t"}
+    options: dict[str, Any] = {"columns": list(TYPES), "separator": "\t"}
     return Decode(format="Delimited", options=options), lines(rows, "\t")
 
 
 def as_regex(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
     pattern = "\t".join([r"([^\t]*)"] * len(TYPES))
-    options = {"pattern": f"^{pattern}$", "fields": list(TYPES)}
+    options: dict[str, Any] = {"pattern": f"^{pattern}$", "fields": list(TYPES)}
     return Decode(format="Regex", options=options), lines(rows, "\t")
 
 
@@ -123,8 +123,8 @@ def as_json_schema(rows: list[dict[str, object]]) -> tuple[Decode, list[bytes]]:
     properties["agent"] = {"type": ["string", "null"]}
     properties["meta"] = {"type": "object", "required": ["host", "ts"]}
     schema = {"type": "object", "required": ["id", "ts"], "properties": properties}
-    options = {"schema": json.dumps(schema)}
-    return Decode(format="JsonSchema", options=options), [orjson.dumps(row) for row in rows]
+    decode = Decode(format="JsonSchema", options={"schema": json.dumps(schema)})
+    return decode, [orjson.dumps(row) for row in rows]
 
 
 IDL = """

@@ -186,8 +186,9 @@ def test_the_index_says_which_decoders_ask_a_registry() -> None:
 @pytest.mark.parametrize(("page", "of"), PAGES, ids=lambda value: getattr(value, "name", value))
 def test_a_cost_is_one_that_was_measured(page: Path, of: str) -> None:
     """Every figure of a page stands in a row of its name in the tables of the benchmarks."""
-    measured = (DOCS / "performance.md").read_text().partition("\n## Decoders and transforms\n")[2]
-    rows = [line for line in measured.partition("\n## ")[0].splitlines() if f"`{of}`" in line]
+    measured = (DOCS / "performance.md").read_text().partition("\n### Payloads with a schema\n")[2]
+    lines = measured.partition("\n### What requests cost")[0].splitlines()
+    rows = [line for line in lines if re.match(rf"\|.*`{of}`|\| {of} to ", line, re.IGNORECASE)]
     known = set(re.findall(NUMBER, "".join(rows))) | NOT_OF_A_ROW
     figures = set(re.findall(NUMBER, re.sub(r"\]\(.*?\)", "", section(page, "Cost"))))
 
