@@ -14,7 +14,9 @@ made per block, not per object (a gzip object is still a single member, see ``fo
 
 An exception from ``encode`` or ``finish`` is treated as a bug: the slice fails, is logged with its
 traceback and is retried with backoff. Rows that the format cannot represent must be returned by
-``refuse`` instead, which makes them dead letters.
+``refuse`` instead, which makes them dead letters. A format of typed columns may have a method
+``refuse_columns(columns: pa.RecordBatch) -> Mapping[int, str]``, which returns errors by row for
+rows that it cannot represent because of what their columns hold.
 """
 
 from collections.abc import Iterator, Mapping

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.formats import times
 from landfall.formats.options import SortKey
 from landfall.pipeline.records import HEADERS, Records
 
@@ -54,13 +55,20 @@ def envelope(records: Records) -> list[pa.Array]:
 def coordinates(records: Records) -> list[pa.Array]:
     """Return topic, partition, offset and timestamp of each record."""
     rows, tp = len(records), records.topic_partition
-    times = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
+    stamps = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
     return [
         pa.repeat(tp.topic, rows),
         pa.repeat(np.int32(tp.partition), rows),
         pa.array(records.offsets),
-        times,
+        stamps,
     ]
+
+
+def wrong_timestamps(records: Records, wrong: times.Wrong) -> pa.BooleanArray | None:
+    """Return which Kafka timestamps cannot be held; None if all can. -1 is none at all."""
+    stamps = records.timestamps
+    found = wrong(TIMESTAMP, stamps) & (stamps != -1)
+    return pa.array(found) if found.any() else None
 
 
 def sort_keys(wanted: Sequence[SortKey], schema: pa.Schema) -> list[SortKey]:

@@ -21,9 +21,10 @@ unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
 
 Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. Readers
 with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the former; with ``Utc`` they
-are ``timestamp``, too, and hold the time in UTC, which a reader takes for its own time. ORC's
-writer decides when a stripe is full, and holds it until then; where memory is short the object is
-sealed. The same blocks give the same bytes as long as the version of Arrow is the same.
+are ``timestamp``, too, and hold the time in UTC, which a reader takes for its own time. Rows with
+times that not every reader can hold are refused: ``times`` says which. ORC's writer decides when a
+stripe is full, and holds it until then; where memory is short the object is sealed. The same blocks
+give the same bytes as long as the version of Arrow is the same.
 """
 
 import shutil
@@ -38,7 +39,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text
+from landfall.formats import Block, Encoder, Row, text, times
 from landfall.formats.buffer import Buffer
 from landfall.formats.columns import (
     ENVELOPE,
@@ -48,6 +49,7 @@ from landfall.formats.columns import (
     sort_keys,
     storable,
     table,
+    wrong_timestamps,
 )
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
@@ -64,8 +66,7 @@ CODECS: Mapping[Codec, str] = MappingProxyType(
 )
 _WRITER_HELD_BYTES = 1 << 20
 """The memory of an open writer with its empty compression buffers, about."""
-_LAST_MILLIS = 2**63 // 10**6
-_LATE = "a Kafka timestamp after the year 2262, which not every reader of ORC can hold"
+_TIMESTAMP = f"Kafka timestamp: {times.ORC_ERROR}"
 _DICTIONARY_RATIO = 0.8
 """Distinct texts per text up to which ORC writes a dictionary, as in Hive."""
 
@@ -129,12 +130,16 @@ class Orc:
 
     def refuse(self, records: Records) -> BadRows:
         """Return records whose headers or whose Kafka timestamp cannot be read back."""
-        late, headers = None, None
-        if self.wanted.timestamps and (records.timestamps > _LAST_MILLIS).any():
-            late = pa.array(records.timestamps > _LAST_MILLIS)
+        wrong, headers = None, None
+        if self.wanted.timestamps:
+            wrong = wrong_timestamps(records, times.wrong_in_orc)
         if self.wanted.headers and records.headers.null_count:
             headers = records.headers.is_null()
-        return text.bad_rows((late, _LATE), (headers, UNREADABLE_HEADERS))
+        return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
+
+    def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
+        """Return errors by row for rows with times that readers cannot hold."""
+        return times.refused(columns, times.wrong_in_orc, times.ORC_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
@@ -152,7 +157,7 @@ class Orc:
             try:
                 found = orc.ORCFile(file)
                 for stripe in range(found.nstripes):
-                    for row in batch_rows(_stripe(found, stripe)):
+                    for row in batch_rows(found.read_stripe(stripe)):
                         yield row
                         number += 1
             except (pa.ArrowException, OSError) as error:
@@ -216,17 +221,6 @@ class OrcEncoder:
         convert = _LEAVES[self._format.timestamps]
         columns = [storable(column.chunk(0), convert) for column in made.columns]
         return pa.Table.from_arrays(columns, made.schema.names)
-
-
-def _stripe(found: orc.ORCFile, number: int) -> pa.RecordBatch:
-    """Return a stripe, without timestamps if it has one after 2262, which Arrow cannot read."""
-    try:
-        return found.read_stripe(number)
-    except pa.ArrowInvalid as error:
-        if "out of range for nanosecond" not in str(error):
-            raise
-        names = [field.name for field in found.schema if "timestamp" not in str(field.type)]
-        return found.read_stripe(number, columns=names)
 
 
 _MAGIC = b"ORC"

@@ -42,14 +42,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text
+from landfall.formats import Block, Encoder, Row, text, times
 from landfall.formats.buffer import Buffer
-from landfall.formats.columns import COORDINATES, ENVELOPE, envelope, sort_keys, table
+from landfall.formats.columns import (
+    COORDINATES,
+    ENVELOPE,
+    envelope,
+    sort_keys,
+    table,
+    wrong_timestamps,
+)
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.pipeline.records import NO_BAD_ROWS, UNREADABLE_HEADERS, BadRows, Records
+from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
@@ -61,6 +68,7 @@ Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly s
 
 SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
+_TIMESTAMP = f"Kafka timestamp: {times.PARQUET_ERROR}"
 _LEAST_VALUES = 1000
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
@@ -131,13 +139,17 @@ class Parquet:
         return Wanted(columns=True, timestamps=True, keys=True, headers=True)
 
     def refuse(self, records: Records) -> BadRows:
-        """Return records whose headers cannot be read; all else fits in the columns."""
-        if self.is_typed:
-            return NO_BAD_ROWS
-        headers = records.headers
-        return text.bad_rows(
-            (headers.is_null() if headers.null_count else None, UNREADABLE_HEADERS)
-        )
+        """Return records whose headers or whose Kafka timestamp cannot be read back."""
+        wrong, headers = None, None
+        if self.wanted.timestamps:
+            wrong = wrong_timestamps(records, times.wrong_in_parquet)
+        if self.wanted.headers and records.headers.null_count:
+            headers = records.headers.is_null()
+        return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
+
+    def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
+        """Return errors by row for rows with times that readers cannot hold."""
+        return times.refused(columns, times.wrong_in_parquet, times.PARQUET_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""

@@ -1,12 +1,13 @@
 """Rows read back from files of columns, as ``landfall cat`` and ``verify`` want them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from landfall.formats import Row
-from landfall.formats.columns import COORDINATES, ENVELOPE, storable
+from landfall.formats.columns import COORDINATES, ENVELOPE, Convert, storable
 
 
 def batch_rows(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -18,7 +19,7 @@ def batch_rows(batch: pa.RecordBatch) -> Iterator[Row]:
         values, keys = batch["value"].to_pylist(), batch["key"].to_pylist()
     else:
         coordinates = [f"_{name}" for name in COORDINATES if f"_{name}" in batch.schema.names]
-        rows = readable(batch.drop_columns(coordinates)).to_pylist(maps_as_pydicts="lossy")
+        rows = plain_rows(batch.drop_columns(coordinates))
         values, keys = [msgspec.json.encode(row) for row in rows], [None] * len(batch)
     for offset, value, key, time in zip(offsets, values, keys, times, strict=True):
         yield Row(offset, value, key, time)
@@ -35,11 +36,26 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     return integers
 
 
-def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns as Python can hold them: it knows no nanoseconds."""
-    return pa.RecordBatch.from_arrays(
-        [storable(column, _in_microseconds) for column in batch.columns], batch.schema.names
-    )
+def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows as Python's values, of which maps are dictionaries.
+
+    Python has neither nanoseconds, which are cut, nor years but 1 to 9999: a row with another time
+    has all of its times as numbers, of their own unit since 1970.
+    """
+    try:
+        found: list[dict[str, Any]] = _converted(batch, _in_microseconds).to_pylist(
+            maps_as_pydicts="lossy"
+        )
+    except (OverflowError, ValueError):
+        if len(batch) > 1:
+            return [row for at in range(len(batch)) for row in plain_rows(batch.slice(at, 1))]
+        found = _converted(batch, _as_number).to_pylist(maps_as_pydicts="lossy")
+    return found
+
+
+def _converted(batch: pa.RecordBatch, convert: Convert) -> pa.RecordBatch:
+    columns = [storable(column, convert) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _in_microseconds(column: pa.Array) -> pa.Array:
@@ -47,3 +63,10 @@ def _in_microseconds(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(type_) and type_.unit == "ns":
         return column.cast(pa.timestamp("us", type_.tz), safe=False)
     return column
+
+
+def _as_number(column: pa.Array) -> pa.Array:
+    """Return times as the number of their own unit since 1970."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date32(column.type) else column

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, Rotate, TopicSpecs
+from landfall.formats import Format
 from landfall.pipeline.decoders import Decoded, UsedSchema
 from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import BadRows, Int64s, Records
@@ -106,7 +107,7 @@ class Partitioner:
         if not len(remaining):
             return PartitionedChunk((), _ordered(bad), decoded.filtered)
         routed = self.stages.router.route(remaining, decoded.fields)
-        refused = self.stages.format.refuse(remaining)
+        refused = refused_rows(self.stages.format, decoded)
         codes = routed.codes
         if routed.bad or refused:
             # These rows are positions in ``remaining``; offsets, which are unique and increasing,
@@ -167,6 +168,23 @@ class Partitioners:
             path = "spec" if entry is None else f"spec.topics[{entry}]"
             self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path, self._stored)
         return self._built[entry]
+
+
+def refused_rows(format_: Format, decoded: Decoded) -> BadRows:
+    """Return the rows that a format cannot represent, for what their columns hold as well."""
+    refused = format_.refuse(decoded.records)
+    of_columns = getattr(format_, "refuse_columns", None)
+    if of_columns is None:
+        return refused
+    errors = dict(of_columns(decoded.columns)) if decoded.columns is not None else {}
+    for part in decoded.by_schema or ():
+        if part.columns is not None:
+            rows = part.rows.tolist()
+            errors |= {rows[row]: error for row, error in of_columns(part.columns).items()}
+    if not errors:
+        return refused
+    errors |= dict(zip(refused.rows.tolist(), refused.errors, strict=True))
+    return BadRows(np.array(sorted(errors), np.int64), [errors[row] for row in sorted(errors)])
 
 
 def _bad_records(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[int, BadRecord]:

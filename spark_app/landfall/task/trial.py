@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.api.spec import GroupSpec
-from landfall.formats.typed_rows import readable
+from landfall.formats.typed_rows import plain_rows
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import FieldValues, Records
 from landfall.pipeline.transforms.payloads import Payloads
 from landfall.pipeline.transforms.steps import RoutedColumns
-from landfall.task.partitioning import Partitioner
+from landfall.task.partitioning import Partitioner, refused_rows
 
 DECODE = "decode"
 
@@ -139,8 +139,7 @@ def _columns(decoded: Decoded, row: int) -> Mapping[str, object] | None:
             batch, at = part.columns, place
     if batch is None:
         return None
-    found: Mapping[str, object] = readable(batch.slice(at, 1)).to_pylist(maps_as_pydicts="lossy")[0]
-    return found
+    return plain_rows(batch.slice(at, 1))[0]
 
 
 def _value(values: FieldValues, row: int) -> object:
@@ -158,7 +157,7 @@ def _route(partitioner: Partitioner, decoded: Decoded, trials: Sequence[Trial]) 
     routed = partitioner.stages.router.route(decoded.records, decoded.fields)
     for row, code in zip(rows, routed.codes.tolist(), strict=True):
         trials[row].detail = routed.partitions[code] if code >= 0 else ""
-    refused = partitioner.stages.format.refuse(decoded.records)
+    refused = refused_rows(partitioner.stages.format, decoded)
     for stage, bad in (("encode", refused), ("route", routed.bad)):
         for position, error in zip(bad.rows.tolist(), bad.errors, strict=True):
             trial = trials[rows[position]]

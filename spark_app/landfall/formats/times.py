@@ -1,0 +1,113 @@
+"""Times that a format can store and that readers of it cannot hold: their rows are refused.
+
+One such value is enough that a reader fails for the whole file, or reads another time. Each format
+says what is wrong for it; here the rows are found, however deep in a row the value is.
+
+=======  ==========================================================  =======================
+format   refused                                                     because
+=======  ==========================================================  =======================
+Orc      a time before 1677-09-21 or after 2262-04-11                C++ counts nanoseconds
+Orc      a time before 1970 that is no whole second                  see below
+Orc      a date before 1582-10-15                                    Java reads another day
+Parquet  milliseconds that are no 64-bit number of microseconds      Spark and DuckDB fail
+=======  ==========================================================  =======================
+
+ORC stores seconds, and nanoseconds from 0 to 999,999,999 after them. For a time before 1970 Arrow
+writes a negative number of nanoseconds, which it reads back, and which ORC's library for Java
+(Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as those of the Julian
+calendar, unless the file says otherwise, which Arrow cannot write. Source: ORC Specification v1,
+"Timestamp Columns", "Date Columns" and "File Tail" (``calendar``).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bools = npt.NDArray[np.bool_]
+Wrong = Callable[[pa.DataType, npt.NDArray[np.int64]], Bools]
+"""Which of these times, in the unit of their type, cannot be held; nulls are given as 0."""
+
+PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_ORC_SECONDS = (2**63 - 1) // 10**9
+_ORC_DAY = -141_427
+"""1582-10-15, in days since 1970-01-01."""
+_MILLIS = (2**63 - 1) // 1000
+"""Milliseconds that are a 64-bit number of microseconds."""
+ORC_ERROR = (
+    "a time that not every reader of ORC can hold: before 1677, after 2262, a date before "
+    "1582-10-15, or before 1970 with a part of a second"
+)
+PARQUET_ERROR = "a time that not every reader of Parquet can hold: over 290,000 years from 1970"
+
+
+def wrong_in_orc(type_: pa.DataType, times: npt.NDArray[np.int64]) -> Bools:
+    """Return which times readers of ORC cannot hold."""
+    wrong: Bools = times < _ORC_DAY
+    if not pa.types.is_date(type_):
+        per_second = PER_SECOND[type_.unit]
+        latest = _ORC_SECONDS * per_second
+        wrong = (times >= latest) | (times < -latest)
+        wrong |= (times < 0) & (times % per_second != 0)
+    return wrong
+
+
+def wrong_in_parquet(type_: pa.DataType, times: npt.NDArray[np.int64]) -> Bools:
+    """Return which times readers of Parquet cannot hold."""
+    if pa.types.is_date(type_) or type_.unit != "ms":
+        return np.zeros(len(times), np.bool_)
+    return (times > _MILLIS) | (times < -_MILLIS)
+
+
+def refused(columns: pa.RecordBatch, wrong: Wrong, error: str) -> dict[int, str]:
+    """Return errors by row for rows with a time that cannot be held, which name the column.
+
+    Args:
+        columns: typed columns, nested ones included.
+        wrong: what is wrong.
+        error: what the error says after the column's name.
+    """
+    errors: dict[int, str] = {}
+    for name, column in zip(columns.schema.names, columns.columns, strict=True):
+        if _has_times(column.type):
+            rows = np.flatnonzero(_rows(column, wrong)).tolist()
+            errors = dict.fromkeys(rows, f"column {name}: {error}") | errors
+    return errors
+
+
+@lru_cache(4096)
+def _has_times(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_has_times(type_.field(i).type) for i in range(type_.num_fields))
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date32(type_))
+
+
+def _rows(column: pa.Array, wrong: Wrong) -> Bools:
+    """Which values hold such a time; a null holds none, whatever is below it."""
+    type_ = column.type
+    found = np.zeros(len(column), np.bool_)
+    if not _has_times(type_):
+        return found
+    if pa.types.is_struct(type_):
+        for i in range(type_.num_fields):
+            found |= _rows(column.field(i), wrong)
+    elif pa.types.is_list(type_):
+        found |= _any_item(column, _rows(column.values, wrong))
+    elif pa.types.is_map(type_):
+        found |= _any_item(column, _rows(column.keys, wrong) | _rows(column.items, wrong))
+    else:
+        number = pa.int32() if pa.types.is_date32(type_) else pa.int64()
+        times = column.view(number).fill_null(0).to_numpy()
+        found |= wrong(type_, times.astype(np.int64, copy=False))
+    if column.null_count:
+        found &= column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _any_item(column: pa.ListArray, items: Bools) -> Bools:
+    before = np.concatenate([[0], np.cumsum(items)])
+    bounds = column.offsets.to_numpy()
+    found: Bools = before[bounds[1:]] > before[bounds[:-1]]
+    return found
