@@ -106,6 +106,26 @@ def test_servers_topics_and_url_alone_land_any_payload(
     assert landfall("audit")[0] == ExitCode.OK
 
 
+def test_try_shows_the_last_records_behind_which_an_aborted_transaction_lies(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce_transaction(topic, events(range(3)))
+    scene.kafka.produce_transaction(topic, events(range(900, 950)), commit=False)
+    landfall = CommandLine(str(scene.file(tmp_path)), capsys)
+
+    shown = {
+        options: landfall("try", "--topic", topic, "--json", *options)[1].splitlines()
+        for options in [("--limit", "2"), ("--offset", "1"), ("--limit", "9")]
+    }
+
+    assert [[json.loads(line)["offset"] for line in lines] for lines in shown.values()] == [
+        [1, 2],
+        [1, 2],
+        [0, 1, 2],
+    ]
+
+
 def _assert_everything_is_sound(landfall: CommandLine) -> None:
     code, status = landfall.json("status")
     assert (code, status["lag_records"], status["unapplied_commits"]) == (ExitCode.OK, 0, 0)

@@ -3,7 +3,8 @@
 import binascii
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -17,6 +18,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.source import Bound, Log, Reader
+
+_WIDER = 8
+"""How many times as many offsets are read if there were too few records in them."""
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,16 +57,16 @@ def from_kafka(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
         Stalled: TOPIC_MISSING, there is no such topic or Kafka partition; SOURCE_DENIED.
         Retry: Kafka does not answer.
     """
-    remaining = wish.limit
     tps = _topic_partitions(log, wish)
     starts = log.offsets(tps, Bound.LOG_START).offsets
     ends = log.offsets(tps, Bound.END).offsets
-    for tp in tps:
-        if tp not in starts or tp not in ends:
-            continue
-        first = ends[tp] - remaining if wish.offset is None else wish.offset
-        wanted = OffsetRange(min(max(first, starts[tp]), ends[tp]), ends[tp])
-        for records in reader.read(Slice(tp, wanted)):
+    logs = {tp: OffsetRange(starts[tp], ends[tp]) for tp in tps if tp in starts and tp in ends}
+    if wish.offset is None:
+        yield from _last(reader, logs, wish.limit)
+        return
+    remaining = wish.limit
+    for tp, log_ in logs.items():
+        for records in reader.read(Slice(tp, _from(wish.offset, log_))):
             found = records.take(np.arange(min(remaining, len(records))))
             remaining -= len(found)
             yield found
@@ -70,17 +74,62 @@ def from_kafka(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
                 return
 
 
+def _last(
+    reader: Reader, logs: Mapping[TopicPartition, OffsetRange], limit: int
+) -> Sequence[Records]:
+    """The last records of the first topic partitions that have any.
+
+    Markers of transactions, aborted records and those that compaction removed take offsets too.
+    So if there are too few records in the last offsets, more offsets are read.
+    """
+    scale = 1
+    while True:
+        found: list[Records] = []
+        missing, is_everything = limit, True
+        for tp, log in logs.items():
+            wanted = _from(log.end - missing * scale, log)
+            is_everything &= wanted == log
+            found += _tail(reader.read(Slice(tp, wanted)), missing)
+            missing = limit - sum(map(len, found))
+            if not missing:
+                break
+        if not missing or is_everything:
+            return found
+        scale *= _WIDER
+
+
+def _from(offset: int, log: OffsetRange) -> OffsetRange:
+    """What there is of a log from this offset on."""
+    return OffsetRange(min(max(offset, log.start), log.end), log.end)
+
+
+def _tail(chunks: Iterable[Records], count: int) -> Iterable[Records]:
+    """The last records, so many at most."""
+    kept: deque[Records] = deque()
+    extra = -count
+    for chunk in chunks:
+        kept.append(chunk)
+        extra += len(chunk)
+        while extra >= len(kept[0]):
+            extra -= len(kept.popleft())
+    if kept and extra > 0:
+        kept[0] = kept[0].take(np.arange(extra, len(kept[0])))
+    return kept
+
+
 def _topic_partitions(log: Log, wish: Wish) -> tuple[TopicPartition, ...]:
     found = log.describe({wish.topic})
     for error in found.denied.values():
         raise error
     tps = next((topic.topic_partitions for topic in found.topics), ())
-    if wish.partition is not None:
-        tps = tuple(tp for tp in tps if tp.partition == wish.partition)
     if not tps:
-        which = "" if wish.partition is None else f" or no partition {wish.partition} of it"
-        raise Stalled(Reason.TOPIC_MISSING, f"there is no topic {wish.topic}{which}")
-    return tps
+        raise Stalled(Reason.TOPIC_MISSING, f"there is no topic {wish.topic}")
+    if wish.partition is None:
+        return tps
+    if wish.partition not in {tp.partition for tp in tps}:
+        has = f"topic {wish.topic} has the Kafka partitions 0 to {len(tps) - 1}"
+        raise Stalled(Reason.TOPIC_MISSING, f"there is no partition {wish.partition}: {has}")
+    return (TopicPartition(wish.topic, wish.partition),)
 
 
 @dataclass(frozen=True)

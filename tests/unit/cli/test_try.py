@@ -229,9 +229,30 @@ def test_the_next_kafka_partition_is_read_if_one_has_too_few() -> None:
     ]
 
 
-@pytest.mark.parametrize("wish", [Wish("other"), Wish("t", partition=7)])
-def test_a_topic_that_does_not_exist_is_named(wish: Wish) -> None:
+def test_the_last_records_are_those_before_offsets_without_any() -> None:
+    """Transactions that were aborted, and the marker behind each transaction, take offsets."""
+    kafka = Kafka({0: [*range(10, 16), 80], 1: [11, 12]})
+
+    assert offsets(kafka, Wish("t", limit=1)) == [(0, 80)]
+    assert offsets(kafka, Wish("t", 1, limit=1)) == [(1, 12)]
+    assert offsets(kafka, Wish("t", limit=3)) == [(0, 14), (0, 15), (0, 80)]
+    assert offsets(kafka, Wish("t", limit=8)) == [(0, o) for o in (*range(10, 16), 80)] + [(1, 12)]
+    assert len(offsets(kafka, Wish("t", limit=50))) == 9
+    assert offsets(Kafka({0: [], 1: []}), Wish("t")) == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (Wish("other"), "there is no topic other"),
+        (
+            Wish("t", partition=7),
+            "there is no partition 7: topic t has the Kafka partitions 0 to 0",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_named(wish: Wish, message: str) -> None:
     with pytest.raises(Stalled) as caught:
         offsets(Kafka({0: []}), wish)
 
-    assert caught.value.reason is Reason.TOPIC_MISSING
+    assert (caught.value.reason, str(caught.value)) == (Reason.TOPIC_MISSING, message)
