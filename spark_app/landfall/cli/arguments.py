@@ -254,7 +254,7 @@ examples:
     command.add_argument(
         "--format",
         help="the object's format, if there is no group file: "
-        "Text, Json, SequenceFile, Parquet, or package.module:Name",
+        "Text, Json, SequenceFile, Parquet, Orc, Avro, or package.module:Name",
     )
     command.add_argument(
         "--codec",

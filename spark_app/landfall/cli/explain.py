@@ -1,7 +1,6 @@
 """``landfall explain``: what holds for a topic, and which field says so."""
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -99,10 +98,11 @@ def _block(name: str, value: object, places: _Places, indent: str) -> Iterator[s
                 yield from _block(inner, of_inner, places.within(inner), f"{indent}  ")
         case [{}, *_]:
             yield f"{indent}{key}:{comment}"
-            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10**6)
-            yield from (f"{indent}  {line}" for line in text.splitlines())
+            yield from (f"{indent}  {line}".rstrip() for line in _dumped(value).splitlines())
         case str() if "\n" in value:
-            yield f"{indent}{key}: {json.dumps(value, ensure_ascii=True)}{comment}"
+            first, *more = _dumped(value).splitlines()
+            yield f"{indent}{key}: {first}{comment}"
+            yield from (f"{indent}{line}".rstrip() for line in more)
         case _:
             yield f"{indent}{key}: {_scalar(name, value)}{comment}"
 
@@ -110,8 +110,31 @@ def _block(name: str, value: object, places: _Places, indent: str) -> Iterator[s
 def _scalar(name: str, value: object) -> str:
     if name.endswith("Bytes") and isinstance(value, int):
         value = format_quantity(value)
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    return text.removesuffix("\n...\n").strip()
+    return _dumped(value, flow=True).strip()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as such, if YAML allows it."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dumped(value: object, *, flow: bool = False) -> str:
+    text: str = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        default_flow_style=flow,
+        sort_keys=False,
+        allow_unicode=True,
+        width=10**6,
+    )
+    return text.removesuffix("...\n")
 
 
 def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:

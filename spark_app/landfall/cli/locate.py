@@ -69,8 +69,10 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
         out.print(escape(answer.message))
         for found in answer.objects:
             out.print(escape(found.url) + _row_text(found))
+        # The COMMIT names the schemas of a whole range, not which of its records had which.
+        one_of = "one of " if len(answer.schemas) > 1 else ""
         for url in answer.schemas:
-            out.print(f"decoded with {escape(url)}")
+            out.print(f"decoded with {one_of}{escape(url)}")
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
 
 

@@ -53,7 +53,7 @@ class Row:
     """One row read back from an object.
 
     Attributes:
-        offset: its Kafka offset if the format stores it (SequenceFile, Parquet), else None.
+        offset: its Kafka offset if the format stores it, else None.
         value: its payload, or None for a tombstone. A row of typed columns is given as JSON.
         key: its Kafka key if the format stores it.
         timestamp: its Kafka timestamp in milliseconds if the format stores it.

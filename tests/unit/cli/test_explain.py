@@ -87,6 +87,38 @@ def test_options_of_the_groups_format_are_not_those_of_another(
     assert "transforms: []  # default" in lines
 
 
+@pytest.mark.parametrize("text", ["a: 1\n  b # c\n\n d", "a\n", "a\n\n", "\na \nb", " a\nb\t\n"])
+def test_text_of_several_lines_is_that_text(
+    file: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = yaml.safe_load(GROUP)
+    document["spec"]["topics"][0]["transforms"][0]["options"] = {"where": text}
+    document["spec"]["topics"][1]["decode"]["options"] = {"pattern": text}
+    file.write_text(yaml.safe_dump(document))
+
+    orders, clicks = (
+        yaml.safe_load(explained(file, name, capsys)) for name in ("orders", "clicks")
+    )
+
+    assert orders["transforms"][0]["options"]["where"] == text
+    assert clicks["decode"]["options"]["pattern"] == text
+
+
+def test_text_of_several_lines_is_shown_in_lines(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "SELECT a\n  FROM b\n"
+    document = yaml.safe_load(GROUP)
+    document["spec"]["topics"][0]["transforms"][0]["options"] = {"where": text}
+    document["spec"]["topics"][1]["decode"]["options"] = {"pattern": text}
+    file.write_text(yaml.safe_dump(document))
+
+    orders, clicks = (explained(file, name, capsys) for name in ("orders", "clicks"))
+
+    assert "      where: |\n        SELECT a\n          FROM b\n" in orders
+    assert "    pattern: |  # topics[1]\n      SELECT a\n        FROM b\n" in clicks
+
+
 def test_a_topic_that_the_group_does_not_land_is_said_to_be_left_out(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,14 +23,23 @@ from tests.unit.cli.conftest import TP, Landed
 HERE = registry_name("http://registry")
 LONG = UsedSchema(encode_schema(RegisteredSchema("AVRO", '"long"')), HERE, "7")
 NAME = hashlib.sha256(LONG.body).hexdigest()
+OTHER = UsedSchema(encode_schema(RegisteredSchema("AVRO", '"int"')), HERE, "8")
+OTHER_NAME = hashlib.sha256(OTHER.body).hexdigest()
 
 
 @pytest.fixture
-def landed(landed: Callable[[str], Landed]) -> Landed:
+def names() -> tuple[str, ...]:
+    """The schemas of the second COMMIT."""
+    return (NAME,)
+
+
+@pytest.fixture
+def landed(landed: Callable[[str], Landed], names: tuple[str, ...]) -> Landed:
     """A ledger whose second COMMIT names a schema, in slot 3."""
     made = landed("Json")
-    StoredSchemas(made.sample.store, GROUP, LANE).keep(LONG)
-    made.sample.commit(made.sample.land(TP, 10, 20, schemas=(NAME,))).applied()
+    for schema in (LONG, OTHER)[: len(names)]:
+        StoredSchemas(made.sample.store, GROUP, LANE).keep(schema)
+    made.sample.commit(made.sample.land(TP, 10, 20, schemas=names)).applied()
     return made
 
 
@@ -104,8 +113,7 @@ def test_a_schema_that_no_commit_names_is_harmless(
     landed: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A task that dies before its COMMIT leaves one."""
-    left = UsedSchema(encode_schema(RegisteredSchema("AVRO", '"int"')), HERE, "8")
-    StoredSchemas(landed.sample.store, GROUP, LANE).keep(left)
+    StoredSchemas(landed.sample.store, GROUP, LANE).keep(OTHER)
 
     assert fsck(landed, capsys)[0] == ExitCode.OK
     assert faults(landed) == []
@@ -127,3 +135,14 @@ def test_locate_names_the_schema_and_cat_prints_it(
 
     assert main(["locate", landed.file, "clicks", "0", "2", "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["schemas"] == []
+
+
+@pytest.mark.parametrize("names", [(NAME, OTHER_NAME)])
+def test_locate_does_not_say_which_of_several_schemas_it_was(
+    landed: Landed, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["locate", landed.file, "clicks", "0", "12"]) == ExitCode.OK
+
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert [line.rpartition("/")[2] for line in lines] == sorted(f"{name}.json" for name in names)
+    assert all(line.startswith("decoded with one of file:///") for line in lines)
