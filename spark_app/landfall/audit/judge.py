@@ -84,7 +84,7 @@ class Rules:
     """What can be expected of a range.
 
     Attributes:
-        payloads: whether rows hold the payloads that Kafka holds.
+        payloads: whether the rows of data objects hold the payloads that Kafka holds.
         filtered: how many records a transform left out, or were lost with their objects.
         compacted: whether Kafka may have removed single records since they were landed.
     """
@@ -175,12 +175,12 @@ def _compare_offsets(
     result.duplicate += int((seen - 1).clip(min=0).sum())
     result.found += int((seen > 0).sum())
     _add_missing(records, seen == 0, rules, result)
-    if rules.payloads:
-        result.corrupted += len(np.unique(at[records.hashes[at] != hashes]))
-    else:
-        result.add_unchecked(int((seen > 0).sum()), Unchecked.PAYLOAD)
-    # Dead letters have no output partition of their own, and an unknown one cannot be compared.
+    # Dead letters hold what Kafka holds, whatever the group makes of payloads.
     routed = places != DEAD_LETTERS
+    is_compared = ~routed | rules.payloads
+    result.corrupted += len(np.unique(at[is_compared & (records.hashes[at] != hashes)]))
+    result.add_unchecked(len(np.unique(at[~is_compared])), Unchecked.PAYLOAD)
+    # They have no output partition of their own, and an unknown one cannot be compared.
     placed = routed & (records.places[at] != UNKNOWN)
     result.add_unchecked(int((routed & ~placed).sum()), Unchecked.PLACE)
     result.misplaced += len(np.unique(at[placed & (records.places[at] != places)]))

@@ -180,6 +180,19 @@ def test_filtered_records_are_not_expected() -> None:
     )
 
 
+def test_dead_letters_are_compared_where_other_rows_cannot_be() -> None:
+    """They hold what Kafka holds, whatever the group makes of its payloads."""
+    rules = Rules(payloads=False)
+    rows = landed(A, 0, 4, 6, 8, known=True, hashes={4: 7}), landed(B, 1, 5, 7, 9, known=True)
+    whole, damaged = (
+        landed(DEAD_LETTERS, 2, 3, known=True, hashes=hashes) for hashes in ({}, {3: 7})
+    )
+
+    found = {"expected": 10, "found": 10, "unchecked": {Unchecked.PAYLOAD: 8}}
+    assert found_in(*rows, whole, rules=rules) == found
+    assert found_in(*rows, damaged, rules=rules) == {**found, "corrupted": 1}
+
+
 def test_an_empty_range_has_no_findings() -> None:
     none = np.empty(0, np.int64)
 
