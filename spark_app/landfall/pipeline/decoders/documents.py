@@ -158,8 +158,13 @@ class Documents:
         return (*self.fields.values(), *self.columns)
 
     def _check_text(self, payload: bytes) -> None:
-        if self.wire.is_text:
+        if not self.wire.is_text:
+            return
+        try:
             payload.decode()  # for its errors alone: msgspec does not check skipped strings
+        except UnicodeDecodeError as error:
+            message = f"not UTF-8: {error.reason} at byte {error.start}"
+            raise msgspec.DecodeError(message) from error
 
     def _find(self, document: Mapping[object, msgspec.Raw], leaf: Leaf) -> object:
         """Return a leaf's value, or None if it is absent.
