@@ -53,7 +53,7 @@ def orders() -> Records:
         {
             "id": i,
             "at": BEGIN + timedelta(minutes=i),
-            "total": Decimal(i * 7 - 100).scaleb(-2),
+            "total": Decimal(i * 100_003 - 100).scaleb(-2),
             **({"coupon": f"c{i}" if i % 2 else None} if i % 3 else {}),
             **({"items": [{"sku": f"s{n}", "n": n} for n in range(i % 4)]} if i % 3 > 1 else {}),
         }
@@ -62,7 +62,7 @@ def orders() -> Records:
 
 
 def clicks() -> Records:
-    """Clicks; some bought nothing."""
+    """Clicks; some bought nothing, and some do not say from which device."""
     return [
         {
             "at": millis(i),
@@ -70,6 +70,8 @@ def clicks() -> Records:
             "kind": "BUY" if i % 5 == 0 else "VIEW",
             "pages": [f"/p{n}" for n in range(i % 3)],
             "amount": i / 4 if i % 5 == 0 else None,
+            "device": {"os": f"os{i % 3}", "width": 320 * i} if i % 4 else None,
+            "scrolled": {f"/p{n}": n * 10 + i % 10 for n in range(i % 3)},
         }
         for i in range(COUNT)
     ]
@@ -112,7 +114,7 @@ def protobuf_payloads() -> Iterator[bytes]:
     click = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Click"))
     for values in clicks():
         present = {name: value for name, value in values.items() if value is not None}
-        yield click(**present).SerializeToString()
+        yield click(**present).SerializeToString(deterministic=True)
 
 
 def json_payloads() -> Iterator[bytes]:

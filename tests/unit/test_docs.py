@@ -23,6 +23,7 @@ from landfall.api.contract import ExitCode, Phase
 from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.verbs import VERB_PATHS
+from landfall.cli.group_file import expand
 from landfall.errors import Reason
 from landfall_operator.api.change_impact import FIELDS
 from landfall_operator.api.status import Stage
@@ -198,7 +199,7 @@ def documents() -> list[Any]:
     notes = (CHART / "templates/NOTES.txt").read_text()
     texts["NOTES.txt"] = dedent(notes.partition("<<'YAML'\n")[2].partition("  YAML")[0])
     return [
-        pytest.param(each, id=source)
+        pytest.param(expand(each, {}), id=source)
         for source, text in texts.items()
         for each in yaml.safe_load_all(Template(text).safe_substitute(FILLED))
     ]

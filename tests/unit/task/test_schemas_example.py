@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 from examples.schemas import produce
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc
 
 from landfall import registry as stages
+from landfall.cli import group_file
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support import shop
 from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.shop import TOPICS
 from tests.support.slice_landing import FakeReader, Rows, content
-from tests.unit.task import schemas_tour
-from tests.unit.task.schemas_tour import COLUMNS, TOPICS, as_texts, in_duckdb
 
 BROKEN = b"\xffbroken"
 END = produce.COUNT + 1
@@ -43,9 +46,8 @@ def logs(registry: FakeRegistry) -> dict[TopicPartition, Rows]:
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[LandedSlice, Path]]:
     folder, store = tmp_path_factory.mktemp("tour"), MemoryStore()
     with schema_registry() as registry:
-        host = registry.url.removeprefix("http://")
-        addresses = {"LANDFALL_KAFKA": "none:1", "REGISTRY": host}
-        _, group = schemas_tour.group(folder, "", addresses)
+        addresses = {"LANDFALL_KAFKA": "none:1", "LANDFALL_SCHEMA_REGISTRY": registry.url}
+        group = group_file.load(shop.written(folder, ""), addresses)
         log = logs(registry)
         slices = [Slice(tp, OffsetRange(0, END)) for tp in log]
         landed = land(Batch(stages.pinned(group), "token"), slices, FakeReader(log), store)
@@ -65,10 +67,9 @@ def test_every_value_is_that_which_was_produced(
     results: dict[str, tuple[LandedSlice, Path]], topic: str
 ) -> None:
     _, landed = results[topic]
+    types, _ = shop.types(topic)
 
-    found = in_duckdb(str(landed / topic / "*/*.parquet"), COLUMNS[topic])
-
-    assert found == as_texts(schemas_tour.expected()[topic])
+    assert shop.in_duckdb(landed / topic, topic) == (types, shop.expected(topic))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_every_record_is_landed_left_out_or_a_dead_letter(
     results: dict[str, tuple[LandedSlice, Path]], topic: str, filtered: int, files: int
 ) -> None:
     result, landed = results[topic]
-    letters = landed / f"_landfall/shop/dead-letters/{topic}/*.parquet"
+    letters = landed / f"_landfall/shop/dead-letters/{topic}"
 
     assert (result.landed, result.filtered, result.dead_lettered) == (
         produce.COUNT - filtered,
@@ -87,4 +88,13 @@ def test_every_record_is_landed_left_out_or_a_dead_letter(
     )
     # Each version of the orders' schema has files of its own, in each of the two days.
     assert len(list((landed / topic).rglob("*.parquet"))) == files
-    assert in_duckdb(str(letters), ["value"], "offset") == [{"value": BROKEN.hex()}]
+    assert shop.dead_letters(letters) == [broken for broken in shop.BROKEN if broken[0] == topic]
+
+
+def test_the_descriptor_set_is_that_of_the_proto_file(tmp_path: Path) -> None:
+    made = tmp_path / "clicks.bin"
+
+    protoc.main(["", f"-I{produce.FOLDER}", f"--descriptor_set_out={made}", "clicks.proto"])
+
+    described = descriptor_pb2.FileDescriptorSet.FromString
+    assert described(made.read_bytes()) == described((produce.FOLDER / "clicks.bin").read_bytes())
