@@ -60,9 +60,8 @@ def test_a_list_is_one_on_the_site(page: Path) -> None:
     glued = [
         line
         for (_, before), (_, line) in pairwise(lines)
-        if re.match(r"[-*] |\d+\. ", line)
-        and before
-        and not re.match(r" |[-*] |\d+\. |#|<", before)
+        if re.match(r"[-*] |\d+\. ", line) and before
+        if not re.match(r" |[-*] |\d+\. |#|<", before)
     ]
 
     assert glued == []
