@@ -14,6 +14,7 @@ was raised, and the log has its traceback, so that it is not mistaken for an out
 import logging
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,7 +75,7 @@ def land_with(
     """Do what ``land`` does with what exists already."""
     memory = MemoryBudget.of(batch, deps.uploads)
     with Uploader(deps.uploads, memory.in_flight_bytes) as uploader:
-        context = _TaskContext(batch, deps, uploader, memory, OutageDetector(SOURCE_FAILURES))
+        context = _TaskContext(batch, deps, uploader, memory)
         # All slices are read before any result is awaited: the last parts of one slice are uploaded
         # while the next slice is read.
         landings = [_SliceLanding(context, slice_).read(reader) for slice_ in slices]
@@ -112,15 +113,31 @@ class MemoryBudget:
         return cls(buffers, in_flight, part, uploads.least_part_bytes)
 
 
+def _detector() -> OutageDetector:
+    return OutageDetector(SOURCE_FAILURES)
+
+
 @dataclass(frozen=True, slots=True)
 class _TaskContext:
-    """What all slices of a task share."""
+    """What all slices of a task share.
+
+    Attributes:
+        batch: what is landed.
+        deps: what outlives the task.
+        uploader: takes the parts.
+        memory: of the task.
+        source: notices that Kafka is away.
+        registries: for each entry of ``spec.topics``, notices that its schema registry is away.
+    """
 
     batch: Batch
     deps: LandingDeps
     uploader: Uploader
     memory: MemoryBudget
-    source: OutageDetector
+    source: OutageDetector = field(default_factory=_detector)
+    registries: defaultdict[int | None, OutageDetector] = field(
+        default_factory=lambda: defaultdict(_detector)
+    )
 
 
 @dataclass
@@ -152,9 +169,11 @@ class _SliceLanding:
     def read(self, reader: Reader) -> "_SliceLanding":
         """Read the slice to its end and send its parts; an error is kept for ``result``."""
         cpu_before, before = time.process_time(), time.monotonic()
-        source = self._context.source
+        entry = self._context.deps.partitioners.entry_of(self._slice.topic_partition.topic)
+        registry = self._context.registries[entry]
         try:
-            source.check(str(self._slice))
+            self._context.source.check(str(self._slice))
+            registry.check(str(self._slice))
             self._sealed = self._land(self._chunks(reader))
             self._cpu_seconds, self._seconds = (
                 time.process_time() - cpu_before,
@@ -162,8 +181,9 @@ class _SliceLanding:
             )
         except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
             if isinstance(error, SchemasAway):
-                # The other slices would wait for the registry, too, each for its time-outs.
-                source.failed(error)
+                # Other slices of the entry would wait for the registry, too, each for its
+                # time-outs. Those of other entries may need none, or another one.
+                registry.failed(error)
             self._fail(error)
         return self
 

@@ -157,13 +157,17 @@ class Partitioners:
         self._specs, self._stored = TopicSpecs.of(spec), stored
         self._built: dict[int | None, Partitioner] = {}
 
+    def entry_of(self, topic: str) -> int | None:
+        """Return the entry of ``spec.topics`` that applies to a topic; None for the group's own."""
+        return self._specs.entry_of(topic)
+
     def for_topic(self, topic: str) -> Partitioner:
         """Return the partitioner of a topic; topics under the same entry share one.
 
         Raises:
             Stalled: SPEC_INVALID, as ``Partitioner.of``.
         """
-        entry = self._specs.entry_of(topic)
+        entry = self.entry_of(topic)
         if entry not in self._built:
             path = "spec" if entry is None else f"spec.topics[{entry}]"
             self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path, self._stored)

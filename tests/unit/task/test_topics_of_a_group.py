@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from landfall import registry
-from landfall.errors import Reason, Stalled
+from landfall.errors import NotTried, Reason, SchemasAway, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support.schema_registry import schema_registry
 from tests.support.slice_landing import FakeReader, click, content, group
 
 CLICKS, PAGES, LOGS = (TopicPartition(name, 0) for name in ("clicks", "pages", "logs"))
@@ -73,6 +74,23 @@ def test_the_counters_of_each_topic_add_up() -> None:
     assert (pages.landed, pages.filtered, pages.dead_lettered, pages.invisible) == (2, 1, 1, 16)
     (letters,) = (o for o in pages.objects if o.kind is ObjectKind.DEAD_LETTERS)
     assert (letters.first_offset, letters.rows) == (10, 1)
+
+
+def test_a_registry_that_is_away_holds_up_the_topics_of_its_entry_only() -> None:
+    """The others may need no registry, or another one."""
+    away, also = (TopicPartition("orders", partition) for partition in (0, 1))
+    log = {away: [(1, b"\0\0\0\0\7x")], also: [(1, b"\0\0\0\0\7x")], CLICKS: [click(5)]}
+    with schema_registry() as registry:
+        registry.status = 503
+        avro = {"format": "Avro", "registry": {"urls": [registry.url]}}
+        made = group(topics=[{"pattern": "orders", "decode": avro}])
+        slices = [Slice(tp, OffsetRange(0, 20)) for tp in log]
+
+        results = land(Batch(made, "token"), slices, FakeReader(log), MemoryStore())
+
+    errors = [r.error if isinstance(r, FailedSlice) else None for r in results]
+    assert [type(error) for error in errors] == [SchemasAway, NotTried, type(None)]
+    assert len(registry.asked) == 1
 
 
 def test_stages_that_cannot_be_built_fail_the_slices_of_their_topics_only() -> None:
