@@ -88,7 +88,19 @@ FORMATS: Mapping[str, tuple[dict[str, Any], Callable[[Event], bytes]]] = {
     "Thrift": ({"idl": IDL, "struct": "E"}, in_thrift),
     "Avro": ({"schema": json.dumps(AVRO)}, lambda event: encoded(AVRO, event)),
     "Protobuf": ({"message": "fuzz.E", "descriptors": inline(PROTO)}, in_protobuf),
+    "JsonSchema": ({"schema": '{"required": ["ts"], "maxProperties": 4}'}, in_json),
 }
+COLUMNAR = [
+    {"format": "Orc"},
+    {"format": "Orc", "codec": "Snappy", "options": {"timestamps": "Utc", "sortBy": "ts"}},
+    {"format": "Orc", "columns": "FromSchema", "options": {"envelope": False}},
+    {"format": "Orc", "columns": "FromSchema"},
+    {"format": "Parquet", "columns": "FromSchema", "options": {"sortBy": "-ts"}},
+    {"format": "Parquet", "columns": "FromSchema", "codec": "Gzip"},
+    {"format": "Avro"},
+    {"format": "Avro", "codec": "Zstd", "options": {"envelope": False}},
+]
+"""Not every decoder can have all of these; the driver refuses such groups."""
 EVENTS = st.fixed_dictionaries(
     {
         "ts": st.integers(1_767_225_600_000, 1_767_225_600_000 + 10**9) | st.integers(-5, 5),
@@ -142,7 +154,7 @@ def drawn_of(draw: st.DrawFn) -> tuple[str, Any]:
     columns=st.sampled_from(COLUMNS),
     timed=st.booleans(),
     route=ROUTES,
-    output=OUTPUTS,
+    output=OUTPUTS | st.sampled_from(COLUMNAR),
     cut=st.integers(1, 12),
 )
 def test_every_record_of_any_format_is_landed_left_out_or_dead_lettered(

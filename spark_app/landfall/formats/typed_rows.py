@@ -37,10 +37,10 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the rows as Python's values, of which maps are dictionaries.
+    """Return the rows as Python's values that JSON can hold, of which maps are dictionaries.
 
-    Python has neither nanoseconds, which are cut, nor years but 1 to 9999: a row with another time
-    has all of its times as numbers, of their own unit since 1970.
+    Keys that are flags are text. Python has neither nanoseconds, which are cut, nor years but 1 to
+    9999: a row with another time has all of its times as numbers, of their own unit since 1970.
     """
     try:
         found: list[dict[str, Any]] = _converted(batch, _in_microseconds).to_pylist(
@@ -50,12 +50,29 @@ def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
         if len(batch) > 1:
             return [row for at in range(len(batch)) for row in plain_rows(batch.slice(at, 1))]
         found = _converted(batch, _as_number).to_pylist(maps_as_pydicts="lossy")
-    return found
+    return _with_text(found) if any(_has_flag_keys(column.type) for column in batch) else found
 
 
 def _converted(batch: pa.RecordBatch, convert: Convert) -> pa.RecordBatch:
     columns = [storable(column, convert) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _has_flag_keys(type_: pa.DataType) -> bool:
+    if pa.types.is_map(type_) and pa.types.is_boolean(type_.key_type):
+        return True
+    return any(_has_flag_keys(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _with_text(value: Any) -> Any:
+    """The same with keys that are flags as ``true`` and ``false``, as in Protobuf's JSON."""
+    if isinstance(value, dict):
+        flags = {True: "true", False: "false"}
+        return {
+            flags[key] if isinstance(key, bool) else key: _with_text(inner)
+            for key, inner in value.items()
+        }
+    return [_with_text(each) for each in value] if isinstance(value, list) else value
 
 
 def _in_microseconds(column: pa.Array) -> pa.Array:

@@ -123,6 +123,18 @@ def test_a_year_that_python_has_not_is_shown_as_a_number() -> None:
     ]
 
 
+def test_flags_are_keys_of_maps_in_json() -> None:
+    inner = pa.array([[(True, [[(False, 1)]])], None], pa.map_(pa.bool_(), pa.list_(FLAGS)))
+
+    assert plain_rows(pa.record_batch([inner], ["by"])) == [
+        {"by": {"true": [{"false": 1}]}},
+        {"by": None},
+    ]
+
+
+FLAGS = pa.map_(pa.bool_(), pa.int64())
+
+
 def test_nanoseconds_are_cut() -> None:
     batch = pa.record_batch([pa.array([1999], pa.timestamp("ns"))], ["at"])
 
