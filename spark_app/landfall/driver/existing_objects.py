@@ -9,29 +9,35 @@ named by this generation or a higher one: its name may be given again.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from os.path import commonprefix
 
 from landfall.api.route_pattern import TOPIC_END
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.driver.background import Background
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State, object_names
-from landfall.ledger.folders import split_destination
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Slots
 
 log = logging.getLogger(__name__)
 
 FIRST_KEYS = 1000
-"""How many keys are looked at, where one is not enough: as many as one request lists."""
+"""How many keys are looked at in one go: as many as one request lists."""
+LOOKS = 100
+"""How many requests follow each other in a call, so that a driver is not kept from landing."""
 THREADS = 16
 LOOK_INTERVAL = timedelta(minutes=1)
 """Time between two looks at the folder of a topic that was refused."""
+
+Walk = Generator[None, None, Mapping[str, str]]
+"""A look at many objects that pauses after each request; returns a key that is in the way by topic,
+for the topics that have one.
+"""
 
 
 def check_root_free(group: ConsumerGroup, slots: Slots) -> None:
@@ -60,13 +66,21 @@ class ExistingObjects:
         self._specs = TopicSpecs.of(group.spec)
         self._free: set[str] = set()
         self._refused: dict[str, tuple[datetime, Stalled]] = {}
+        self._walks: dict[str, tuple[frozenset[str], Walk]] = {}
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """Topics of which it is not yet known whether they may enter: ask again."""
+        return frozenset(topic for topics, _ in self._walks.values() for topic in topics)
 
     def occupied(
         self, state: State, entering: Collection[TopicPartition], now: datetime
     ) -> Mapping[TopicPartition, Stalled]:
-        """Those of ``entering`` that may not enter, and why.
+        """Those of ``entering`` that may not enter, and why; those ``unfinished`` may not, either.
 
-        One request for all new topics, and one more for each that the first did not answer.
+        One request for all new topics, and one more for each that the first did not answer. Where
+        all destinations must be looked at, or all objects of a folder, at most ``LOOKS`` requests
+        are made before somebody asks again.
 
         Raises:
             Retry: the store does not answer.
@@ -76,9 +90,10 @@ class ExistingObjects:
         known = {tp.topic for tp in (*state.members, *state.retired)}
         topics = {tp.topic for tp in entering} - known
         due = {topic for topic in topics - self._free if self._is_due(topic, now)}
-        if due:
-            for topic, key in self._look(due).items():
+        if due - self.unfinished:
+            for topic, key in self._look(due - self.unfinished).items():
                 self._remember(topic, key, now)
+        self._go_on(now)
         refused = {topic: self._refused[topic][1] for topic in topics & self._refused.keys()}
         return {tp: refused[tp.topic] for tp in entering if tp.topic in refused}
 
@@ -87,40 +102,99 @@ class ExistingObjects:
         return before is None or now - before[0] >= LOOK_INTERVAL
 
     def _look(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
-        """By topic, the first key in its folders that keeps it out, if there is one."""
+        """By topic, the first key in its folder that keeps it out, if there is one.
+
+        Topics for which this takes longer are not among them, but ``unfinished``.
+        """
         above = {topic: self._specs.for_topic(topic).route.topic_path for topic in topics}
         in_root = {topic for topic, path in above.items() if path is None}
-        found = dict(self._look_in_root(in_root)) if in_root else {}
-        for topic in sorted(topics - in_root):
-            found[topic] = self._look_in_destinations(topic, str(above[topic]))
-        return found
+        for path in {path for path in above.values() if path is not None}:
+            of_path = frozenset(topic for topic in topics if above[topic] == path)
+            self._walks[f"{path} {min(of_path)}"] = of_path, self._destinations(of_path, path)
+        return self._look_in_root(in_root) if in_root else {}
 
-    def _look_in_destinations(self, topic: str, topic_path: str) -> str | None:
-        """The first key that keeps a topic out of one of the first thousand destinations.
+    def _go_on(self, now: datetime) -> None:
+        """Continue the walks, the first one first, until ``LOOKS`` requests were made."""
+        looks = 0
+        while self._walks and looks < LOOKS:
+            name, (topics, walk) = next(iter(self._walks.items()))
+            try:
+                while looks < LOOKS:
+                    next(walk)
+                    looks += 1
+            except StopIteration as end:
+                for topic in topics:
+                    self._remember(topic, end.value.get(topic), now)
+                del self._walks[name]
+            except Retry:
+                del self._walks[name]  # a walk cannot be continued after an error, only repeated
+                raise
+        if self._walks:
+            log.info(
+                "topics wait while existing objects are looked at",
+                extra={"topics": len(self.unfinished)},
+            )
 
-        Destinations are found one by one: behind the keys of one, whatever they are, is the next.
+    def _destinations(self, topics: AbstractSet[str], topic_path: str) -> Walk:
+        """Look at the folders of topics in every destination that there is.
+
+        Of a destination that fills a page of its own, only the topics' folders are looked at.
         """
         prefix, after = topic_path.partition("{")[0], ""
         depth = topic_path.removesuffix(TOPIC_END).count("/") + 1
-        for _ in range(FIRST_KEYS):
-            first = next(iter(self._slots.list_after(prefix, after)), None)
-            if first is None:
-                return None
-            above = [name for name in split_destination(first.key)[0].split("/") if name]
-            names = first.key.split("/")[: min(depth, len(above) + 1)]
-            folder = "/".join(names)
-            if len(above) >= depth and (found := self._look_at_one(f"{folder}/{topic}")):
+        found: dict[str, str] = {}
+        while True:
+            keys = self._page(prefix, after)
+            yield
+            for key in keys:
+                if (topic := _topic_at(key, depth)) in topics:
+                    self._note(found, topic, key)
+            if len(keys) < FIRST_KEYS:
                 return found
-            # The character "0" follows "/", which ends every folder's name in a key.
-            after = f"{folder}0"
-        return None
+            # Where the page ends: in a destination, in another folder, or with an object.
+            reached, after = _depth(keys[-1], depth), keys[-1]
+            folder = "/".join(after.split("/")[: reached + (reached < depth)])
+            if all(key.startswith(f"{folder}/") for key in keys):
+                if reached == depth:
+                    found |= yield from self._topics_in(folder, topics - found.keys())
+                # The character "0" follows "/", which ends every folder's name in a key.
+                after = f"{folder}0"
+
+    def _topics_in(self, folder: str, topics: Collection[str]) -> Walk:
+        found = {}
+        for topic in topics:
+            if key := (yield from self._folder(f"{folder}/{topic}/")):
+                found[topic] = key
+        return found
+
+    def _folder(self, prefix: str) -> Generator[None, None, str]:
+        """Look at a folder; returns the first key in it that is in the way, or nothing."""
+        after = ""
+        while True:
+            keys = self._page(prefix, after)
+            yield
+            if key := self._in_the_way(keys):
+                return key
+            if len(keys) < FIRST_KEYS:
+                return ""
+            after = keys[-1]
+
+    def _folder_of(self, topic: str) -> Walk:
+        key = yield from self._folder(f"{topic}/")
+        return {topic: key} if key else {}
+
+    def _page(self, prefix: str, after: str) -> list[str]:
+        return [stat.key for stat in islice(self._slots.list_after(prefix, after), FIRST_KEYS)]
+
+    def _note(self, found: dict[str, str], topic: str, key: str) -> None:
+        if self._in_the_way([key]):
+            found.setdefault(topic, key)
 
     def _look_in_root(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
         folders = sorted(f"{topic}/" for topic in topics)
         # From before the first folder, so that a key with the folder's own name is listed, too.
         prefix = commonprefix(folders)  # noqa: RUF071  # by characters, as keys are listed
-        listing = self._slots.list_after(prefix, folders[0][:-1])
-        keys = [stat.key for stat in islice(listing, FIRST_KEYS)]
+        keys = self._page(prefix, folders[0][:-1])
         is_whole = len(keys) < FIRST_KEYS
         within = defaultdict[str, list[str]](list)
         for key in keys:
@@ -133,12 +207,13 @@ class ExistingObjects:
         found = {topic: self._in_the_way(within[topic]) for topic in sorted(known)}
         if unknown := sorted(topics - known):
             with self._new_pool() as pool:
-                found |= zip(unknown, pool.map(self._look_at_one, unknown), strict=True)
+                pages = pool.map(lambda topic: self._page(f"{topic}/", ""), unknown)
+                for topic, page in zip(unknown, pages, strict=True):
+                    found[topic] = self._in_the_way(page)
+                    if found[topic] is None and len(page) == FIRST_KEYS:
+                        del found[topic]
+                        self._walks[topic] = frozenset([topic]), self._folder_of(topic)
         return found
-
-    def _look_at_one(self, topic: str) -> str | None:
-        keys = (stat.key for stat in self._slots.list_after(f"{topic}/"))
-        return self._in_the_way(islice(keys, FIRST_KEYS))
 
     def _in_the_way(self, keys: Iterable[str]) -> str | None:
         return next((key for key in keys if _is_in_the_way(self._group, key)), None)
@@ -159,6 +234,17 @@ def _is_in_the_way(group: ConsumerGroup, key: str) -> bool:
     if group.spec.output.existing_objects == "Refuse":
         return True
     return generation is not None and generation >= group.spec.generation
+
+
+def _depth(key: str, most: int) -> int:
+    """How many folders of a destination a key begins with; of no more than ``most``."""
+    return sum(1 for _ in takewhile(lambda folder: "=" in folder, key.split("/")[:-1][:most]))
+
+
+def _topic_at(key: str, depth: int) -> str:
+    """The folder behind so many folders of a destination; empty if there is none."""
+    names = key.split("/")
+    return names[depth] if len(names) > depth + 1 and _depth(key, depth) == depth else ""
 
 
 def _generation(key: str) -> int | None:

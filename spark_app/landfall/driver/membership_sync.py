@@ -256,7 +256,8 @@ class MembershipSync:
 
     def _enter(self, state: State, entering: tuple[TopicPartition, ...], now: datetime) -> State:
         occupied = self._refused = self._existing.occupied(state, entering, now)
-        entering = tuple(tp for tp in entering if tp not in occupied)
+        unfinished = self._existing.unfinished
+        entering = tuple(tp for tp in entering if tp not in occupied and tp.topic not in unfinished)
         if not entering:
             return state
         observer = self._observer

@@ -1,18 +1,24 @@
 """Objects that the ledger does not know: nothing lands beside them unasked, none is replaced."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
+from landfall.driver import existing_objects
 from landfall.driver.background import Threads
 from landfall.driver.existing_objects import ExistingObjects, check_root_free
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from landfall.store import Store
+from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
@@ -187,3 +193,132 @@ def test_a_new_topic_is_looked_for_in_all_destinations(there: list[str], refused
     found = looking.occupied(State(), [TopicPartition("a", 0)], NOW)
 
     assert bool(found) == refused
+
+
+def looking(store: MemoryStore, **output: str) -> ExistingObjects:
+    made = group(
+        decode={"format": "Json"},
+        route=DESTINED,
+        output=OUTPUT | {"format": "Json"} | output,
+        generation=3,
+    )
+    return ExistingObjects(made, store, Threads())
+
+
+def until_finished(existing: ExistingObjects, *topics: str) -> tuple[set[str], int]:
+    """The topics that may not enter, and how often somebody had to ask."""
+    entering = [TopicPartition(topic, 0) for topic in topics]
+    for asked in count(1):
+        found = existing.occupied(State(), entering, NOW)
+        if not existing.unfinished:
+            return {tp.topic for tp in found}, asked
+        assert existing.unfinished <= {*topics} - {tp.topic for tp in found}
+    raise AssertionError
+
+
+def test_all_of_very_many_destinations_are_looked_at() -> None:
+    store = CountingStore()
+    for n in range(3000):
+        store.create(f"db={n}/l=raw/{key('b', 1)}", b"")
+    store.create(f"db=zzz/l=raw/{key('a', 1)}", b"of another program")
+
+    assert until_finished(looking(store), "a", "c") == ({"a"}, 1)
+    assert len(store.listed) == 4
+
+
+def test_what_is_in_a_large_destination_is_passed_over() -> None:
+    store = CountingStore()
+    for n in range(2500):
+        store.create(f"db=1/l=raw/b/{n:05}", b"of another program")
+        store.create(f"db=1/no-layer/{n:05}", b"of another program")
+    store.create(f"db=1/l=raw/{key('c', 1)}", b"of another program")
+    store.create(f"db=2/l=raw/{key('d', 1)}", b"of another program")
+
+    assert until_finished(looking(store), "a", "b", "c", "d") == ({"b", "c", "d"}, 1)
+    # For each of the two large folders two pages, the four topics in the first, and what is behind.
+    assert len(store.listed) <= 9
+
+
+def test_a_topic_waits_until_everything_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing_objects, "LOOKS", 2)
+    store = CountingStore()
+    for n in range(4000):
+        store.create(f"db={n}/l=raw/{key('b', 1)}", b"")
+    store.create(f"db=zzz/l=raw/{key('a', 1)}", b"of another program")
+    existing = looking(store)
+
+    found, asked = until_finished(existing, "a", "c")
+
+    assert (found, asked) == ({"a"}, 3)
+    assert until_finished(existing, "c") == (set(), 1)
+
+
+@pytest.mark.parametrize("route", [DESTINED, {"pattern": "all"}])
+def test_a_name_that_is_taken_in_a_large_folder_is_seen_where_objects_are_kept(
+    route: dict[str, str],
+) -> None:
+    """By names, objects of another program come before those of a ledger that was lost."""
+    store = MemoryStore()
+    folder = "db=x/l=raw/" if "topicPath" in route else ""
+    for start in range(2100):
+        store.create(f"{folder}a/all/0_0_{start:020d}.gz", b"of another program")
+        store.create(f"{folder}b/all/0_0_{start:020d}.gz", b"of another program")
+    store.create(f"{folder}{key('a', 3)}", b"of a lost ledger")
+    output = OUTPUT | {"format": "Json", "existingObjects": "Keep"}
+    made = group(decode={"format": "Json"}, route=route, output=output, generation=3)
+
+    found, _ = until_finished(ExistingObjects(made, store, Threads()), "a", "b")
+
+    assert found == {"a"}
+
+
+FOLDERS = st.sampled_from(["db=x", "db=x=", "db=y", "l=1", "l=1-", "a", "a-", "b", "zoo", "db="])
+
+
+@given(st.sets(st.lists(FOLDERS, min_size=1, max_size=5).map("/".join), max_size=30), st.booleans())
+def test_whatever_is_there_the_topics_in_the_way_are_found(
+    keys: set[str], one_by_one: bool
+) -> None:
+    store = MemoryStore()
+    for name in keys:
+        store.create(name, b"")
+    expected = {
+        topic
+        for topic in ("a", "b")
+        if any(re.match(f"db=[^/]*/l?[^/]*=[^/]*/{topic}/", name) for name in keys)
+    }
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(existing_objects, "FIRST_KEYS", 2)
+        patch.setattr(existing_objects, "LOOKS", 1 if one_by_one else 100)
+        found, _ = until_finished(looking(store), "a", "b")
+
+    assert found == expected
+
+
+def test_a_look_that_fails_is_begun_again() -> None:
+    store = MemoryStore(Scripted({Operation.LIST: [None, Fault.REQUEST_LOST]}))
+    for n in range(1500):
+        store.create(f"db={n}/l=raw/{key('b', 1)}", b"")
+    existing = looking(store)
+
+    with pytest.raises(Retry):
+        until_finished(existing, "a", "b")
+
+    assert until_finished(existing, "a", "b") == ({"b"}, 1)
+
+
+def test_a_driver_lands_a_topic_once_all_destinations_were_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(existing_objects, "LOOKS", 1)
+    store, log = MemoryStore(), FakeLog().write("a", 10)
+    for n in range(2500):
+        store.create(f"db={n}/l=raw/{key('b', 1)}", b"")
+    made = group(
+        decode={"format": "Json"}, route=DESTINED, output=KEEP | {"format": "Json"}, generation=2
+    )
+
+    assert driver(made, store, log, FakeRunner(store)).run() is ExitCode.OK
+
+    assert sum(landed_offsets(store).values()) == 10
