@@ -32,6 +32,9 @@ _READ_BYTES = 1 << 20
 _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
 
+_SCHEMA_HEADER = "__value_schema_id"
+"""The record header in which Confluent's clients put the id instead, if they are told to."""
+
 Row: TypeAlias = tuple[int | None, object]
 """The offset, or None if the format stores none, and what is hashed of the row."""
 
@@ -306,17 +309,20 @@ def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _avro(spec: GroupSpec) -> Rows:
-    header_bytes = 0 if spec.decode.registry is None else _SCHEMA_ID_BYTES
+    is_framed = spec.decode.registry is not None
+    has_headers = spec.decode.options.get("schemaId") == "Header"
 
     def hash_of(record: Record) -> int:
+        # A record whose header names its schema has nothing before the payload.
+        is_named = has_headers and any(name == _SCHEMA_HEADER for name, _ in _headers(record))
+        header_bytes = _SCHEMA_ID_BYTES if is_framed and not is_named else 0
         return hash((record.value() or b"")[header_bytes:])
 
     def rows(stream: BinaryIO) -> Iterator[Row | Order]:
         for row in avro_file.records(stream):
             yield Order(row) if isinstance(row, str) else row
 
-    # Where record headers may name schemas, only they say how much of a payload is its header.
-    return Rows(rows, None if spec.decode.options.get("schemaId") == "Header" else hash_of)
+    return Rows(rows, hash_of)
 
 
 _FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {
