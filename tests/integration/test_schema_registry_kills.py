@@ -1,0 +1,156 @@
+"""A registry that is away for long, forgets or changes, and drivers that die: exactly once.
+
+What takes longer than the other tests may: ``make registry-suite`` runs it.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dev.servers.schema_registry import SCHEMA_REGISTRY
+from dev.servers.server import Kind, Server
+from landfall.audit.inspection import Findings
+from tests.support.landing import Scene, wait_for
+from tests.support.processes import Processes
+from tests.support.registry_outage import (
+    FIRST,
+    SECOND,
+    dead_letters,
+    forget,
+    hanging,
+    landed,
+    landed_in_containers,
+    once,
+    orders,
+    register,
+    running,
+    spec,
+)
+
+pytestmark = pytest.mark.full
+
+AWAY_SECONDS = 120.0
+WRONG = ("missing", "duplicate", "misplaced", "corrupted", "disordered", "foreign", "lost")
+
+
+@pytest.fixture
+def server(own_server: Callable[[Kind], Server]) -> Server:
+    """A registry of the test's own, with both schemas: 1 and 2."""
+    made = own_server(SCHEMA_REGISTRY)
+    register(made, FIRST, SECOND)
+    return made
+
+
+def counts(found: Findings) -> dict[str, int]:
+    """What the auditor has found, over all topic partitions."""
+    names = ("expected", "found", *WRONG)
+    sums = {name: sum(getattr(r, name) for r in found.results.values()) for name in names}
+    unchecked = sum(sum(r.unchecked.values()) for r in found.results.values())
+    return {**sums, "unchecked": unchecked}
+
+
+def test_the_registry_is_away_for_two_minutes_and_drivers_are_killed(
+    scene: Scene, server: Server, processes: Processes
+) -> None:
+    """``known`` has payloads whose schema was seen before, ``new`` those that nobody has seen."""
+    known, new = scene.topic("known"), scene.topic("new")
+    of = {**spec(server), "output": {"format": "Avro"}}
+    document = scene.document(**of)
+    scene.kafka.produce(known, orders(range(100)))
+    first = processes.run(document, "--http-port", "0")
+    wait_for(lambda: landed_in_containers(scene) == once(range(100)), "landing has begun")
+
+    with hanging(server):
+        back = time.monotonic() + AWAY_SECONDS
+        scene.kafka.produce(new, orders(range(1000, 1100), 2))
+        wait_for(lambda: "schema registry: " in first.said, "the driver misses the registry")
+        scene.kafka.produce(known, orders(range(100, 200)))
+        first.send(signal.SIGKILL)
+        assert first.end() == -signal.SIGKILL
+
+        second = processes.run(document, "--http-port", "0")
+        scene.kafka.produce(known, orders(range(200, 300)))
+        wait_for(lambda: landed_in_containers(scene) == once(range(300)), "known schemas land")
+        while time.monotonic() < back:
+            scene.kafka.produce(new, orders([1000 + scene.kafka.end_offset(new)], 2))
+            time.sleep(2)
+        assert landed_in_containers(scene) == once(range(300)), "only what is known has landed"
+    second.send(signal.SIGKILL)
+    assert second.end() == -signal.SIGKILL
+    third = processes.struck(scene.document(**of), "KILL after create COMMIT")
+    assert third.end() == -signal.SIGKILL, third.said
+    scene.kafka.produce(known, orders(range(300, 400), 2))
+    fourth = processes.struck(scene.document(**of))
+    assert fourth.end() == 0, fourth.said
+
+    late = range(1000, 1000 + scene.kafka.end_offset(new))
+    produced = 400 + len(late)
+    assert landed_in_containers(scene) == once(range(400), late)
+    assert dead_letters(scene) == 0
+    found = counts(scene.audited(**of))
+    print("landfall audit:", found)
+    assert found == {**dict.fromkeys(found, 0), "expected": produced, "found": produced}
+    assert scene.findings(**of) == []
+
+
+def test_a_registry_that_has_forgotten_all_makes_dead_letters_only_of_what_is_new(
+    scene: Scene, server: Server
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, orders(range(100)))
+    with running(scene, server) as driver:
+        driver.wait_until_landed()
+        server.down(at_once=True)
+        scene.kafka.produce(topic, orders(range(100, 150)))
+        forget()
+        driver.wait_until_landed()
+        server.up()
+        scene.kafka.produce(topic, orders(range(150, 200)))
+        forget()
+        scene.kafka.produce(topic, orders([1000], 2))
+        driver.wait_until_landed()
+
+    assert landed(scene) == once(range(200))
+    assert dead_letters(scene) == 1
+    assert scene.faults(**spec(server)) == []
+
+
+def test_another_registry_at_the_same_address_lands_nothing(scene: Scene, server: Server) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, orders(range(100)))
+    with running(scene, server) as driver:
+        driver.wait_until_landed()
+    server.down(at_once=True)
+    register(server, SECOND, FIRST)
+
+    scene.kafka.produce(topic, orders(range(100, 150)))
+    with running(scene, server) as driver:
+        status = driver.wait_until(lambda s: s.commits.failures, "a failure")
+
+    assert status.commits.last_failure is not None
+    assert status.commits.last_failure.reason == "SchemaRegistryChanged"
+    assert landed(scene) == once(range(100))
+    assert dead_letters(scene) == 0
+
+
+@pytest.mark.parametrize("step", ["before create COMMIT", "after complete 1"])
+def test_a_driver_that_is_killed_while_the_registry_is_away(
+    scene: Scene, server: Server, processes: Processes, step: str
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, orders(range(100)))
+    with running(scene, server) as driver:
+        driver.wait_until_landed()
+    scene.kafka.produce(topic, orders(range(100, 200)))
+    with hanging(server):
+        killed = processes.struck(scene.document(**spec(server)), f"KILL {step}")
+        assert killed.end() == -signal.SIGKILL, killed.said
+
+        with running(scene, server) as driver:
+            driver.wait_until_landed()
+
+    assert landed(scene) == once(range(200))
+    assert dead_letters(scene) == 0
+    assert scene.findings(**spec(server)) == []
