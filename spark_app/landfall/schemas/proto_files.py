@@ -1,7 +1,8 @@
 """Descriptors of Protobuf schemas that are registered as text, or as what protoc makes of it.
 
 A registry has the text of one ``.proto`` file per schema, and files that it imports as references;
-confluent-kafka's Python client registers each as a base64 ``FileDescriptorProto`` instead. Text is
+confluent-kafka's Python client registers each as a base64 ``FileDescriptorProto`` instead. A schema
+of one client may refer to schemas of another, so both may come together. Text is
 compiled by Google's protoc, of the package grpcio-tools, in a process of its own: it ends the
 process that it runs in when it meets an error of its own. The files of ``google/protobuf`` and
 those that Confluent's clients know without a reference are there for both.
@@ -9,6 +10,7 @@ those that Confluent's clients know without a reference are there for both.
 
 import base64
 import binascii
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +20,13 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from landfall.errors import Retry
 from landfall.schemas import RegisteredSchema, SchemaKind
 
 SECONDS = 120
 """How long protoc may take."""
+_STOPPED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+"""Exit codes of a process that somebody else has ended."""
 _MAIN = "landfall-schema.proto"
 _SHOWN = 300
 """How many characters of protoc's errors are shown."""
@@ -71,16 +76,28 @@ def _has(module: str) -> bool:
 def file_set(schema: RegisteredSchema) -> Any:
     """Return the ``FileDescriptorSet`` of a schema, its own file last.
 
+    The schema and each of its references may be text or descriptors, whichever the others are.
+
     Raises:
         ValueError: it is none, or a file that it imports is missing.
+        Retry: protoc was stopped before it had an answer.
     """
     if schema.kind != SchemaKind.PROTOBUF:
         raise ValueError(f"the schema is {schema.kind}, not PROTOBUF")
-    described = _described(schema.text)
-    if described is None:
-        return _compiled(schema)
-    known = {reference.name: _described(reference.text) for reference in schema.references}
-    return _joined(described, known)
+    texts, known = dict[str, str](), dict[str, Any]()
+    for reference in schema.references:
+        found = _described(reference.text)
+        if found is None:
+            texts[reference.name] = reference.text
+        else:
+            found.name = reference.name
+            known[reference.name] = found
+    main = _described(schema.text)
+    if main is None:
+        return _compiled({**texts, _MAIN: schema.text}, [_MAIN], known)
+    if texts:
+        known |= {file.name: file for file in _compiled(texts, [*texts], known).file}
+    return _joined(main, known)
 
 
 def _described(text: str) -> Any:
@@ -125,21 +142,34 @@ def _well_known(name: str) -> Any:
     wanted = f'syntax = "proto3"; import "{PurePosixPath(name)}";'
     if name not in BUILT_IN and not name.startswith("google/protobuf/"):
         return None
-    files = _compiled(RegisteredSchema("PROTOBUF", wanted)).file
+    files = _compiled({_MAIN: wanted}, [_MAIN]).file
     return next((file for file in files if file.name == name), None)
 
 
-def _compiled(schema: RegisteredSchema) -> Any:
+def _compiled(
+    texts: Mapping[str, str], roots: Sequence[str], described: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the ``FileDescriptorSet`` of some files, each after what it imports.
+
+    Args:
+        texts: the files that are text, by name.
+        roots: the names of those that are wanted, with all that they import.
+        described: files that may be imported as well, by name.
+    """
     from google.protobuf import descriptor_pb2  # noqa: PLC0415
 
-    texts = {**BUILT_IN, **{r.name: r.text for r in schema.references}, _MAIN: schema.text}
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in texts.items():
+        for name, text in {**BUILT_IN, **texts}.items():
             path = Path(folder, *_steps(name))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-        made = Path(folder) / "descriptors.bin"
-        problem = _protoc([f"-I{folder}", f"--descriptor_set_out={made}", _MAIN])
+        made, known = Path(folder) / "descriptors.bin", Path(folder) / "known.bin"
+        arguments = [f"-I{folder}", f"--descriptor_set_out={made}"]
+        if described:
+            files = descriptor_pb2.FileDescriptorSet(file=described.values())
+            known.write_bytes(files.SerializeToString())
+            arguments.append(f"--descriptor_set_in={known}")
+        problem = _protoc([*arguments, *roots])
         if problem or not made.exists():
             raise ValueError(f"protoc: {problem.replace(f'{_MAIN}:', '')[:_SHOWN]}")
         return descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
@@ -154,14 +184,20 @@ def _steps(name: str) -> Sequence[str]:
 
 
 def _protoc(arguments: Sequence[str]) -> str:
-    """Run protoc; returns what it says if it fails."""
+    """Run protoc; returns what it says if it fails.
+
+    Raises:
+        Retry: it took too long or was killed, which says nothing about the schema.
+    """
     known = resources.files("grpc_tools") / "_proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", *arguments]
     try:
         done = subprocess.run(  # noqa: S603  # arguments of our own; text is in files
             [*command, f"-I{known}"], capture_output=True, timeout=SECONDS, check=False
         )
-    except subprocess.TimeoutExpired:
-        return f"takes longer than {SECONDS} seconds"
+    except subprocess.TimeoutExpired as error:
+        raise Retry(f"protoc takes longer than {SECONDS} seconds for a schema") from error
+    if done.returncode in _STOPPED:
+        raise Retry(f"protoc was stopped by signal {-done.returncode}, perhaps for want of memory")
     said = done.stderr.decode(errors="replace").strip()
     return (said or f"exit code {done.returncode}") if done.returncode else ""

@@ -1,8 +1,10 @@
 """Protobuf by a registry's ids: any message of any version, text or descriptors, and bad input."""
 
 import base64
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,9 +52,12 @@ def protobuf(text: str, *references: tuple[str, str]) -> RegisteredSchema:
     return RegisteredSchema("PROTOBUF", text, tuple(Reference(*each) for each in references))
 
 
+compiled = cache(file_set)
+
+
 def described(schema: RegisteredSchema) -> RegisteredSchema:
     """The schema as confluent-kafka's Python client registers it."""
-    known = {file.name: file for file in file_set(schema).file}
+    known = {file.name: file for file in compiled(schema).file}
 
     def text(file: descriptor_pb2.FileDescriptorProto) -> str:
         return base64.b64encode(file.SerializeToString()).decode()
@@ -65,7 +70,7 @@ def described(schema: RegisteredSchema) -> RegisteredSchema:
 def message(schema: RegisteredSchema, name: str, **content: Any) -> bytes:
     """What google.protobuf writes."""
     pool = descriptor_pool.DescriptorPool()
-    for file in file_set(schema).file:
+    for file in compiled(schema).file:
         pool.Add(file)
     made = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))(**content)
     return bytes(made.SerializeToString())
@@ -180,6 +185,41 @@ def test_imports_come_from_references(as_base64: bool) -> None:
     decoded = made.decode(records(framed(3, body)))
 
     assert (values(decoded, "amount.cents"), values(decoded, "exact.scale")) == ([250], [2])
+
+
+CURRENCY = 'syntax = "proto3"; package money; message Currency { string code = 1; }'
+PRICED = """
+syntax = "proto3";
+package money;
+import "money/currency.proto";
+import "google/protobuf/timestamp.proto";
+message Amount { int64 cents = 1; Currency currency = 2; google.protobuf.Timestamp at = 3; }
+"""
+
+
+@pytest.mark.parametrize(
+    "as_base64", [each for each in itertools.product([False, True], repeat=3) if any(each)]
+)
+def test_text_and_descriptors_may_refer_to_each_other(as_base64: Sequence[bool]) -> None:
+    """As where some producers are Java's, whose client registers text, and some Python's."""
+    names = "money/amount.proto", "money/currency.proto"
+    text = protobuf(USES, *reversed([*zip(names, (PRICED, CURRENCY), strict=True)]))
+    other = described(text)
+    main = (other if as_base64[0] else text).text
+    of_text, of_other = ({r.name: r for r in each.references} for each in (text, other))
+    chosen = [
+        (of_other if is_base64 else of_text)[name]
+        for name, is_base64 in zip(names, as_base64[1:], strict=True)
+    ]
+    schema = RegisteredSchema("PROTOBUF", main, tuple(chosen))
+    body = message(text, "shop.Bill", amount={"cents": 250, "currency": {"code": "EUR"}})
+
+    made = decoder(wanted("amount.cents", "amount.currency.code"), knows({3: schema}))
+    decoded = made.decode(records(framed(3, FIRST + body)))
+
+    assert errors(decoded) == {}
+    assert values(decoded, "amount.cents") == [250]
+    assert values(decoded, "amount.currency.code") == ["EUR"]
 
 
 def test_a_described_file_may_import_what_google_has() -> None:
