@@ -13,7 +13,8 @@ option           default    meaning
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
 ``spec.decode.registry`` says where their schemas are. What follows is read as the decoder ``Json``
 reads it, so it must be one JSON object; fields and typed columns are those of ``Json``. As JSON a
-payload is landed without its header.
+payload is landed without its header. What ``title`` says is the name of a schema, as for Kafka
+Connect (Confluent, ``JsonSchemaData``).
 
 A schema is read by the draft that its ``$schema`` names, and by draft 7 without one, which is the
 draft of Confluent's clients. ``$ref`` may lead into the schema itself and to the references that it
@@ -21,24 +22,25 @@ is registered with; nothing is fetched from elsewhere. ``format`` is an annotati
 have it since 2019-09, and checks nothing. A pattern that takes too many steps makes a row bad.
 """
 
+import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
+from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.bodies import without_header
-from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framing, SchemaId
+from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.pinned import PinnedFile, pinned_as
-from landfall.pipeline.records import Records
+from landfall.pipeline.records import FieldValues, Records
 from landfall.schemas import RegisteredSchema, SchemaKind
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
@@ -70,8 +72,9 @@ class JsonSchema:
         options: of the decoder.
         wanted: what the later stages need.
         registry: knows the schemas; None if there is one for all.
-        fixed: checks every payload; None if nothing is checked, or each has its own schema.
+        fixed: checks every payload; None if each has its own schema.
         files: the file of the schema, if it is in one.
+        has_schemas: routes can have the name of a payload's schema, and its id.
     """
 
     json: Json
@@ -81,6 +84,7 @@ class JsonSchema:
     fixed: "Validator | None"
     files: tuple[PinnedFile, ...] = ()
     _validators: dict[SchemaId, "Validator | str"] = field(default_factory=dict, repr=False)
+    has_schemas: ClassVar[bool] = True
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "JsonSchema":
@@ -94,6 +98,10 @@ class JsonSchema:
         text, files = _fixed_text(read)
         if text is None and read.registry is None:
             raise ValueError("options: JsonSchema needs schema, schemaFile or decode.registry")
+        if wanted.by_schema:
+            raise ValueError("a JSON Schema has no columns of its own; declare decode.columns")
+        if SCHEMA_ID in wanted.fields and text is not None:
+            raise ValueError("{schema:id} needs decode.registry, for only there schemas have ids")
         fixed = None
         if text is not None:
             try:
@@ -103,8 +111,9 @@ class JsonSchema:
         elif read.validate:
             _library()
         registry = registry_at(read.registry) if read.registry and text is None else None
-        checked_by = fixed if read.validate else None
-        return cls(Json.of({}, wanted), read, wanted, registry, checked_by, files)
+        paths = tuple(path for path in wanted.fields if path not in {SCHEMA_ID, SCHEMA_NAME})
+        json = Json.of({}, replace(wanted, fields=paths))
+        return cls(json, read, wanted, registry, fixed, files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object which its schema allows.
@@ -113,23 +122,49 @@ class JsonSchema:
             Retry: a schema cannot be asked for now.
         """
         if self.registry is None:
-            errors = self.fixed.errors(records.values) if self.fixed else {}
-            return self._decoded(Decoded(records), records.values, errors)
+            return self._by_fixed(records)
         framing = Framing("json", self.options.schema_id == "Header", self.wanted.is_key)
         frames = framing.frames(records)
         errors, used = dict(frames.errors), dict[UsedSchema, None]()
         present = frames.codes != NO_SCHEMA
         bodies = without_header(records.values, present, frames.header_bytes)
+        names: dict[int, str] = {}
         for code in np.unique(frames.codes[present]).tolist():
             rows, schema_id = np.flatnonzero(frames.codes == code), frames.ids[code]
             checks = self._validator(self.registry, schema_id, used)
             if isinstance(checks, str):
                 errors |= dict.fromkeys(rows.tolist(), checks)
-            elif self.options.validate:
+                continue
+            names[code] = checks.name
+            if self.options.validate:
                 of_schema = checks.errors(bodies.take(pa.array(rows)))
                 errors |= {int(rows[i]): error for i, error in of_schema.items()}
         landed = records.with_values(bodies) if self.wanted.json else records
-        return self._decoded(Decoded(landed, used=tuple(used)), bodies, errors)
+        whole = Decoded(landed, self._fields(frames, names), used=tuple(used))
+        return self._decoded(whole, bodies, errors)
+
+    def _by_fixed(self, records: Records) -> Decoded:
+        """Return every row that the only schema allows."""
+        fixed = self.fixed
+        errors = fixed.errors(records.values) if fixed and self.options.validate else {}
+        fields: dict[Path, FieldValues] = {}
+        if SCHEMA_NAME in self.wanted.fields:
+            name = pa.scalar(fixed.name if fixed else "")
+            fields[SCHEMA_NAME] = pc.if_else(records.values.is_valid(), name, None)
+        return self._decoded(Decoded(records, fields), records.values, errors)
+
+    def _fields(self, frames: Framed, names: Mapping[int, str]) -> Mapping[Path, FieldValues]:
+        """What routes want to know of schemas; None for tombstones and bad rows."""
+        of_codes: dict[Path, list[object]] = {
+            SCHEMA_ID: [*frames.ids, None],
+            SCHEMA_NAME: [*(names.get(code) for code in range(len(frames.ids))), None],
+        }
+        return {
+            # Of rows without a schema the code is -1, and so their value is the last one.
+            path: np.array(values, object)[frames.codes].tolist()
+            for path, values in of_codes.items()
+            if path in self.wanted.fields
+        }
 
     def _decoded(
         self, decoded: Decoded, bodies: pa.BinaryArray, errors: Mapping[int, str]
@@ -163,10 +198,12 @@ class Validator:
     Attributes:
         validator: the library's.
         problems: what the library raises for a payload.
+        name: the title of the schema; empty if it has none.
     """
 
     validator: Any
     problems: tuple[type[Exception], ...]
+    name: str = ""
 
     @classmethod
     def of(cls, schema: RegisteredSchema) -> "Validator":
@@ -199,7 +236,9 @@ class Validator:
             )
         except (library.ReferencingError, ValueError) as error:
             raise ValueError(f"no schema that can be used: {_shown(error)}") from error
-        return cls(validator, (ValueError, RecursionError, OverflowError))
+        title = document.get("title") if isinstance(document, dict) else None
+        name = title if isinstance(title, str) else ""
+        return cls(validator, (ValueError, RecursionError, OverflowError), name)
 
     def errors(self, payloads: pa.BinaryArray) -> dict[int, str]:
         """Return why payloads are not allowed, by row; what is no JSON is left to ``Json``."""
@@ -239,7 +278,7 @@ def _fixed_text(options: Options) -> tuple[str | None, tuple[PinnedFile, ...]]:
             raise ValueError("option sha256: is for schemaFile")
         return options.schema, ()
     try:
-        data = Path(options.schema_file).read_bytes()
+        data = pathlib.Path(options.schema_file).read_bytes()
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"option schemaFile: cannot be read: {error}") from error

@@ -9,10 +9,12 @@ import pytest
 
 from landfall.pipeline.decoders import Decoder, Wanted
 from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.schemas import Reference, RegisteredSchema
 from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.json_schema import JsonSchema, Options, Validator
+from tests.support.decoded import as_list
 from tests.support.registered import (
     GUID,
     GUID_HEADER,
@@ -186,6 +188,43 @@ def test_the_id_may_be_in_a_record_header() -> None:
 
     assert errors(decoded) == {1: 'json: not what the schema allows: "x" is not of type "integer"'}
     assert values(decoded, "id") == [1]
+
+
+def test_routes_have_the_name_and_the_id_of_the_schema() -> None:
+    titled = schema({**ORDER, "title": "shop.Order"})
+    known = {**SCHEMAS, 4: titled, 6: schema(True)}
+    rows = records(
+        *(payload(4, {"id": 1}), payload(1, {"id": 2}), None),
+        *(payload(9, {}), payload(4, {"id": "x"}), payload(6, {})),
+    )
+
+    for validate in (True, False):
+        made = decoder(Wanted((SCHEMA_ID, SCHEMA_NAME)), knows(known), validate=validate)
+        decoded = made.decode(rows)
+
+        assert [*errors(decoded)] == ([3, 4] if validate else [3])
+        fourth = ([], []) if validate else ([4], ["shop.Order"])
+        assert decoded.fields[SCHEMA_ID] == [4, 1, None, *fourth[0], 6]
+        assert decoded.fields[SCHEMA_NAME] == ["shop.Order", "", None, *fourth[1], ""]
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_the_only_schema_has_a_name_and_no_id(validate: bool) -> None:
+    options = {"schema": json.dumps({**ORDER, "title": "Order"}), "validate": validate}
+
+    decoded = JsonSchema.of(options, Wanted((SCHEMA_NAME, ("id",)))).decode(
+        records(b'{"id":1}', None)
+    )
+
+    assert as_list(decoded.fields[SCHEMA_NAME]) == ["Order", None]
+    with pytest.raises(ValueError, match=r"\{schema:id\} needs decode\.registry"):
+        JsonSchema.of(options, Wanted((SCHEMA_ID,)))
+
+
+@pytest.mark.parametrize("of", [Wanted(own_columns=True), Wanted(bodies=True)])
+def test_a_json_schema_has_no_columns(of: Wanted) -> None:
+    with pytest.raises(ValueError, match=r"declare decode\.columns"):
+        JsonSchema.of({"schema": "{}"}, of)
 
 
 def test_one_schema_may_be_given_for_all_payloads() -> None:

@@ -66,17 +66,18 @@ class Json:
         """Return rows whose payloads hold a JSON object, with its fields and columns.
 
         Args:
-            decoded: the rows as they are landed, none of which has fallen out.
+            decoded: the rows as they are landed, none of which has fallen out; its fields are kept.
             bodies: the object of each row; null where it has an error.
             errors: what is wrong, by row; it counts before what is wrong with the object.
         """
         values, more = self.documents.extract(bodies)
         errors = {**more, **errors}
-        fields = {path: values[leaf] for path, leaf in self.documents.fields.items()}
+        found = {path: values[leaf] for path, leaf in self.documents.fields.items()}
+        fields = {**found, **decoded.fields}
         if self.schema is None:
             return replace(decoded, fields=fields).reject(errors)
         batch, column_errors = record_batch(
             self.schema, [as_list(values[leaf]) for leaf in self.documents.columns]
         )
-        found = replace(decoded, fields=fields, columns=batch)
-        return found.reject({**column_errors, **errors})
+        whole = replace(decoded, fields=fields, columns=batch)
+        return whole.reject({**column_errors, **errors})
