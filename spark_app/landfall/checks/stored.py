@@ -51,8 +51,10 @@ def check_stored(
 
 
 def check_ids(ids: Mapping[str, str | None], stored: Iterable[str]) -> Iterator[Finding]:
-    """The findings for ids of registries, by key, that name schemas which are not stored."""
+    """The findings for ids and subjects, by key, whose schemas are not stored."""
     known = {*stored}
     for key, name in sorted(ids.items()):
         if name not in known:
-            yield Finding(Invariant.I9, "an id that names a stored schema", f"{name}", key=key)
+            yield Finding(
+                Invariant.I9, "an id or a subject that names a stored schema", f"{name}", key=key
+            )

@@ -62,13 +62,14 @@ def verb(arguments: argparse.Namespace) -> ExitCode:
 @contextmanager
 def lane_session(path: Path) -> "Iterator[LaneSession]":
     """What carries requests out without a driver, for the group that a file describes."""
-    from landfall import registry  # noqa: PLC0415  # help texts must not wait for these
+    # Help texts must not wait for these.
     from landfall.driver.in_process import InProcessRunner  # noqa: PLC0415
     from landfall.driver.lane_session import LaneSession  # noqa: PLC0415
+    from landfall.driver.pinned_spec import pinned_spec  # noqa: PLC0415
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415
 
     opened = GroupStore.of(path)
-    group = registry.pinned(opened.group)
+    group = pinned_spec(opened.group, uuid4().hex)
     source = KafkaLog(group)
     try:
         yield LaneSession(

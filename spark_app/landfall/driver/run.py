@@ -12,7 +12,6 @@ from types import FrameType
 
 import stamina
 
-from landfall import registry
 from landfall.api.contract import ExitCode, LedgerPosition
 from landfall.api.spec import ConsumerGroup
 from landfall.clock import SteadyClock
@@ -24,6 +23,7 @@ from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
+from landfall.driver.pinned_spec import pinned_spec
 from landfall.driver.runner import Runner
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
@@ -83,7 +83,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
-    group = registry.pinned(group)
+    group = pinned_spec(group, uuid.uuid4().hex)
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK

@@ -20,6 +20,8 @@ which no topic may be called::
         schemas that payloads were decoded with
     _landfall/<group>/<lane>-schemas/<registry>/<id>.json
         which of them a registry calls by an id
+    _landfall/<group>/<lane>-schemas/<registry>/latest/<pin>/<sha256 of the subject>.json
+        which of them is a subject's latest under a pin
     _landfall/<group>/<lane>-segments/<first:020d>-<last:020d>-<epoch:010d>-<digest>.seg
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet

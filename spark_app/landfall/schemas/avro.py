@@ -6,6 +6,7 @@
 | ``schemaFile`` | none | the same, in a file that every driver and executor has |
 | ``readerSchema`` | ``Writer`` | read as: ``Writer``, ``Latest`` or a schema as JSON |
 | ``subject`` | ``<topic>-value`` | whose latest schema ``Latest`` is; of keys ``<topic>-key`` |
+| ``pin`` | of the driver | the name under which ``Latest`` stays the same schema |
 | ``schemaId`` | ``Payload`` | ``Header``: ids may be in record headers |
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
@@ -23,6 +24,7 @@ from typing import ClassVar, Literal
 import msgspec
 import pyarrow as pa
 
+from landfall.ledger.schema_ids import is_pin
 from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.nested import Map, Record
 from landfall.pipeline.decoders.avro.plan import compile_schema
@@ -57,6 +59,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     sha256: str | None = None
     reader_schema: str = _WRITER
     subject: str | None = None
+    pin: str = ""
     schema_id: Literal["Payload", "Header"] = "Payload"
     registry: RegistryOptions | None = None
 
@@ -111,7 +114,7 @@ class Avro:
             if isinstance(reader, Schema):
                 _check(reader, None, wanted)
             registry = registry_at(read.registry)
-            schemas = RegistrySchemas(registry, reader, read.subject, wanted.is_key)
+            schemas = RegistrySchemas(registry, reader, read.subject, wanted.is_key, read.pin)
             framing = Framing("avro", read.schema_id == "Header", wanted.is_key)
             return cls(AvroRows(schemas, wanted, framing))
         if isinstance(reader, str):
@@ -150,19 +153,22 @@ class RegistrySchemas(Schemas):
         reader: what payloads are read as; None as they were written, or ``Latest``.
         subject: the subject of ``Latest``; None for that of the topic.
         is_key: whether the payloads are keys.
+        pin: the name under which ``Latest`` stays the same; empty for this process alone.
     """
 
     registry: CachedRegistry
     reader: Schema | str | None
     subject: str | None
     is_key: bool = False
+    pin: str = ""
 
     def used(self, topic: str, schema_id: SchemaId) -> Iterator[UsedSchema]:
         """Return the schemas that ``resolve`` returned, as they are registered."""
         if schema_id != NO_ID and (writer := self.registry.by_id(schema_id)):
             yield self.registry.used(writer, schema_id)
         if self.reader == _LATEST:
-            yield self.registry.used(self.registry.latest(self._subject(topic)), None)
+            latest = self.registry.latest(self._subject(topic), self.pin)
+            yield self.registry.used(latest, None)
 
     def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
         """Return the writer's schema, and the reader's if it is another.
@@ -193,12 +199,17 @@ class RegistrySchemas(Schemas):
     def _latest(self, topic: str) -> Schema:
         subject = self._subject(topic)
         try:
-            return _parsed(self.registry.latest(subject))
+            return _parsed(self.registry.latest(subject, self.pin))
         except ValueError as error:
             raise UnknownSchemaError(f"avro: subject {subject}: {error}") from error
 
     def _subject(self, topic: str) -> str:
         return self.subject or f"{topic}-{'key' if self.is_key else 'value'}"
+
+
+def asks_for_latest(options: Mapping[str, object]) -> bool:
+    """Whether a decoder with these options asks which schema is the latest."""
+    return options.get("readerSchema") == _LATEST
 
 
 def _parsed(registered: RegisteredSchema) -> Schema:
@@ -208,6 +219,8 @@ def _parsed(registered: RegisteredSchema) -> Schema:
 
 
 def _reader(options: Options) -> Schema | str | None:
+    if options.pin and not is_pin(options.pin):
+        raise ValueError("option pin: expected at most 63 lowercase letters, digits and dashes")
     if options.reader_schema == _LATEST:
         return _LATEST
     if options.reader_schema == _WRITER:

@@ -49,7 +49,7 @@ class CachedRegistry:
         """Know nothing yet."""
         self._source, self._name, self._stored = source, name, stored
         self._by_id: dict[SchemaId, RegisteredSchema] = {}
-        self._latest: dict[str, RegisteredSchema] = {}
+        self._latest: dict[tuple[str, str], RegisteredSchema] = {}
         self._unknown: dict[SchemaId, int] = {}
         self._used: dict[tuple[RegisteredSchema, str], UsedSchema] = {}
 
@@ -92,18 +92,31 @@ class CachedRegistry:
             raise away
         return found
 
-    def latest(self, subject: str) -> RegisteredSchema:
+    def latest(self, subject: str, pin: str = "") -> RegisteredSchema:
         """Return the schema that was the subject's latest when it was first asked for.
+
+        Args:
+            subject: as the registry calls it.
+            pin: a name under which it is the same in every process, for ever; empty if only this
+                process matters, as where nothing is landed.
 
         Raises:
             SchemasAway: it cannot be found out now, or the subject has none.
+            Retry: the store does not answer.
         """
-        if subject not in self._latest:
-            found = self._source.latest(subject)
-            if found is None:
-                raise SchemasAway(f"schema registry: no subject {subject!r}")
-            self._latest[subject] = found
-        return self._latest[subject]
+        key = (subject, pin)
+        if key not in self._latest:
+            self._latest[key] = self._find_latest(subject, pin)
+        return self._latest[key]
+
+    def _find_latest(self, subject: str, pin: str) -> RegisteredSchema:
+        stored = self._stored if pin else None
+        if stored is not None and (found := stored.latest(self._name, pin, subject)):
+            return found
+        found = self._source.latest(subject)
+        if found is None:
+            raise SchemasAway(f"schema registry: no subject {subject!r}")
+        return found if stored is None else stored.keep_latest(self._name, pin, subject, found)
 
 
 @cache

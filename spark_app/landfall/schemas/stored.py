@@ -6,6 +6,10 @@ what it has used before it returns, so a COMMIT names only schemas that are ther
 before its COMMIT leaves schemas that no COMMIT names, which harms nobody. See
 [decision 14](adr/0014-a-commit-names-its-schemas.md).
 
+Which schema is the latest of a subject changes, so it is stored, too, under a pin: a name that the
+driver makes when it starts, and that is part of its stored spec. Whoever asks first creates the
+object, and all others read it: every task, and whoever makes lost objects of that time again.
+
 Where an id has another schema than before, the registry is not the same any more: its payloads
 would be read wrongly, now or later, so nothing is landed until somebody has looked.
 """
@@ -15,9 +19,9 @@ import logging
 
 from landfall.errors import SchemaChanged
 from landfall.ledger import digest, object_names
-from landfall.ledger.schema_ids import encode_id, schema_of_id
+from landfall.ledger.schema_ids import encode_id, encode_latest, latest_key, schema_of_id
 from landfall.pipeline.decoders import UsedSchema
-from landfall.schemas import RegisteredSchema, decode_schema
+from landfall.schemas import RegisteredSchema, decode_schema, encode_schema
 from landfall.store import Created, Slots
 
 log = logging.getLogger(__name__)
@@ -54,7 +58,39 @@ class StoredSchemas:
             SchemaChanged: what is stored is damaged.
             Retry: the store does not answer.
         """
-        key = self._id_key(registry, schema_id)
+        found = self._named_by(self._id_key(registry, schema_id))
+        if found is not None:
+            log.warning("schema taken from the store", extra={"schema_id": schema_id})
+        return found
+
+    def latest(self, registry: str, pin: str, subject: str) -> RegisteredSchema | None:
+        """Return the schema that is the subject's latest under a pin; None if none is yet.
+
+        Raises:
+            SchemaChanged: what is stored is damaged.
+            Retry: the store does not answer.
+        """
+        return self._named_by(self._latest_key(registry, pin, subject))
+
+    def keep_latest(
+        self, registry: str, pin: str, subject: str, schema: RegisteredSchema
+    ) -> RegisteredSchema:
+        """Make a schema the subject's latest under a pin, if none is, and return what is.
+
+        Raises:
+            SchemaChanged: what is stored is damaged.
+            Retry: the store does not answer.
+        """
+        name = self.keep(UsedSchema(encode_schema(schema), registry))
+        key = self._latest_key(registry, pin, subject)
+        self._slots.create(key, encode_latest(name, subject))
+        found = self._named_by(key)
+        if found is None:
+            raise SchemaChanged(f"{key}: created, and missing at once")
+        return found
+
+    def _named_by(self, key: str) -> RegisteredSchema | None:
+        """The schema that the object of an id or a subject names; None if there is none."""
         named = self._slots.read(key)
         if named is None:
             return None
@@ -66,7 +102,6 @@ class StoredSchemas:
         body = self._slots.read(stored)
         if body is None or digest(body) != name:
             raise SchemaChanged(f"{stored}: the stored schema is missing or damaged")
-        log.warning("schema taken from the store", extra={"schema_id": schema_id, "sha256": name})
         return decode_schema(body)
 
     def _create(self, key: str, body: bytes) -> None:
@@ -78,6 +113,9 @@ class StoredSchemas:
                 f"{key}: differs from what the schema registry says now; if that is right, "
                 "delete this object"
             )
+
+    def _latest_key(self, registry: str, pin: str, subject: str) -> str:
+        return latest_key(self._group, self._lane, registry, pin, subject)
 
     def _id_key(self, registry: str, schema_id: str) -> str:
         return object_names.schema_id_key(self._group, self._lane, registry, schema_id)

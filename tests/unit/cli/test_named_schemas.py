@@ -14,6 +14,7 @@ from landfall.audit.inventory import Inventory
 from landfall.cli import main
 from landfall.cli.group_file import load
 from landfall.ledger import object_names
+from landfall.ledger.schema_ids import latest_key
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas, registry_name
@@ -41,6 +42,14 @@ def landed(landed: Callable[[str], Landed], names: tuple[str, ...]) -> Landed:
         StoredSchemas(made.sample.store, GROUP, LANE).keep(schema)
     made.sample.commit(made.sample.land(TP, 10, 20, schemas=names)).applied()
     return made
+
+
+def other_id() -> str:
+    return object_names.schema_id_key(GROUP, LANE, HERE, "8")
+
+
+def latest() -> str:
+    return latest_key(GROUP, LANE, HERE, "pin", "clicks-value")
 
 
 @pytest.fixture
@@ -97,16 +106,20 @@ def test_a_changed_schema_is_found(
     assert fault.kind is Kind.SCHEMA
 
 
-def test_an_id_of_a_missing_schema_is_found(
-    landed: Landed, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("key", [other_id(), latest()], ids=["id", "latest"])
+def test_an_id_or_a_subject_of_a_missing_schema_is_found(
+    landed: Landed, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    key = object_names.schema_id_key(GROUP, LANE, HERE, "8")
-    (landed.root / key).write_text(json.dumps({"schema": "f" * 64}))
+    path = landed.root / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schema": NAME}))
+    assert fsck(landed, capsys)[0] == ExitCode.OK
+    path.write_text(json.dumps({"schema": "f" * 64}))
 
     code, text = fsck(landed, capsys)
 
     assert code == ExitCode.FAULT
-    assert f"{key}: expected an id that names a stored schema" in text
+    assert f"{key}: expected an id or a subject that names a stored schema" in text
 
 
 def test_a_schema_that_no_commit_names_is_harmless(

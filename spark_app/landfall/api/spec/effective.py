@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from landfall.api.spec.decode import Decode
 from landfall.api.spec.group import GroupSpec
 from landfall.api.spec.topics import TopicOverride
 
@@ -90,17 +91,28 @@ def _leave_options(below: dict[str, Any], above: Mapping[str, Any]) -> None:
             _leave_options(lower, value)
 
 
-def with_decode_option(spec: GroupSpec, entry: int | None, name: str, value: str) -> GroupSpec:
-    """The spec with one more option of the decoder, of an entry of ``topics`` or of the group."""
+def with_decode_option(
+    spec: GroupSpec, entry: int | None, name: str, value: str, *, of_key: bool = False
+) -> GroupSpec:
+    """The spec with one more option of the decoder, of an entry of ``topics`` or of the group.
+
+    Args:
+        spec: the group's spec.
+        entry: the position of an entry of ``topics``; None for the group's own decoder.
+        name: of the option.
+        value: of the option.
+        of_key: whether it is an option of the decoder of keys, which the spec names then.
+    """
+    option: dict[str, Any] = {"options": {name: value}}
+    added = {"key": option} if of_key else option
     if entry is None:
-        options = {**spec.decode.options, name: value}
-        return spec.model_copy(
-            update={"decode": spec.decode.model_copy(update={"options": options})}
-        )
+        own = spec.decode.model_dump(mode="json", by_alias=True)
+        decode = Decode.model_validate(merged(own, added), by_alias=True, by_name=False)
+        return spec.model_copy(update={"decode": decode})
     override = spec.topics[entry]
     own = override.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     changed = TopicOverride.model_validate(
-        merged(own, {"decode": {"options": {name: value}}}), by_alias=True, by_name=False
+        merged(own, {"decode": added}), by_alias=True, by_name=False
     )
     topics = (*spec.topics[:entry], changed, *spec.topics[entry + 1 :])
     return spec.model_copy(update={"topics": topics})
