@@ -35,7 +35,12 @@ from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, Sch
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.protobuf.framing import message_indexes
 from landfall.pipeline.decoders.protobuf.schema import message_class, resolve
-from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, SchemaRows
+from landfall.pipeline.decoders.row_schemas import (
+    SCHEMA_ID,
+    SCHEMA_NAME,
+    SchemaRows,
+    same_for_all,
+)
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.records import FieldValues, Int64s, Records
 from landfall.schemas.cached import CachedRegistry, registry_at
@@ -240,10 +245,7 @@ class _OfMessage:
     def _fields(self, rows: int) -> Mapping[Path, FieldValues]:
         fields: dict[Path, FieldValues] = dict.fromkeys(self.absent, pa.nulls(rows, pa.string()))
         if SCHEMA_ID in self.wanted.fields:
-            is_number = isinstance(self.schema_id, int)
-            fields[SCHEMA_ID] = (
-                np.full(rows, self.schema_id) if is_number else pa.array([self.schema_id] * rows)
-            )
+            fields[SCHEMA_ID] = same_for_all(self.schema_id, rows)
         return fields
 
     def _columns(self, decoded: Decoded, rows: int) -> tuple[pa.RecordBatch | None, dict[int, str]]:

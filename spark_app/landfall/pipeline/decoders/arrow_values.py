@@ -27,8 +27,9 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from landfall.api.spec import ColumnType
+from landfall.pipeline.decoders import Decoded, Path, Wanted
 from landfall.pipeline.decoders.typed_columns import TypedColumn, record_batch, typed_columns
-from landfall.pipeline.records import FieldValues
+from landfall.pipeline.records import FieldValues, Records
 
 _RANGES: Mapping[ColumnType, tuple[int, int]] = {
     ColumnType.INT32: (-(2**31), 2**31 - 1),
@@ -102,6 +103,35 @@ def batch(
     ]
     made, more = record_batch(schema, values)
     return made, {**more, **errors}
+
+
+def decoded(
+    records: Records,
+    wanted: Wanted,
+    fields: Mapping[Path, FieldValues],
+    columns: Sequence[pa.Array],
+    errors: Mapping[int, str],
+) -> Decoded:
+    """Return rows with fields and typed columns, without those that have an error.
+
+    Args:
+        records: the rows, none of which has fallen out.
+        wanted: what the later stages need.
+        fields: the fields.
+        columns: what ``batch`` makes the typed columns of; not read if none are wanted.
+        errors: what is wrong, by row; it counts before what is wrong with a column.
+    """
+    if wanted.schema is None:
+        return Decoded(records, fields).reject(errors)
+    made, more = batch(wanted.schema, columns)
+    return Decoded(records, fields, made).reject({**more, **errors})
+
+
+def patched(column: pa.Array, rows: Sequence[int], values: pa.Array) -> pa.Array:
+    """Return a column that has other values, of its own type, in some rows."""
+    places = np.arange(len(column))
+    places[rows] = np.arange(len(column), len(column) + len(rows))
+    return pa.concat_arrays([column, values]).take(pa.array(places))
 
 
 def _values(

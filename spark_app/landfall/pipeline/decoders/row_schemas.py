@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from landfall.pipeline.records import Int64s
+from landfall.pipeline.records import FieldValues, Int64s
 
 SCHEMA_ID = ("", "schema:id")
 """The path under which a route reads the number that a registry has given to a row's schema. No
@@ -60,6 +60,11 @@ class SchemaRows:
             return SchemaRows(self.schema, places, self.columns)
         columns = None if self.columns is None else self.columns.take(pa.array(here))
         return SchemaRows(self.schema, places[here], columns)
+
+
+def same_for_all(value: int | str, rows: int) -> FieldValues:
+    """Return a field that has this value in every row, as the id or the name of a schema has."""
+    return np.full(rows, value) if isinstance(value, int) else pa.repeat(value, rows)
 
 
 def columns_digest(name: str, columns: pa.Schema) -> str:

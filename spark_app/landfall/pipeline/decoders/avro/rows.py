@@ -25,7 +25,13 @@ from landfall.pipeline.decoders.avro.schema import Named, Schema, kind_of
 from landfall.pipeline.decoders.avro.values import declared_columns, field_values, json_objects
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import ID_BYTES, Framing, SchemaId
-from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, RowSchema, SchemaRows
+from landfall.pipeline.decoders.row_schemas import (
+    SCHEMA_ID,
+    SCHEMA_NAME,
+    RowSchema,
+    SchemaRows,
+    same_for_all,
+)
 from landfall.pipeline.decoders.typed_columns import typed_columns
 from landfall.pipeline.records import FieldValues, Int64s, Records
 
@@ -163,9 +169,7 @@ class AvroRows:
         column, errors = read(found.node, data, *ranges)
         part = self._of_column(rows, found, column, errors)
         if SCHEMA_ID in self.wanted.fields:
-            ids: FieldValues = [key[1]] * len(rows)
-            if isinstance(key[1], int):
-                ids = np.full(len(rows), key[1])
+            ids = same_for_all(key[1], len(rows))
             part = replace(part, fields={**part.fields, SCHEMA_ID: ids})
         return part
 
@@ -176,7 +180,7 @@ class AvroRows:
         fields: dict[Path, FieldValues] = {}
         for path in wanted.fields:
             if path == SCHEMA_NAME:
-                fields[path] = pa.array([found.schema.name]).take(pa.array(np.zeros_like(rows)))
+                fields[path] = same_for_all(found.schema.name, len(rows))
                 continue
             fields[path], of_field = field_values(node, column, path)
             # What is wrong with a row as a whole comes first: its values mean nothing then.

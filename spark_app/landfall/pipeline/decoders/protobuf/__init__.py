@@ -54,7 +54,12 @@ from landfall.pipeline.decoders.protobuf.schema import (
     message_class,
     resolve,
 )
-from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, SchemaRows
+from landfall.pipeline.decoders.row_schemas import (
+    SCHEMA_ID,
+    SCHEMA_NAME,
+    SchemaRows,
+    same_for_all,
+)
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
@@ -155,18 +160,13 @@ class Protobuf:
             path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
         }
         if SCHEMA_NAME in self.wanted.fields:
-            name = self.messages.name
-            fields[SCHEMA_NAME] = pa.array([name]).take(pa.array(np.zeros(len(records), np.int64)))
+            fields[SCHEMA_NAME] = same_for_all(self.messages.name, len(records))
         if self.own is not None:
             own = self.own.read(payloads, errors)
             by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), own),)
             return Decoded(records, fields, by_schema=by_schema).reject(errors)
-        if self.wanted.schema is None:
-            return Decoded(records, fields).reject(errors)
-        batch, more = arrow_values.batch(
-            self.wanted.schema, [columns[leaf] for leaf in self.columns]
-        )
-        return Decoded(records, fields, batch).reject({**more, **errors})
+        typed = [columns[leaf] for leaf in self.columns]
+        return arrow_values.decoded(records, self.wanted, fields, typed, errors)
 
     def _columns(
         self, payloads: pa.BinaryArray, errors: dict[int, str]
@@ -211,9 +211,7 @@ class Protobuf:
         rows = list(found)
         for i, text in out_of_range.items():
             errors.setdefault(rows[i], text)
-        places = np.arange(len(column))
-        places[rows] = np.arange(len(column), len(column) + len(rows))
-        return pa.concat_arrays([column, more]).take(pa.array(places))
+        return arrow_values.patched(column, rows, more)
 
     def _json(
         self, rows: int, found: Mapping[int, object], errors: dict[int, str]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from landfall.pipeline.decoders import arrow_values
 from landfall.pipeline.decoders.protobuf import whole
 from landfall.pipeline.decoders.protobuf.batches import Handler
 from landfall.pipeline.decoders.protobuf.messages import Messages
@@ -111,20 +112,18 @@ class OwnColumns:
     ) -> list[pa.Array]:
         """Return the columns with the odd rows read message by message; adds to the errors."""
         rows, errors = of_whole
-        slow = np.flatnonzero(odd)
-        if not len(slow):
+        slow = np.flatnonzero(odd).tolist()
+        if not slow:
             return arrays
         values: list[Sequence[object]] = []
-        for row in slow.tolist():
+        for row in slow:
             try:
                 values.append(self._values(given[row].as_py()))
             except (ValueError, UnicodeDecodeError) as error:
                 errors.setdefault(int(rows[row]), f"protobuf: {error}")
                 values.append([None] * len(self.fields))
-        places = np.arange(len(given))
-        places[slow] = np.arange(len(given), len(given) + len(slow))
         return [
-            pa.concat_arrays([before, pa.array(found, member.arrow)]).take(pa.array(places))
+            arrow_values.patched(before, slow, pa.array(found, member.arrow))
             for member, before, found in zip(
                 self.fields, arrays, zip(*values, strict=True), strict=True
             )

@@ -35,7 +35,12 @@ import pyarrow as pa
 from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME, SchemaRows
+from landfall.pipeline.decoders.row_schemas import (
+    SCHEMA_ID,
+    SCHEMA_NAME,
+    SchemaRows,
+    same_for_all,
+)
 from landfall.pipeline.decoders.thrift.cursors import Ids, Scan
 from landfall.pipeline.decoders.thrift.own import OwnColumns
 from landfall.pipeline.decoders.thrift.protocols import PROTOCOLS, MalformedError, Record, read
@@ -137,18 +142,13 @@ class Thrift:
             path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
         }
         if SCHEMA_NAME in self.wanted.fields:
-            names = pa.array([self.schema.name])
-            fields[SCHEMA_NAME] = names.take(pa.array(np.zeros(len(records), np.int64)))
+            fields[SCHEMA_NAME] = same_for_all(self.schema.name, len(records))
         if self.own is not None:
             batch = self.own.batch(own, found, errors)
             by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), batch),)
             return Decoded(records, fields, by_schema=by_schema).reject(errors)
-        if self.wanted.schema is None:
-            return Decoded(records, fields).reject(errors)
-        batch, more = arrow_values.batch(
-            self.wanted.schema, [columns[leaf] for leaf in self.columns]
-        )
-        return Decoded(records, fields, batch).reject({**more, **errors})
+        typed = [columns[leaf] for leaf in self.columns]
+        return arrow_values.decoded(records, self.wanted, fields, typed, errors)
 
     def _scanned_ids(self, leaves: Sequence[Leaf]) -> Sequence[Ids]:
         own = self.own.leaves() if self.own else ()
@@ -229,6 +229,4 @@ def _patched(
         except MalformedError as error:
             values.append(None)
             errors.setdefault(row, f"thrift: {error}")
-    places = np.arange(len(column))
-    places[list(found)] = np.arange(len(column), len(column) + len(found))
-    return pa.concat_arrays([column, pa.array(values, leaf.arrow)]).take(pa.array(places))
+    return arrow_values.patched(column, list(found), pa.array(values, leaf.arrow))

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 
 from landfall.pipeline.decoders import arrow_values
@@ -97,13 +96,11 @@ class OwnColumns:
                 except MalformedError as error:
                     errors.setdefault(row, f"thrift: {error}")
                     values.append({})
-            places = np.arange(len(columns[0]))
-            places[list(found)] = np.arange(len(places), len(places) + len(found))
-            at = pa.array(places)
+            rows = list(found)
             columns = [
-                pa.concat_arrays(
-                    [column, pa.array([each.get(field.name) for each in values], field.type)]
-                ).take(at)
+                arrow_values.patched(
+                    column, rows, pa.array([each.get(field.name) for each in values], field.type)
+                )
                 for column, field in zip(columns, self.columns, strict=True)
             ]
         return pa.RecordBatch.from_arrays(columns, schema=self.columns)
