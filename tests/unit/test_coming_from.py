@@ -1,10 +1,11 @@
 """The page for those who come from other programs names fields that there are."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
+from landfall import registry
 from landfall_operator.api.crd import at, schema
 from tests.support.markdown import DOCS
 
@@ -19,7 +20,10 @@ def rows(heading: str) -> Iterator[tuple[str, str]]:
             yield theirs, ours
 
 
-@pytest.mark.parametrize("heading", ["Secor", "Kafka Connect's S3 sink"])
+HEADINGS = ["Secor", "Kafka Connect's S3 sink"]
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
 def test_every_setting_has_a_field_that_exists_or_a_reason(heading: str) -> None:
     found = list(rows(heading))[1:]
     fields = [field for _, ours in found for field in re.findall("`([^`]+)`", ours)]
@@ -30,6 +34,30 @@ def test_every_setting_has_a_field_that_exists_or_a_reason(heading: str) -> None
             at(spec, f"spec.{field}")
     assert len(found) > 25
     assert len(set(fields)) > 20
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_setting_has_one_row(heading: str) -> None:
+    settings = [name for theirs, _ in rows(heading) for name in re.findall("`([^`]+)`", theirs)]
+    repeated = {name for name in settings if settings.count(name) > 1}
+
+    assert repeated - {"transforms"} == set()  # whose steps are in two
+
+
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [("decode.format", registry.DECODERS), ("output.format", registry.FORMATS)],
+)
+def test_what_takes_the_place_of_a_class_exists(field: str, names: Mapping[str, str]) -> None:
+    meant = [
+        name
+        for line in PAGE.splitlines()
+        if f"| `{field}` |" in line
+        for name in re.findall(r"→ `(\w+)`", line)
+    ]
+
+    assert len(meant) > 6
+    assert set(meant) <= names.keys()
 
 
 def test_a_field_that_does_not_exist_would_be_found() -> None:

@@ -204,9 +204,8 @@ class Decode(Model):
     timestamp: Timestamp | None = None
     """The payload field that holds the event time. The Kafka timestamp is used if not set."""
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Options of the decoder. Delimited takes ``separator`` and ``columns``, Regex takes
-    ``pattern`` and, if its groups have no names, ``fields``, and a custom decoder takes its own;
-    those of the others are in the guide to payloads.
+    """Options of the decoder, such as ``separator`` of Delimited; each has a page in the
+    documentation. A custom decoder takes its own.
     """
     registry: SchemaRegistry | None = None
     """The schema registry that has the schemas of payloads, for Avro, Protobuf and JsonSchema."""
@@ -251,4 +250,6 @@ class TransformStep(Model):
     ``shop.steps:Anonymise``.
     """
     options: dict[str, Settings] = Field(default_factory=dict)
-    """Options of the step. Those of the built-in ones are in the guide to transforms."""
+    """Options of the step, such as ``where`` of Filter; each has a page in the documentation. A
+    step of your own takes its own.
+    """
