@@ -135,7 +135,7 @@ def _is_default(cell: str, option: Any) -> bool:
     if option.required:
         return cell == "required"
     if option.default is None or option.default == ():
-        return cell in {"", "`<topic>-value`"}
+        return re.fullmatch("required|`[^<`]*`", cell) is None  # words that say what holds then
     default = option.default
     return cell == f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
