@@ -134,7 +134,7 @@ def test_a_page_names_the_options_and_their_defaults(page: Path, of: str) -> Non
 def _is_default(cell: str, option: Any) -> bool:
     if option.required:
         return cell == "required"
-    if option.default is None or option.default == ():
+    if option.default in (None, (), ""):
         return re.fullmatch("required|`[^<`]*`", cell) is None  # words that say what holds then
     default = option.default
     return cell == f"`{default if isinstance(default, str) else json.dumps(default)}`"
