@@ -45,8 +45,8 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
     entry = specs.entry_of(topic)
     which = "no entry of spec.topics" if entry is None else f"spec.topics[{entry}]"
     yield f"# {topic}: {which} applies"
-    if not _is_landed(group, topic):
-        yield f"# spec.source.kafka leaves the topic out: {group.metadata.name} does not land it"
+    if note := not_landed(group, topic):
+        yield f"# {note}"
     spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
     entries = [] if entry is None else [(f"topics[{entry}]", written["topics"][entry])]
     places = [*entries, ("group", written)]
@@ -142,12 +142,14 @@ def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:
     return next(found, None)
 
 
-def _is_landed(group: ConsumerGroup, topic: str) -> bool:
+def not_landed(group: ConsumerGroup, topic: str) -> str:
+    """What to tell about a topic that the group does not land; empty if it does."""
     kafka = group.spec.source.kafka
-    if kafka.exclude is not None and re.fullmatch(kafka.exclude, topic):
-        return False
-    pattern = kafka.topic_pattern
-    return topic in kafka.topics or (pattern is not None and bool(re.fullmatch(pattern, topic)))
+    is_excluded = kafka.exclude is not None and re.fullmatch(kafka.exclude, topic)
+    matches = kafka.topic_pattern is not None and re.fullmatch(kafka.topic_pattern, topic)
+    if not is_excluded and (topic in kafka.topics or matches):
+        return ""
+    return f"spec.source.kafka leaves the topic out: {group.metadata.name} does not land it"
 
 
 def _snake(name: str) -> str:

@@ -16,6 +16,7 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.cli import console, group_file
+from landfall.cli.explain import not_landed
 from landfall.cli.printable import printable
 from landfall.cli.try_records import RecordFile, Wish, from_kafka
 from landfall.driver.startup import explain_later, kafka_servers
@@ -70,6 +71,8 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
     """
     group = group_file.load(arguments.group, os.environ)
     topic = _topic(group, arguments.topic)
+    if note := not_landed(group, topic):
+        console.err().print(f"landfall: {escape(note)}")
     specs = TopicSpecs.of(group.spec)
     entry, spec = specs.entry_of(topic), specs.for_topic(topic)
     path = "spec" if entry is None else f"spec.topics[{entry}]"

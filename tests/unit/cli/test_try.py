@@ -111,6 +111,22 @@ def test_a_group_of_several_topics_needs_one_named(
     assert "name one by --topic" in capsys.readouterr().err
 
 
+def test_a_topic_that_the_group_does_not_land_is_tried_and_said_to_be_left_out(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clicks = str(Path(file).parent / "clicks")
+
+    code = main(["try", file, "--topic", "other", "--file", clicks, "--limit", "1"])
+
+    printed = capsys.readouterr()
+    assert (code, printed.out.splitlines()[-1][:24]) == (ExitCode.OK, "1 record: 1 would land i")
+    assert printed.err == (
+        "landfall: spec.source.kafka leaves the topic out: shop does not land it\n"
+    )
+    tried(file, capsys)
+    assert capsys.readouterr().err == ""
+
+
 def test_without_records_there_is_nothing_to_show(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
