@@ -52,7 +52,7 @@ package ways;
 message Event { int64 id = 1; string who = 2; double amount = 3; bool ok = 4; }
 """
 IDL = "struct Event { 1: i64 id, 2: string who, 3: double amount, 4: bool ok }"
-JSON_SCHEMA = {"type": "object", "required": list(NAMES), "properties": {"id": {"type": "integer"}}}
+JSON_SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
 REGEX = r"(?P<id>[^|]*)\|(?P<who>[^|]*)\|(?P<amount>[^|]*)\|(?P<ok>true|false)"
 
 
