@@ -148,6 +148,6 @@ def _assert_damage_is_found(landfall: CommandLine, scene: Scene) -> None:
     scene.bucket.write(second, b"other bytes")
 
     code, text = landfall("fsck")
-    assert (code, re.findall(r"(I\d)  BROKEN", text)) == (ExitCode.FAULT, ["I5", "I6"])
+    assert (code, re.findall(r"(I\d+) +BROKEN", text)) == (ExitCode.FAULT, ["I5", "I6"])
     code, verified = landfall.json("verify")
     assert (code, verified["whole"], len(verified["faults"])) == (ExitCode.FAULT, False, 2)

@@ -182,6 +182,7 @@ def seen(text: str) -> list[str]:
     """The lines, without widths of columns, and without what differs from one run to the next."""
     text = re.sub(r"(offset \d+  )\S+Z$", r"\1TIME", text, flags=re.MULTILINE)
     text = re.sub(r'"timestamp":"[^"]+"', '"timestamp":"TIME"', text)
+    text = re.sub(r"\bslot \d+", "slot N", text)
     # The id of the schema is the registry's.
     text = re.sub(r"\b0x00[0-9a-f]{8}", "0x00ID", text)
     text = re.sub(r"http://127[^'\"\s]*", "REGISTRY", text)
