@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from landfall import registry
+from landfall.api.spec import Route
+from landfall.pipeline.route import Router
 from landfall_operator.api.crd import at, schema
 from tests.support.markdown import DOCS
 
@@ -13,10 +15,10 @@ PAGE = (DOCS / "guides/coming-from.md").read_text()
 
 
 def rows(heading: str) -> Iterator[tuple[str, str]]:
-    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n##")[0]
     for line in section.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
-            theirs, ours, _ = (cell.strip() for cell in line.strip("|").split("|", 2))
+            theirs, ours, *_ = (cell.strip() for cell in line.strip("|").split("|"))
             yield theirs, ours
 
 
@@ -45,19 +47,28 @@ def test_a_setting_has_one_row(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "names"),
-    [("decode.format", registry.DECODERS), ("output.format", registry.FORMATS)],
+    ("heading", "names"),
+    [
+        ("Secor's message parsers", registry.DECODERS),
+        ("Secor's file formats", registry.FORMATS),
+        ("Connect's converters", registry.DECODERS),
+        ("Connect's formats", registry.FORMATS),
+    ],
 )
-def test_what_takes_the_place_of_a_class_exists(field: str, names: Mapping[str, str]) -> None:
-    meant = [
-        name
-        for line in PAGE.splitlines()
-        if f"| `{field}` |" in line
-        for name in re.findall(r"→ `(\w+)`", line)
-    ]
+def test_what_takes_the_place_of_a_class_exists(heading: str, names: Mapping[str, str]) -> None:
+    found = list(rows(heading))[1:]
 
-    assert len(meant) > 6
-    assert set(meant) <= names.keys()
+    assert len(found) > 3
+    assert {name for _, ours in found for name in re.findall("`(\\w+)`", ours)} <= names.keys()
+
+
+def test_the_routes_of_partitioners_are_routes() -> None:
+    line = re.compile(r"^\| `\w+Partitioner` \| `([^`…]+)`", re.MULTILINE)
+    patterns = line.findall(PAGE)
+
+    for pattern in patterns:
+        Router.of(Route(pattern=pattern), None)
+    assert len(patterns) == 4
 
 
 def test_a_field_that_does_not_exist_would_be_found() -> None:

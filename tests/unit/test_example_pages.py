@@ -1,4 +1,4 @@
-"""The pages of decoders and transforms: one for each, all alike, and what they show happens."""
+"""A page for each decoder and transform, all alike; and what any page shows happens."""
 
 import importlib
 import json
@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from landfall import registry
-from tests.support.markdown import DOCS, ROOT
+from tests.support.markdown import DOCS, ROOT, pages
 from tests.support.page_examples import Example, examples, outcomes
 
 FOLDERS: Mapping[str, Mapping[str, str]] = {
@@ -25,7 +25,7 @@ PAGES = [
     for each in names
 ]
 ALL = [page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md"))]
-EXAMPLES = [example for page in ALL for example in examples(page)]
+EXAMPLES = [example for page in pages() for example in examples(page)]
 HEADINGS = ["Example", "Options", "Dead letters", "Cost", "See also"]
 OTHER_OPTIONS = {"Protobuf": "landfall.pipeline.decoders.protobuf"}
 """Modules whose options a decoder takes as well, where it asks no registry."""
