@@ -8,10 +8,13 @@ have no ``/`` in them, so a template says how many folders there are, and what t
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from landfall.api.route_pattern import TOPIC_END, Kind, tokens
-from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.api.spec import ConsumerGroup
 
+Route: TypeAlias = tuple[str | None, str]
+"""``topicPath`` and ``pattern``."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]*")
 
 
@@ -76,15 +79,14 @@ def _may_collide(outer: ConsumerGroup, inner: ConsumerGroup, below: tuple[str, .
     if below[0] == "_landfall":
         return True
     root = tuple(_Folder((name,)) for name in below)
-    above, inside = TopicSpecs.of(outer.spec), TopicSpecs.of(inner.spec)
-    for _, spec in above.used():
-        destination = _destination(spec)
+    inside = [(*root, *_names(inner, route)) for route in _routes(inner)]
+    for route in _routes(outer):
+        destination = _destination(route)
         if len(root) <= len(destination) and _may_be(root, destination[: len(root)]):
             return True
-        for _, other in inside.used():
-            mine, theirs = _names(outer, spec), (*root, *_names(inner, other))
-            if len(mine) == len(theirs) and _may_be(mine, theirs):
-                return True
+        names = _names(outer, route)
+        if any(len(names) == len(others) and _may_be(names, others) for others in inside):
+            return True
     return False
 
 
@@ -92,14 +94,24 @@ def _may_be(one: tuple[_Folder, ...], other: tuple[_Folder, ...]) -> bool:
     return all(a.may_be(b) for a, b in zip(one, other, strict=True))
 
 
-def _destination(spec: GroupSpec) -> tuple[_Folder, ...]:
-    path = spec.route.topic_path
+def _routes(group: ConsumerGroup) -> set[Route]:
+    """The routes of all topics, each once; that of the group among them, used or not."""
+    own = group.spec.route
+    routes = {(own.topic_path, own.pattern)}
+    written: Iterator[Any] = (entry.route for entry in group.spec.topics if entry.route)
+    for of in written:
+        routes.add((of.topic_path or own.topic_path, of.pattern or own.pattern))
+    return routes
+
+
+def _destination(route: Route) -> tuple[_Folder, ...]:
+    path, _ = route
     return _folders(path.removesuffix(TOPIC_END)) if path is not None else ()
 
 
-def _names(group: ConsumerGroup, spec: GroupSpec) -> tuple[_Folder, ...]:
+def _names(group: ConsumerGroup, route: Route) -> tuple[_Folder, ...]:
     """The folders of the group's objects, from the output root on."""
-    return (*_destination(spec), _Folder(topics_of=group), *_folders(spec.route.pattern))
+    return (*_destination(route), _Folder(topics_of=group), *_folders(route[1]))
 
 
 def _folders(template: str) -> tuple[_Folder, ...]:

@@ -27,25 +27,21 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     not be equal, and nested ones not be such that two objects may get one name. Groups of another
     API server are not seen here; what drivers and tasks claim in the store keeps those apart.
     """
-    for other in others:
-        if _id(other) != _id(group) and _root(other) == _root(group):
-            return f"spec.output.url: {group.spec.output.url} is also the output of {_id(other)}"
-        if _id(other) != _id(group) and may_collide(group, other):
+    for other in (each for each in others if each.full_name != group.full_name):
+        name, url = other.full_name, group.spec.output.url
+        if _root(other) == _root(group):
+            return f"spec.output.url: {url} is also the output of {name}"
+        if may_collide(group, other):
             return (
-                f"spec.output.url: objects in {group.spec.output.url} may get the names of objects "
-                f"of {_id(other)} in {other.spec.output.url}, because one output root is in the "
-                "other"
+                f"spec.output.url: objects in {url} may get the names of objects of {name} in "
+                f"{other.spec.output.url}, because one output root is in the other"
             )
-        if _id(other) != _id(group) and _kafka_group(other) == _kafka_group(group):
+        if _kafka_group(other) == _kafka_group(group):
             return (
-                f"spec.source.kafka.groupId: {group.kafka_group_id} "
-                f"is also the Kafka group of {_id(other)}"
+                f"spec.source.kafka.groupId: {group.kafka_group_id} is also the Kafka group of "
+                f"{name}"
             )
     return ""
-
-
-def _id(group: ConsumerGroup) -> str:
-    return f"{group.metadata.namespace}/{group.metadata.name}"
 
 
 def _root(group: ConsumerGroup) -> tuple[str, str | None]:

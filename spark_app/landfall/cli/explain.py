@@ -144,10 +144,7 @@ def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:
 
 def not_landed(group: ConsumerGroup, topic: str) -> str:
     """What to tell about a topic that the group does not land; empty if it does."""
-    kafka = group.spec.source.kafka
-    is_excluded = kafka.exclude is not None and re.fullmatch(kafka.exclude, topic)
-    matches = kafka.topic_pattern is not None and re.fullmatch(kafka.topic_pattern, topic)
-    if not is_excluded and (topic in kafka.topics or matches):
+    if group.spec.source.kafka.selects(topic):
         return ""
     return f"spec.source.kafka leaves the topic out: {group.metadata.name} does not land it"
 

@@ -92,7 +92,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     # Now, not beside Spark: while that starts, standard error is its own.
     explain(kafka_servers(group))
     with explained(store_servers(group.spec.output)):
-        _wait_for_store(store, f"{group.metadata.namespace}/{group.metadata.name}")
+        _wait_for_store(store, group.full_name)
     problems = ExecutorProblems()
     context = spark_context(group, options.master, problems)
     try:

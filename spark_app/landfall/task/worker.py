@@ -46,8 +46,8 @@ class _TaskResources:
         reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
         store = open_store(group.spec.output)
         stored = StoredSchemas(store, group.metadata.name, LANE)
-        owner = f"{group.metadata.namespace}/{group.metadata.name}"
-        deps = LandingDeps(Partitioners(group.spec, stored), store, Destinations(store, owner))
+        destinations = Destinations(store, group.full_name)
+        deps = LandingDeps(Partitioners(group.spec, stored), store, destinations)
         return cls(group, properties, reader, store, deps)
 
 

@@ -122,8 +122,16 @@ def test_text_of_several_lines_is_shown_in_lines(
 def test_a_topic_that_the_group_does_not_land_is_said_to_be_left_out(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    document = yaml.safe_load(file.read_text())
+    kafka = document["spec"]["source"]["kafka"]
+    kafka.pop("topics", None)
+    kafka |= {"topicPattern": ".*", "exclude": "other"}
+    file.write_text(yaml.safe_dump(document))
+    internal = explained(file, "__consumer_offsets", capsys)
     lines = explained(file, "other", capsys).splitlines()
 
+    assert "# spec.source.kafka leaves the topic out: shop does not land it" in internal
+    assert "leaves the topic out" not in explained(file, "any", capsys)
     assert lines[:2] == [
         "# other: no entry of spec.topics applies",
         "# spec.source.kafka leaves the topic out: shop does not land it",

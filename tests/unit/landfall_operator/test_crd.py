@@ -46,6 +46,11 @@ def test_the_file_reads_back() -> None:
     assert yaml.safe_load(FILE.read_text()) == crd()
 
 
+def test_the_file_can_be_applied_by_any_client() -> None:
+    """``kubectl apply`` keeps it in an annotation, of at most 256 KiB with all others."""
+    assert len(json.dumps(crd())) < 160 * 1024
+
+
 @pytest.mark.parametrize(
     ("path", "node"), [pytest.param(*pair, id=pair[0] or "root") for pair in nodes(schema())]
 )

@@ -14,9 +14,6 @@ from landfall.api.spec.decode import Decode
 from landfall.api.spec.group import GroupSpec
 from landfall.api.spec.topics import TopicOverride
 
-SECTIONS = frozenset({"decode", "transforms", "route", "output"})
-"""What an entry may set, beside its pattern."""
-
 
 @dataclass(frozen=True)
 class TopicSpecs:

@@ -102,6 +102,11 @@ class ConsumerGroup(Model):
     status: dict[str, object] | None = Field(default=None, exclude=True)
 
     @property
+    def full_name(self) -> str:
+        """Namespace and name, by which an output root says whose it is."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
     def kafka_group_id(self) -> str:
         """The Kafka group id under which checkpoints are mirrored."""
         return self.spec.source.kafka.group_id or f"{self.metadata.namespace}.{self.metadata.name}"
