@@ -12,11 +12,18 @@ change its digest. Deployments and records of that scheme may still exist:
 
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.change_impact import Change, leaves, weight
+
+_digests: dict[int, tuple[weakref.ref[ConsumerGroup], str]] = {}
+"""Digests by the group's ``id``, for groups cannot be hashed: a pass over one asks a dozen times.
+
+The reference shows whether that place in memory still has the same group.
+"""
 
 
 def revision_of(group: ConsumerGroup) -> str:
@@ -37,7 +44,13 @@ def generation_of(revision: str) -> int:
 
 def digest_of(group: ConsumerGroup) -> str:
     """Sixteen hexadecimal digits that differ between specs that need different drivers."""
-    return _hash(_driver_fields(group))[:16]
+    key = id(group)
+    known = _digests.get(key)
+    if known is not None and known[0]() is group:
+        return known[1]
+    digest = _hash(_driver_fields(group))[:16]
+    _digests[key] = weakref.ref(group, lambda _: _digests.pop(key, None)), digest
+    return digest
 
 
 def document(group: ConsumerGroup) -> dict[str, Any]:
