@@ -7,7 +7,8 @@ Blocks of code say by their title what they are, in the order of the page:
 - ``Input``: a record on each line, as ``landfall try --input`` reads it: the payload as ``text``
   (or ``json``) or as ``hex``, or whole ``records``;
 - ``Output``: for each line of the input what becomes of it: the row that is landed,
-  ``dead letter: `` and the reason, or ``left out``. An empty payload is a line too.
+  ``dead letter: `` and the reason, or ``left out``. An empty payload is a line too;
+- ``Folder``: the same with the folder in place of the row.
 
 An input and its output may stand before or behind the group that they belong to, as long as the
 output follows both.
@@ -29,6 +30,7 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.try_records import RecordFile
+from landfall.formats import Row
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.pipeline.records import Records
@@ -60,6 +62,7 @@ class Example:
         kind: what ``landfall try`` calls the kind of its input.
         lines: its input.
         outcomes: its output, by line.
+        is_folder: whether the output is where rows are landed, and not what.
         schemas: the schemas that the registry has, by id.
     """
 
@@ -69,6 +72,7 @@ class Example:
     kind: str
     lines: Sequence[str]
     outcomes: Sequence[str]
+    is_folder: bool = False
     schemas: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -93,10 +97,11 @@ def examples(page: Path) -> Iterator[Example]:
                 spec = yaml.safe_load(block.text)
             case ["Input"] if given is None:
                 given = KINDS[block.language], block.text.splitlines()
-            case ["Output"] if given is not None and spec is not None:
+            case ["Output" | "Folder" as title] if given is not None and spec is not None:
                 number += 1
                 shown = block.text.splitlines()
-                yield Example(page, number, spec, *given, shown, dict(schemas))
+                is_folder = title == "Folder"
+                yield Example(page, number, spec, *given, shown, is_folder, dict(schemas))
                 given = None
             case []:
                 pass
@@ -120,15 +125,18 @@ def outcomes(example: Example, folder: Path) -> list[str]:
         whole = json.loads(json.dumps(_group(example.spec)).replace(REGISTRY, address))
         group = parse_group(whole)
         records = _records(example, folder)
-        alone = [_landed(group, records.take(np.array([row]))) for row in range(len(records))]
-        together = _landed(group, records)
+        rows = [records.take(np.array([row])) for row in range(len(records))]
+        alone = [_landed(group, row, is_folder=example.is_folder) for row in rows]
+        together = _landed(group, records, is_folder=example.is_folder)
     assert Counter(chain.from_iterable(alone)) == Counter(together)
     assert all(len(each) <= 1 for each in alone)
     return [each[0] if each else "left out" for each in alone]
 
 
-def _landed(group: ConsumerGroup, records: Records) -> list[str]:
-    """What the objects hold that these records are landed in: rows, and dead letters."""
+def _landed(group: ConsumerGroup, records: Records, *, is_folder: bool) -> list[str]:
+    """What the objects hold that these records are landed in: rows or their folders, and dead
+    letters.
+    """
     store = MemoryStore()
     slice_ = Slice(TP, OffsetRange(int(records.offsets[0]), int(records.offsets[-1]) + 1))
     (made,) = land(Batch(group, "token"), [slice_], _Given(records), store)
@@ -138,12 +146,16 @@ def _landed(group: ConsumerGroup, records: Records) -> list[str]:
     for key, body in content(made, store).items():
         if kinds[key] is ObjectKind.DATA:
             rows = output_format(group.spec.output).rows(io.BytesIO(body))
-            found += ["a tombstone" if row.value is None else row.value.decode() for row in rows]
+            found += [key.rpartition("/")[0] if is_folder else _shown(row) for row in rows]
         else:
             errors = pq.read_table(io.BytesIO(body)).column("error").to_pylist()
             found += [f"dead letter: {error}" for error in errors]
     assert len(found) == len(records) - made.filtered
     return found
+
+
+def _shown(row: Row) -> str:
+    return "a tombstone" if row.value is None else row.value.decode()
 
 
 def _group(spec: Mapping[str, Any]) -> dict[str, Any]:
