@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.api.spec import Column
+from landfall.ledger import digest
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import HEADERS, Records, of_columns
-from landfall.schemas import RegisteredSchema
+from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.cached import CachedRegistry, SchemaId
 from tests.support.decoded import as_list
 
@@ -71,3 +72,8 @@ def errors(decoded: Decoded) -> dict[int, str]:
 def values(decoded: Decoded, path: str) -> list[object]:
     """The values of a field."""
     return as_list(decoded.fields[tuple(path.split("."))])
+
+
+def content_hash(schema: RegisteredSchema) -> str:
+    """The name under which a schema is stored."""
+    return digest(encode_schema(schema))

@@ -41,7 +41,9 @@ for the topics that have one.
 
 
 def check_root_free(group: ConsumerGroup, slots: Slots) -> None:
-    """Return if a ledger of this group may be started in the output root.
+    """Return if a ledger of this group may be started in the output root, by its first objects.
+
+    What is behind them, ``ExistingObjects`` finds: no topic is known to a ledger that begins.
 
     Raises:
         Stalled: OUTPUT_OCCUPIED, the root holds data objects.

@@ -11,7 +11,6 @@ that nobody knew may be registered later. So a registry that is away is waited f
 bad.
 """
 
-import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -79,11 +78,6 @@ def decode_schema(body: bytes) -> RegisteredSchema:
     stored = msgspec.json.decode(body, type=_Stored)
     references = tuple(Reference(name, text) for name, text in stored.references)
     return RegisteredSchema(stored.kind, stored.schema, references)
-
-
-def content_hash(schema: RegisteredSchema) -> str:
-    """Return the SHA-256 of ``encode_schema``, in hexadecimal."""
-    return hashlib.sha256(encode_schema(schema)).hexdigest()
 
 
 def _canonical(kind: str, text: str) -> str:

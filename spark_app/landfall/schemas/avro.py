@@ -17,8 +17,6 @@ absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there fo
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import msgspec
@@ -42,11 +40,12 @@ from landfall.pipeline.decoders.confluent import Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import typed_columns
-from landfall.pipeline.pinned import PinnedFile, pinned_as
+from landfall.pipeline.pinned import PinnedFile
 from landfall.pipeline.records import Records
 from landfall.schemas import RegisteredSchema, SchemaKind
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
+from landfall.schemas.fixed_text import FixedText
 
 _WRITER, _LATEST = "Writer", "Latest"
 
@@ -100,8 +99,7 @@ class Avro:
             raise ValueError(
                 f"options: Avro needs one of schema, schemaFile and decode.registry, got {given}"
             )
-        if read.sha256 is not None and read.schema_file is None:
-            raise ValueError("option sha256: is for schemaFile")
+        fixed = FixedText.of(read.schema, read.schema_file, read.sha256)
         reader = _reader(read)
         if wanted.bodies and reader is not None:
             raise ValueError(
@@ -119,9 +117,9 @@ class Avro:
             return cls(AvroRows(schemas, wanted, framing))
         if isinstance(reader, str):
             raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
-        writer, files = _fixed(read)
+        writer = _parsed_text(fixed)
         _check(writer, reader, wanted)
-        return cls(AvroRows(FixedSchema(writer, reader), wanted, None), files)
+        return cls(AvroRows(FixedSchema(writer, reader), wanted, None), fixed.files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -231,21 +229,12 @@ def _reader(options: Options) -> Schema | str | None:
         raise ValueError(f"option readerSchema: {error}") from error
 
 
-def _fixed(options: Options) -> tuple[Schema, tuple[PinnedFile, ...]]:
-    """The schema of all payloads, and the file it is from, if it is."""
-    text, name, files = options.schema or "", "schema", tuple[PinnedFile, ...]()
-    if options.schema_file is not None:
-        name, path = "schemaFile", options.schema_file
-        try:
-            data = Path(path).read_bytes()
-            text = data.decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"option schemaFile: cannot be read: {error}") from error
-        files = (pinned_as(path, sha256(data).hexdigest(), options.sha256),)
+def _parsed_text(given: FixedText) -> Schema:
+    """The schema of all payloads."""
     try:
-        return parse_schema(text), files
+        return parse_schema(given.text or "")
     except ValueError as error:
-        raise ValueError(f"option {name}: {error}") from error
+        raise ValueError(f"option {given.option}: {error}") from error
 
 
 def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:

@@ -22,10 +22,8 @@ is registered with; nothing is fetched from elsewhere. ``format`` is an annotati
 have it since 2019-09, and checks nothing. A pattern that takes too many steps makes a row bad.
 """
 
-import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -39,11 +37,12 @@ from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, Sch
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
-from landfall.pipeline.pinned import PinnedFile, pinned_as
+from landfall.pipeline.pinned import PinnedFile
 from landfall.pipeline.records import FieldValues, Records
 from landfall.schemas import RegisteredSchema, SchemaKind
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
+from landfall.schemas.fixed_text import FixedText
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN = 200
@@ -95,7 +94,8 @@ class JsonSchema:
                 not installed.
         """
         read = read_options(options, Options)
-        text, files = _fixed_text(read)
+        given = FixedText.of(read.schema, read.schema_file, read.sha256)
+        text = given.text
         if text is None and read.registry is None:
             raise ValueError("options: JsonSchema needs schema, schemaFile or decode.registry")
         if wanted.by_schema:
@@ -107,13 +107,13 @@ class JsonSchema:
             try:
                 fixed = Validator.of(RegisteredSchema(SchemaKind.JSON, text))
             except ValueError as error:
-                raise ValueError(f"option schema: {error}") from error
+                raise ValueError(f"option {given.option}: {error}") from error
         elif read.validate:
             _library()
         registry = registry_at(read.registry) if read.registry and text is None else None
         paths = tuple(path for path in wanted.fields if path not in {SCHEMA_ID, SCHEMA_NAME})
         json = Json.of({}, replace(wanted, fields=paths))
-        return cls(json, read, wanted, registry, fixed, files)
+        return cls(json, read, wanted, registry, fixed, given.files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object which its schema allows.
@@ -267,22 +267,6 @@ def _library() -> Any:
             f"pip install 'landfall[jsonschema]': {error}"
         ) from error
     return jsonschema_rs
-
-
-def _fixed_text(options: Options) -> tuple[str | None, tuple[PinnedFile, ...]]:
-    """The schema of all payloads, if it is given, and the file it is from, if it is."""
-    if options.schema is not None and options.schema_file is not None:
-        raise ValueError("options: give the schema as schema or as schemaFile")
-    if options.schema_file is None:
-        if options.sha256 is not None:
-            raise ValueError("option sha256: is for schemaFile")
-        return options.schema, ()
-    try:
-        data = pathlib.Path(options.schema_file).read_bytes()
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"option schemaFile: cannot be read: {error}") from error
-    return text, (pinned_as(options.schema_file, sha256(data).hexdigest(), options.sha256),)
 
 
 def _parsed(text: str) -> Any:

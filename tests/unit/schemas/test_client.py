@@ -10,9 +10,10 @@ import pytest
 
 from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind, content_hash
+from landfall.schemas import Reference, RegisteredSchema, SchemaKind
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
+from tests.support.registered import content_hash
 from tests.support.schema_registry import FakeRegistry, schema_registry
 
 LONG = RegisteredSchema("AVRO", '"long"')

@@ -11,7 +11,7 @@ from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
 from landfall.pipeline.records import of_columns
-from landfall.schemas import RegisteredSchema, content_hash
+from landfall.schemas import RegisteredSchema
 from landfall.schemas.cached import registry_at
 from landfall.schemas.stored import StoredSchemas
 from landfall.store import Created
@@ -21,6 +21,7 @@ from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from tests.support.avro import encoded
 from tests.support.fakes import group
+from tests.support.registered import content_hash
 from tests.support.registry import framed
 from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.support.slice_landing import TP, FakeReader

@@ -51,6 +51,8 @@ class BatchFunction:
         schema: of the typed columns that it returns; None in JSON form.
         event_time: the path of the field whose value stays that of the payload, if there is one.
         writes: the names of columns that later stages read from it.
+        fields: paths that it reads of the payload: none, for it gets columns or the whole payload.
+        rewrites: that it changes rows, and does not only decide about them.
     """
 
     name: str
