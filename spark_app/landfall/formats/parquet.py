@@ -21,6 +21,9 @@ _timestamp`` unless ``envelope`` is false. A schema is never inferred from data.
 
 ``dictionary`` and ``statistics`` are true for typed columns; in the envelope they are left out
 where they would be wasted work. A column that an object does not have counts for nothing there.
+Numbers with a floating point have statistics only where ``statistics`` is true or names them:
+minimum and maximum do not count NaN, and readers that take it for the largest number (Spark,
+DuckDB) would miss it in ``x > 5``. Java's writer leaves them out, too, where there is a NaN.
 
 Without ``_offset`` objects cannot be verified against Kafka.
 
@@ -219,7 +222,7 @@ class ParquetEncoder:
         # Payloads seldom repeat, so a dictionary and minimum and maximum of them
         # would be wasted work.
         dictionary: Any = ["topic", "partition", "key"] if is_envelope else True
-        statistics: Any = [*COORDINATES, "key"] if is_envelope else True
+        statistics: Any = [*COORDINATES, "key"] if is_envelope else _with_order(schema)
         delta = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
         chosen = _chosen(parquet.dictionary, dictionary)
         # Arrow refuses an encoding for a column with a dictionary.
@@ -269,6 +272,27 @@ def _chosen(option: Any, default: Any) -> Any:
     if option is None:
         return default
     return list(option) if isinstance(option, tuple) else option
+
+
+def _with_order(schema: pa.Schema) -> list[str] | bool:
+    """What Arrow takes for statistics of all leaves without a floating point."""
+    leaves = [leaf for each in schema for leaf in _leaves(each.name, each.type)]
+    ordered = [path for path, type_ in leaves if not pa.types.is_floating(type_)]
+    return len(ordered) == len(leaves) or ordered
+
+
+def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """The leaves of a column as Parquet has them, by path (LogicalTypes.md, "Nested Types")."""
+    if pa.types.is_struct(type_):
+        for field in type_:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(type_):
+        yield from _leaves(f"{path}.key_value.key", type_.key_type)
+        yield from _leaves(f"{path}.key_value.value", type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from _leaves(f"{path}.list.element", type_.value_type)
+    else:
+        yield path, type_
 
 
 def _has_leaf(schema: pa.Schema, name: str) -> bool:

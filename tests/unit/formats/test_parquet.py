@@ -270,6 +270,40 @@ def test_dictionary_statistics_bloom_filters_and_the_page_index_are_chosen() -> 
     assert pq.read_table(io.BytesIO(chosen)).equals(pq.read_table(io.BytesIO(plain)))
 
 
+NESTED = pa.struct([("x", pa.float64()), ("n", pa.int64())])
+FLOATS = pa.schema(
+    [
+        ("x", pa.float64()),
+        ("n.dotted", pa.int32()),
+        ("items", pa.list_(NESTED)),
+        ("by", pa.map_(pa.string(), pa.float32())),
+    ]
+)
+NOT_A_NUMBER = pa.RecordBatch.from_pylist(
+    [
+        {"x": x, "n.dotted": 1, "items": [{"x": x, "n": 1}], "by": [("k", x)]}
+        for x in (1.0, float("nan"), 3.0)
+    ],
+    FLOATS,
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"statistics": True}, {"pageIndex": True}])
+def test_readers_do_not_overlook_nan(options: dict[str, object], tmp_path: Path) -> None:
+    block = Block(filled(TopicPartition("t", 0), range(3), [b"x"] * 3), NOT_A_NUMBER)
+    path = tmp_path / "nan.parquet"
+    path.write_bytes(written(Parquet.of(options).typed(), block))
+
+    found = duckdb.execute(f"SELECT x FROM '{path}' WHERE x > 5").fetchall()
+    group = pq.read_metadata(path).row_group(0)
+    leaves = [group.column(i) for i in range(group.num_columns)]
+    without = {leaf.path_in_schema for leaf in leaves if not leaf.is_stats_set}
+
+    assert str(found) == ("[]" if "statistics" in options else "[(nan,)]")
+    floats = {"x", "items.list.element.x", "by.key_value.value"}
+    assert without == (set() if "statistics" in options else floats)
+
+
 def test_a_bloom_filter_is_used_by_another_reader(tmp_path: Path) -> None:
     path = tmp_path / "many.parquet"
     path.write_bytes(many(bloomFilters=["user"]))
