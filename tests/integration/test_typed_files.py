@@ -225,6 +225,22 @@ def test_a_time_of_day_is_a_time_in_parquet_and_text_in_orc(
             assert utc.read.orc(str(path)).select("t").collect()[0][0] == expected
 
 
+@pytest.mark.parametrize("reader", ["parquet", "orc", HIVE])
+def test_nan_is_found_by_a_comparison(
+    utc: SparkSession, tmp_path: Path, payloads: list[tuple[int, bytes]], reader: str
+) -> None:
+    """Spark takes it for the largest number; minimum and maximum must not hide it."""
+    output: dict[str, Any] = {"format": "Parquet", "options": {"pageIndex": True}}
+    if reader != "parquet":
+        output = {"format": "Orc", "codec": "Snappy", "options": {"timestamps": "Utc"}}
+    path = file_of(payloads, tmp_path, **output)
+
+    found = utc.read.format(reader).load(str(path))
+
+    assert found.where("ratio > 1e9").count() == truth()[8]
+    assert found.where("ratio = double('NaN')").count() == truth()[8]
+
+
 TIMES: Declared = {"type": "record", "name": "Times", "fields": [
     {"name": "us", "type": {"type": "long", "logicalType": "timestamp-micros"}},
     {"name": "ms", "type": {"type": "array", "items": {

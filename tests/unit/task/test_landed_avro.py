@@ -105,11 +105,11 @@ BAD: list[tuple[str, bytes | None, str]] = [
 
 
 @pytest.mark.parametrize(("payload", "error"), [each[1:] for each in BAD], ids=[b[0] for b in BAD])
-@pytest.mark.parametrize("format_", ["Avro", "Parquet"])
+@pytest.mark.parametrize("format_", ["Avro", "Parquet", "Orc"])
 def test_a_bad_payload_is_a_dead_letter_alone(
     registry: FakeRegistry, payload: bytes | None, error: str, format_: str
 ) -> None:
-    columns = "FromSchema" if format_ == "Parquet" else "Declared"
+    columns = "Declared" if format_ == "Avro" else "FromSchema"
     spec = from_registry(registry, format=format_, columns=columns)
 
     made, objects = landed([(100, order(1, 1)), (101, payload), (102, order(1, 2))], spec)
