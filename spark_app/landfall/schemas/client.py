@@ -31,6 +31,8 @@ from landfall.errors import SchemasAway, SchemasDenied, Stalled
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind
 from landfall.schemas.stored import StoredSchemas
 
+MAX_ANSWER_BYTES = 32 << 20
+"""What is longer is no schema that a registry has: a worker's memory would not hold it."""
 _MAX_REFERENCES = 1_000
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
@@ -141,18 +143,30 @@ class RegistryClient:
         )
         try:
             response = pool.request(
-                "GET", url, headers=headers, timeout=timeout, retries=False, redirect=False
+                "GET",
+                url,
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=False,
             )
+            body = response.read(MAX_ANSWER_BYTES + 1)
+            response.close()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise SchemasAway(f"schema registry: {url}: {_describe(error)}") from error
         if response.status in {401, 403}:
             raise SchemasDenied(f"schema registry: {url}: refused with status {response.status}")
-        if response.status == 404 and _says_unknown(response.data):
+        if response.status == 404 and _says_unknown(body):
             return None
         if response.status != 200:
             raise SchemasAway(f"schema registry: {url}: answered with status {response.status}")
+        if len(body) > MAX_ANSWER_BYTES:
+            raise SchemasAway(
+                f"schema registry: {url}: an answer of more than {MAX_ANSWER_BYTES >> 20} MiB"
+            )
         try:
-            return msgspec.json.decode(response.data, type=_Answer)
+            return msgspec.json.decode(body, type=_Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SchemasAway(f"schema registry: {url}: not a schema: {error}") from error
 

@@ -43,6 +43,7 @@ from landfall.schemas import RegisteredSchema, SchemaKind
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.fixed_text import FixedText
+from landfall.schemas.json_size import MAX_APPLIED, applied
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN = 200
@@ -225,6 +226,7 @@ class Validator:
             raise ValueError(f"{uri} is not among the schema's references")
 
         document = _parsed(schema.text)
+        _check_size(document, known)
         has_draft = isinstance(document, dict) and "$schema" in document
         build = library.validator_for if has_draft else library.Draft7Validator
         try:
@@ -256,6 +258,15 @@ class Validator:
             except self.problems as error:
                 errors[row] = f"json: not what the schema allows: {_shown(error)}"
         return errors
+
+
+def _check_size(document: object, references: Mapping[str, object]) -> None:
+    try:
+        count = applied(document, references)
+    except RecursionError:
+        raise ValueError("schemas are nested too deeply") from None
+    if count > MAX_APPLIED:
+        raise ValueError(f"applies more than {MAX_APPLIED} schemas to one value")
 
 
 def _library() -> Any:

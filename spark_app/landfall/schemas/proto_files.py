@@ -171,7 +171,9 @@ def _compiled(
             arguments.append(f"--descriptor_set_in={known}")
         problem = _protoc([*arguments, *roots])
         if problem or not made.exists():
-            raise ValueError(f"protoc: {problem.replace(f'{_MAIN}:', '')[:_SHOWN]}")
+            # Some messages have the whole path, which is another one each time.
+            said = problem.replace(f"{folder}/", "").replace(f"{_MAIN}:", "")
+            raise ValueError(f"protoc: {said[:_SHOWN]}")
         return descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
 
 

@@ -154,7 +154,9 @@ class _Compiler:
 
     def record(self, w: avro.Record, r: avro.Record, wanted: Tree, path: str) -> Record:
         """Return the node for a pair of records that are not inside themselves."""
-        sources = {id(of): found for of in r.fields if (found := _source(w, of)) is not None}
+        places = {each.name: index for index, each in enumerate(w.fields)}
+        found = {id(of): _source(places, of) for of in r.fields}
+        sources = {of: index for of, index in found.items() if index is not None}
         readers = {sources[id(of)]: of for of in r.fields if id(of) in sources}
         steps, nodes = [], {}
         for index, each in enumerate(w.fields):
@@ -291,6 +293,8 @@ class _Compiler:
 
     def _chosen(self, type_: Type, readers: tuple[Type, ...]) -> Type | None:
         """The reader's branch for one of the writer's; None if there is none."""
+        if self.reader is self.writer:
+            return type_
         w = self.writer.resolve(type_)
         fits = [(_fit(w, self.reader.resolve(each)), each) for each in readers]
         best = max(fit for fit, _ in fits)
@@ -313,13 +317,9 @@ def _same_name(w: avro.Named, r: avro.Named) -> bool:
     return short_name(w.name) in names
 
 
-def _source(w: avro.Record, of: avro.Field) -> int | None:
+def _source(places: Mapping[str, int], of: avro.Field) -> int | None:
     """Which of the writer's fields the reader's field is: by its name, else by an alias."""
-    names = [each.name for each in w.fields]
-    for name in (of.name, *of.aliases):
-        if name in names:
-            return names.index(name)
-    return None
+    return next((places[name] for name in (of.name, *of.aliases) if name in places), None)
 
 
 def _of_member(wanted: Tree, name: str) -> Tree:

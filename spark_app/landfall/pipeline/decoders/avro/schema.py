@@ -26,6 +26,8 @@ _ON_NUMBERS: Mapping[str, frozenset[str]] = {
 }
 _MAX_PRECISION = 76
 """Digits of the widest decimal that Arrow has; a wider one is read as its bytes."""
+_ENOUGH = 40
+"""Bytes in which any such decimal has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,9 @@ def _decimal(declared: Mapping[str, object], size: int | None) -> Logical | None
     precision, scale = declared.get("precision"), declared.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int):
         return None
-    fits = size is None or (size > 0 and 10**precision <= 2 ** (8 * size - 1))
-    if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision or not fits:
+    if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
+        return None
+    # Only now, and of few bytes: a schema may name numbers whose powers no memory holds.
+    if size is not None and (size == 0 or 10**precision > 2 ** (8 * min(size, _ENOUGH) - 1)):
         return None
     return Logical("decimal", precision, scale)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single
+from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single, is_small
 
 _SECOND = 10**9
 _TIME_LIMIT = 2**63 - 2 * _SECOND
@@ -102,6 +102,8 @@ class Batches:
 
 def handler_of(descriptor: Any) -> Handler | None:
     """Return ptars' reader of a message; None if it cannot read it, or is not installed."""
+    if not is_small(descriptor):
+        return None
     try:
         import ptars  # noqa: PLC0415  # an extra
     except ImportError:

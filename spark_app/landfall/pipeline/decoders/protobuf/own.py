@@ -12,6 +12,7 @@ from landfall.pipeline.decoders import arrow_values
 from landfall.pipeline.decoders.protobuf import whole
 from landfall.pipeline.decoders.protobuf.batches import Handler
 from landfall.pipeline.decoders.protobuf.messages import Messages
+from landfall.pipeline.decoders.protobuf.schema import MAX_FIELDS, MAX_LEVELS, is_small
 from landfall.pipeline.decoders.protobuf.whole import Member
 from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
 
@@ -41,8 +42,13 @@ class OwnColumns:
         """Return what reads messages of this type.
 
         Raises:
-            ValueError: the message has no fields.
+            ValueError: the message has no fields, or too many.
         """
+        if not is_small(descriptor):
+            raise ValueError(
+                f"message {descriptor.full_name} has more than {MAX_FIELDS} fields, with those "
+                f"inside of others, or more than {MAX_LEVELS} levels"
+            )
         of_message = whole.members(descriptor)
         fields = of_message.fields
         if not fields:

@@ -17,6 +17,10 @@ from landfall.pipeline.decoders import Path
 
 TIMES = pa.timestamp("ms", "UTC")
 """The type of a leaf that is a ``google.protobuf.Timestamp``, cut to milliseconds."""
+MAX_FIELDS = 20_000
+"""Fields of a message that are read as columns."""
+MAX_LEVELS = 100
+"""Messages inside of each other; google.protobuf reads no more in a payload."""
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 # The numbers of FieldDescriptor.CPPTYPE_*, which google.protobuf has not made an enum.
@@ -133,7 +137,11 @@ def message_class(descriptors: bytes, message: str) -> Any:
             f"options: message {message!r} cannot be made: {error}; the descriptors have "
             f"{', '.join(names) or 'no messages'}"
         ) from error
-    return message_factory.GetMessageClass(found)
+    try:
+        # Makes the classes of all messages inside as well.
+        return message_factory.GetMessageClass(found)
+    except RecursionError:
+        raise ValueError(f"message {message} has too many messages inside of each other") from None
 
 
 def _names(file: Any) -> list[str]:
@@ -187,3 +195,23 @@ def index_path(descriptor: Any) -> tuple[int, ...]:
         path.append([each.full_name for each in siblings].index(at.full_name))
         at = around
     return tuple(reversed(path))
+
+
+def is_small(descriptor: Any) -> bool:
+    """Whether all fields of a message can be columns, with those of the messages inside.
+
+    A message type counts wherever a field has it, for there it has columns of its own, but not
+    inside itself. Sixty messages that have the next one twice have more fields than memory holds,
+    and ptars ends the process then.
+    """
+    left = MAX_FIELDS
+    waiting: list[tuple[Any, frozenset[str]]] = [(descriptor, frozenset())]
+    while waiting and left >= 0:
+        of, outside = waiting.pop()
+        left -= len(of.fields)
+        inside = outside | {of.full_name}
+        if len(inside) > MAX_LEVELS:
+            return False
+        types = (field.message_type for field in of.fields)
+        waiting += [(t, inside) for t in types if t is not None and t.full_name not in inside]
+    return left >= 0
