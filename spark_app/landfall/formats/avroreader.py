@@ -41,7 +41,7 @@ def _unsnappy(data: bytes) -> bytes:
             break
     try:
         contents = bytes(pa.decompress(data[:-4], size, "snappy", asbytes=True))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:  # pyarrow's of a codec is an OSError
         raise ValueError(f"damaged snappy data: {error}") from error
     if isal_zlib.crc32(contents) != int.from_bytes(data[-4:]):
         raise ValueError("damaged snappy data: another checksum")
