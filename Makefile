@@ -96,7 +96,7 @@ integration: ready tools ## Run tests against real Kafka, S3, Spark and a Kubern
 e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, operator, Spark pods, Kafka, S3 (Linux, root)
 	@$(PYTEST) -n0 -v tests/e2e
 
-registry-suite: ready ## Run tests of a real schema registry that is away for minutes, forgets or changes (4 minutes)
+registry-suite: ready ## Run tests of a real schema registry that is away for minutes, forgets or changes (5 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_kills.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition

@@ -3,6 +3,7 @@
 What takes longer than the other tests may: ``make registry-suite`` runs it.
 """
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import Kind, Server
 from landfall.audit.inspection import Findings
+from tests.support.independent_audit import landed_lines
 from tests.support.landing import Scene, wait_for
 from tests.support.processes import Processes
+from tests.support.registry import Registry
 from tests.support.registry_outage import (
     FIRST,
     SECOND,
@@ -93,6 +96,44 @@ def test_the_registry_is_away_for_two_minutes_and_drivers_are_killed(
     print("landfall audit:", found)
     assert found == {**dict.fromkeys(found, 0), "expected": produced, "found": produced}
     assert scene.findings(**of) == []
+
+
+def test_the_latest_schema_is_the_same_until_the_driver_starts_anew(
+    scene: Scene, server: Server, processes: Processes
+) -> None:
+    """A schema that is registered meanwhile does not change how a driver's workers read."""
+    topic = scene.topic()
+    registry = Registry(server.status().address or "")
+    registry.register(f"{topic}-value", FIRST)
+    of = spec(server)
+    of["decode"]["options"] = {"readerSchema": "Latest"}
+    scene.kafka.produce(topic, orders(range(10), 2))
+    first = processes.run(scene.document(**of), "--http-port", "0")
+    wait_for(lambda: landed(scene) == once(range(10)), "the first orders land")
+
+    registry.register(f"{topic}-value", SECOND)
+    for worker in first.workers():
+        worker.kill()  # Spark starts others, which know nothing
+    scene.kafka.produce(topic, orders(range(10, 20), 2))
+    wait_for(lambda: landed(scene) == once(range(20)), "new workers land")
+    first.send(signal.SIGKILL)
+    first.end()
+    with hanging(server):
+        second = processes.run(scene.document(**of), "--http-port", "0")
+        scene.kafka.produce(topic, orders(range(20, 30), 2))
+        wait_for(lambda: "schema registry: " in second.said, "a new driver asks the registry")
+        assert landed(scene) == once(range(20))
+    wait_for(lambda: landed(scene) == once(range(30)), "the new driver lands")
+
+    rows = [json.loads(line) for _, line in landed_lines(scene.bucket)]
+    assert {row["n"] for row in rows if "who" not in row} == {*range(20)}
+    assert {row["n"]: row["who"] for row in rows if "who" in row} == dict.fromkeys(
+        range(20, 30), "ann"
+    )
+    assert dead_letters(scene) == 0
+    second.send(signal.SIGTERM)
+    assert second.end() == 0, second.said
+    assert scene.faults(**of) == []
 
 
 def test_a_registry_that_has_forgotten_all_makes_dead_letters_only_of_what_is_new(
