@@ -10,6 +10,9 @@ import pytest
 from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
+from landfall.errors import Reason, Stalled
+from landfall.lane import claim_output_root
+from landfall.store.urls import open_store
 from tests.support.independent_audit import (
     data_keys,
     events,
@@ -68,6 +71,36 @@ def test_every_sequence_file_has_the_rows_the_ledger_counts(
 
     assert sum(counted.values()) == 2000
     assert counted == rows_by_ledger(scene)
+
+
+# ------------------------------------------------------------------------------------ other groups
+
+
+def test_nothing_is_landed_into_the_output_root_of_another_group(
+    scene: Scene, context: SparkContext
+) -> None:
+    scene.kafka.produce(
+        scene.topic(), [Message(b'{"app":"%s"}' % app) for app in (b"a", b"b", b"a", b"c")]
+    )
+    spec = {
+        "decode": {"format": "Json"},
+        "route": {"pattern": "all", "topicPath": "db={field:app}/{topic}"},
+        "badRecords": {"maxRatio": "1"},
+    }
+    inner, outer = ({"output": {"url": f"{scene.bucket.url}/db={app}"}} for app in "ab")
+    claim_output_root(open_store(scene.group("inner", **inner).spec.output), "default/inner")
+
+    landed = land(scene.group(**spec), context)
+    with pytest.raises(Stalled, match="belongs to default/scene, not to default/other") as refused:
+        claim_output_root(open_store(scene.group("other", **outer).spec.output), "default/other")
+
+    assert landed.code is ExitCode.OK
+    assert refused.value.reason is Reason.OUTPUT_OCCUPIED
+    assert {key.partition("/")[0] for key in rows_by_ledger(scene)} == {"_landfall", "db=b", "db=c"}
+    assert scene.findings(**spec) == []
+    assert [key for key in data_keys(scene.bucket) if key.endswith("owner.json")] == [
+        f"db={app}/_landfall/owner.json" for app in "abc"
+    ]
 
 
 # ------------------------------------------------------------------------------ contents of records

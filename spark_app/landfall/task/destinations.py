@@ -5,7 +5,7 @@ its output root. Objects of both could have the same name then, and the later on
 earlier. So a destination, and each folder above it, is claimed before the first object in it is
 begun, as an output root is when a driver starts: of two groups, one gets it, whichever way round
 they come. What a group has claimed stays its own, so a range that is read again is landed as
-before.
+before. See [decision 19](adr/0019-a-destination-is-claimed.md).
 """
 
 from dataclasses import replace
