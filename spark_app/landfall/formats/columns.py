@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.formats import times
+from landfall.formats import unreadable
 from landfall.formats.options import SortKey
 from landfall.pipeline.records import HEADERS, Records
 
@@ -64,7 +64,7 @@ def coordinates(records: Records) -> list[pa.Array]:
     ]
 
 
-def wrong_timestamps(records: Records, wrong: times.Wrong) -> pa.BooleanArray | None:
+def wrong_timestamps(records: Records, wrong: unreadable.Wrong) -> pa.BooleanArray | None:
     """Return which Kafka timestamps cannot be held; None if all can. -1 is none at all."""
     stamps = records.timestamps
     found = wrong(TIMESTAMP, stamps) & (stamps != -1)

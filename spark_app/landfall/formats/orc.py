@@ -22,9 +22,9 @@ unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
 Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. Readers
 with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the former; with ``Utc`` they
 are ``timestamp``, too, and hold the time in UTC, which a reader takes for its own time. Rows with
-times that not every reader can hold are refused: ``times`` says which. ORC's writer decides when a
-stripe is full, and holds it until then; where memory is short the object is sealed. The same blocks
-give the same bytes as long as the version of Arrow is the same.
+values that not every reader can hold are refused: ``unreadable`` says which. ORC's writer decides
+when a stripe is full, and holds it until then; where memory is short the object is sealed. The same
+blocks give the same bytes as long as the version of Arrow is the same.
 """
 
 import shutil
@@ -39,7 +39,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text, times
+from landfall.formats import Block, Encoder, Row, text, unreadable
 from landfall.formats.buffer import Buffer
 from landfall.formats.columns import (
     ENVELOPE,
@@ -66,7 +66,7 @@ CODECS: Mapping[Codec, str] = MappingProxyType(
 )
 _WRITER_HELD_BYTES = 1 << 20
 """The memory of an open writer with its empty compression buffers, about."""
-_TIMESTAMP = f"Kafka timestamp: {times.ORC_ERROR}"
+_TIMESTAMP = f"Kafka timestamp: {unreadable.ORC_ERROR}"
 _DICTIONARY_RATIO = 0.8
 """Distinct texts per text up to which ORC writes a dictionary, as in Hive."""
 
@@ -132,14 +132,14 @@ class Orc:
         """Return records whose headers or whose Kafka timestamp cannot be read back."""
         wrong, headers = None, None
         if self.wanted.timestamps:
-            wrong = wrong_timestamps(records, times.wrong_in_orc)
+            wrong = wrong_timestamps(records, unreadable.wrong_in_orc)
         if self.wanted.headers and records.headers.null_count:
             headers = records.headers.is_null()
         return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
 
     def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
-        """Return errors by row for rows with times that readers cannot hold."""
-        return times.refused(columns, times.wrong_in_orc, times.ORC_ERROR)
+        """Return errors by row for rows with values that readers cannot hold."""
+        return unreadable.refused(columns, unreadable.wrong_in_orc, unreadable.ORC_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""

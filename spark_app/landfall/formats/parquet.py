@@ -45,7 +45,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text, times
+from landfall.formats import Block, Encoder, Row, text, unreadable
 from landfall.formats.buffer import Buffer
 from landfall.formats.columns import (
     COORDINATES,
@@ -71,7 +71,7 @@ Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly s
 
 SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
-_TIMESTAMP = f"Kafka timestamp: {times.PARQUET_ERROR}"
+_TIMESTAMP = f"Kafka timestamp: {unreadable.PARQUET_ERROR}"
 _LEAST_VALUES = 1000
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
@@ -145,14 +145,14 @@ class Parquet:
         """Return records whose headers or whose Kafka timestamp cannot be read back."""
         wrong, headers = None, None
         if self.wanted.timestamps:
-            wrong = wrong_timestamps(records, times.wrong_in_parquet)
+            wrong = wrong_timestamps(records, unreadable.wrong_in_parquet)
         if self.wanted.headers and records.headers.null_count:
             headers = records.headers.is_null()
         return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
 
     def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
-        """Return errors by row for rows with times that readers cannot hold."""
-        return times.refused(columns, times.wrong_in_parquet, times.PARQUET_ERROR)
+        """Return errors by row for rows with values that readers cannot hold."""
+        return unreadable.refused(columns, unreadable.wrong_in_parquet, unreadable.PARQUET_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""

@@ -1,7 +1,7 @@
-"""Times that a format can store and that readers of it cannot hold: their rows are refused.
+"""Values that a format can store and that readers of it cannot hold: their rows are refused.
 
-One such value is enough that a reader fails for the whole file, or reads another time. Each format
-says what is wrong for it; here the rows are found, however deep in a row the value is.
+One such value is enough that a reader fails for the whole file, or reads another value. Each format
+says which times are wrong for it; here the rows are found, however deep in a row the value is.
 
 =======  ==========================================================  =======================
 format   refused                                                     because
@@ -10,13 +10,15 @@ Orc      a time before 1677-09-21 or after 2262-04-11                C++ counts 
 Orc      a time before 1970 that is no whole second                  see below
 Orc      a date before 1582-10-15                                    Java reads another day
 Parquet  milliseconds that are no 64-bit number of microseconds      Spark and DuckDB fail
+both     a map with a key that is there twice                        DuckDB fails
 =======  ==========================================================  =======================
 
 ORC stores seconds, and nanoseconds from 0 to 999,999,999 after them. For a time before 1970 Arrow
 writes a negative number of nanoseconds, which it reads back, and which ORC's library for Java
 (Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as those of the Julian
 calendar, unless the file says otherwise, which Arrow cannot write. Source: ORC Specification v1,
-"Timestamp Columns", "Date Columns" and "File Tail" (``calendar``).
+"Timestamp Columns", "Date Columns" and "File Tail" (``calendar``). Of a key that is there twice
+some readers take the first value and others the last (Parquet's LogicalTypes.md, "Maps").
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Bools = npt.NDArray[np.bool_]
+IsMeant = Callable[[pa.DataType], bool]
 Wrong = Callable[[pa.DataType, npt.NDArray[np.int64]], Bools]
 """Which of these times, in the unit of their type, cannot be held; nulls are given as 0."""
 
@@ -40,6 +43,7 @@ ORC_ERROR = (
     "a time that not every reader of ORC can hold: before 1677, after 2262, a date before "
     "1582-10-15, or before 1970 with a part of a second"
 )
+KEY_ERROR = "a map in which a key is there twice"
 PARQUET_ERROR = "a time that not every reader of Parquet can hold: over 290,000 years from 1970"
 
 
@@ -62,47 +66,57 @@ def wrong_in_parquet(type_: pa.DataType, times: npt.NDArray[np.int64]) -> Bools:
 
 
 def refused(columns: pa.RecordBatch, wrong: Wrong, error: str) -> dict[int, str]:
-    """Return errors by row for rows with a time that cannot be held, which name the column.
+    """Return errors by row for rows with a value that cannot be held, which name the column.
 
     Args:
         columns: typed columns, nested ones included.
-        wrong: what is wrong.
-        error: what the error says after the column's name.
+        wrong: which times are wrong.
+        error: what the error says of these after the column's name.
     """
+
+    def wrong_times(column: pa.Array) -> Bools:
+        number = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+        times = column.view(number).fill_null(0).to_numpy()
+        return wrong(column.type, times.astype(np.int64, copy=False))
+
     errors: dict[int, str] = {}
     for name, column in zip(columns.schema.names, columns.columns, strict=True):
-        if _has_times(column.type):
-            rows = np.flatnonzero(_rows(column, wrong)).tolist()
-            errors = dict.fromkeys(rows, f"column {name}: {error}") | errors
+        for is_meant, is_wrong, said in (
+            (_is_time, wrong_times, error),
+            (pa.types.is_map, _has_repeated_key, KEY_ERROR),
+        ):
+            if _holds(column.type, is_meant):
+                rows = np.flatnonzero(_rows(column, is_meant, is_wrong)).tolist()
+                errors = dict.fromkeys(rows, f"column {name}: {said}") | errors
     return errors
 
 
-@lru_cache(4096)
-def _has_times(type_: pa.DataType) -> bool:
-    if pa.types.is_nested(type_):
-        return any(_has_times(type_.field(i).type) for i in range(type_.num_fields))
+def _is_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(type_) or pa.types.is_date32(type_))
 
 
-def _rows(column: pa.Array, wrong: Wrong) -> Bools:
-    """Which values hold such a time; a null holds none, whatever is below it."""
+@lru_cache(4096)
+def _holds(type_: pa.DataType, is_meant: IsMeant) -> bool:
+    inner = (type_.field(i).type for i in range(type_.num_fields))
+    return is_meant(type_) or any(_holds(each, is_meant) for each in inner)
+
+
+def _rows(column: pa.Array, is_meant: IsMeant, is_wrong: Callable[[pa.Array], Bools]) -> Bools:
+    """Which values have such a value in them; a null has none, whatever is below it."""
     type_ = column.type
-    found = np.zeros(len(column), np.bool_)
-    if not _has_times(type_):
+    found = is_wrong(column) if is_meant(type_) else np.zeros(len(column), np.bool_)
+    if not _holds(type_, is_meant):
         return found
     if pa.types.is_struct(type_):
         for i in range(type_.num_fields):
-            found |= _rows(column.field(i), wrong)
+            found = found | _rows(column.field(i), is_meant, is_wrong)
     elif pa.types.is_list(type_):
-        found |= _any_item(column, _rows(column.values, wrong))
+        found = found | _any_item(column, _rows(column.values, is_meant, is_wrong))
     elif pa.types.is_map(type_):
-        found |= _any_item(column, _rows(column.keys, wrong) | _rows(column.items, wrong))
-    else:
-        number = pa.int32() if pa.types.is_date32(type_) else pa.int64()
-        times = column.view(number).fill_null(0).to_numpy()
-        found |= wrong(type_, times.astype(np.int64, copy=False))
+        entries = (_rows(each, is_meant, is_wrong) for each in (column.keys, column.items))
+        found = found | _any_item(column, np.logical_or(*entries))
     if column.null_count:
-        found &= column.is_valid().to_numpy(zero_copy_only=False)
+        found = found & column.is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
@@ -110,4 +124,20 @@ def _any_item(column: pa.ListArray, items: Bools) -> Bools:
     before = np.concatenate([[0], np.cumsum(items)])
     bounds = column.offsets.to_numpy()
     found: Bools = before[bounds[1:]] > before[bounds[:-1]]
+    return found
+
+
+def _has_repeated_key(column: pa.MapArray) -> Bools:
+    found = np.zeros(len(column), np.bool_)
+    bounds = column.offsets.to_numpy()
+    sizes = np.diff(bounds)
+    if not (sizes > 1).any():
+        return found
+    keys = column.keys.slice(bounds[0], bounds[-1] - bounds[0]).dictionary_encode()
+    rows = np.repeat(np.arange(len(column)), sizes)
+    # Each pair of a row and a key as one number; equal ones come one after the other.
+    pairs = rows * len(keys.dictionary) + keys.indices.to_numpy()
+    order = np.argsort(pairs, kind="stable")
+    is_repeated = pairs[order][1:] == pairs[order][:-1]
+    found[rows[order][1:][is_repeated]] = True
     return found

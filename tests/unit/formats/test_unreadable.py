@@ -1,14 +1,16 @@
-"""Times that a file could store and readers could not hold make dead letters, however deep."""
+"""Values that a file could store and readers could not hold make dead letters, however deep."""
 
 import io
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from landfall.formats import Row, times
+from landfall.formats import Row, unreadable
 from landfall.formats.orc import Orc
 from landfall.formats.parquet import Parquet
 from landfall.formats.typed_rows import plain_rows
@@ -69,9 +71,9 @@ def test_what_is_below_a_null_and_beside_a_slice_counts_for_nothing() -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 0, 1, 1], pa.int32()), late)
     batch = pa.record_batch([hidden, lists.slice(2)], ["a", "b"])
 
-    assert times.refused(batch, times.wrong_in_orc, "x") == {}
+    assert unreadable.refused(batch, unreadable.wrong_in_orc, "x") == {}
     shown = pa.record_batch([lists], ["b"])
-    assert times.refused(shown, times.wrong_in_orc, "x") == {1: "column b: x"}
+    assert unreadable.refused(shown, unreadable.wrong_in_orc, "x") == {1: "column b: x"}
 
 
 @pytest.mark.parametrize(
@@ -141,3 +143,46 @@ def test_nanoseconds_are_cut() -> None:
     (row,) = plain_rows(batch)
 
     assert row["at"].microsecond == 1
+
+
+COUNTS: Declared = {"type": "record", "name": "C", "fields": [
+    {"name": "by", "type": {"type": "map", "values": "int"}},
+    {"name": "all", "type": {"type": "array", "items": {"type": "map", "values": "int"}}},
+]}  # fmt: skip
+ONCE, TWICE = bytes.fromhex("04 0261 02 0262 04 00"), bytes.fromhex("04 0261 02 0261 04 00")
+EMPTY, IN_BLOCKS = b"\0", bytes.fromhex("02 0261 02 02 0261 04 00")
+
+
+@pytest.mark.parametrize("format_", ["Orc", "Parquet"])
+def test_a_key_that_is_there_twice_makes_a_dead_letter(format_: str, tmp_path: Path) -> None:
+    every = [
+        ONCE + EMPTY,
+        TWICE + EMPTY,
+        EMPTY + b"\x06" + ONCE + EMPTY + ONCE + b"\0",
+        IN_BLOCKS + EMPTY,
+        EMPTY + b"\x04" + ONCE + TWICE + b"\0",
+        EMPTY + EMPTY,
+        ONCE + EMPTY,
+    ]
+    rows = list(enumerate(every, 100))
+
+    for chunk in (1, 3, 100):
+        made, objects = landed(rows, fixed(COUNTS, format=format_), chunk)
+        assert made.errors == tuple(
+            f"offset {offset}: encode: column {name}: a map in which a key is there twice"
+            for offset, name in ((101, "by"), (103, "by"), (104, "all"))
+        )
+        if format_ == "Parquet":
+            (body,) = [body for key, body in objects.items() if is_data(key)]
+            (tmp_path / "maps.parquet").write_bytes(body)
+            query = f"""SELECT "by", "all" FROM '{tmp_path}/maps.parquet'"""
+            assert len(duckdb.execute(query).fetchall()) == 4
+
+
+def test_keys_of_a_slice_of_numbers_are_compared() -> None:
+    type_ = pa.map_(pa.float64(), pa.int64())
+    maps = pa.array([[(1.0, 1), (1.0, 2)], [(1.0, 1)], None, [(2.0, 1), (3.0, 1), (2.0, 1)]], type_)
+
+    for start, expected in ((0, {0, 3}), (1, {2}), (3, {0})):
+        batch = pa.record_batch([maps.slice(start)], ["by"])
+        assert set(unreadable.refused(batch, unreadable.wrong_in_parquet, "x")) == expected
