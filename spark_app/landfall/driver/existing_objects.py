@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 FIRST_KEYS = 1000
 """How many keys are looked at in one go: as many as one request lists."""
-LOOKS = 100
+LOOKS = 20
 """How many requests follow each other in a call, so that a driver is not kept from landing."""
 THREADS = 16
 LOOK_INTERVAL = timedelta(minutes=1)
