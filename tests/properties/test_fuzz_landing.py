@@ -358,7 +358,12 @@ def _audited(
             if is_letter
             else codes.setdefault(o.upload.key.partition("/")[2].rpartition("/")[0], len(codes))
         )
-        objects.append(ObjectRows(place, read.offsets, read.hashes))
+        order = read.order
+        objects.append(
+            ObjectRows(
+                place, read.offsets, read.hashes, schema=order.schema, is_sorted=order.is_sorted
+            )
+        )
     logged = _logged(made, tp, list(found), letters, codes)
     account = PartitionResult()
     judge(logged, objects, Rules(way.hash_of is not None, landed.filtered), account)
