@@ -11,6 +11,7 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.avro.rows import AvroRows
 from landfall.pipeline.decoders.confluent import Framing
 from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.thrift import Thrift
 from landfall.schemas import Reference, RegisteredSchema, client, proto_files
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.client import RegistryClient, RegistryOptions
@@ -300,7 +301,27 @@ def test_the_most_that_is_allowed_takes_a_moment() -> None:
     assert errors(json_schema(again(14), b"{}")) == {}
 
 
-# --------------------------------------------------------------------------------------- the client
+# ------------------------------------------------------------------------- Thrift, and the client
+
+
+def structs(levels: int, *fields: str) -> str:
+    """Structs of which each has the next one in these fields."""
+    made = [f"struct S{levels} {{ 1: i32 a }}"]
+    for n in reversed(range(levels)):
+        inner = ", ".join(f"{i}: S{n + 1} {field}" for i, field in enumerate(fields, 2))
+        made.append(f"struct S{n} {{ 1: i32 a, {inner} }}")
+    return "\n".join(made)
+
+
+@pytest.mark.parametrize("idl", [structs(40, "b", "c"), structs(120, "b")])
+def test_a_thrift_struct_with_too_many_fields_has_no_columns_of_its_own(idl: str) -> None:
+    options = {"struct": "S0", "idl": idl}
+
+    decoded = Thrift.of(options, wanted("a")).decode(records(bytes.fromhex("0800010000000700")))
+
+    assert values(decoded, "a") == [7]
+    with pytest.raises(ValueError, match="struct S0 has more than 20000 fields"):
+        Thrift.of(options, EVERYTHING)
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ _ARROW: Mapping[Wire, pa.DataType] = {
 }
 _TEXT: Mapping[bool, pa.DataType] = {False: pa.string(), True: pa.binary()}
 _Inside: TypeAlias = tuple[Struct, ...]
+MAX_FIELDS, MAX_LEVELS = 20_000, 100
+"""Fields of a struct with those inside, and structs inside of each other, that are columns."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,13 @@ class OwnColumns:
         """Return what reads structs of this type.
 
         Raises:
-            ValueError: the struct has no fields.
+            ValueError: the struct has no fields, or too many.
         """
+        if not _is_small(struct):
+            raise ValueError(
+                f"struct {struct.name} has more than {MAX_FIELDS} fields, with those inside of "
+                f"others, or more than {MAX_LEVELS} levels"
+            )
         if not struct.fields:
             raise ValueError(f"struct {struct.name} has no fields, so no columns")
         columns = pa.schema([(f.name, _arrow(f.type, (struct,))) for f in struct.fields.values()])
@@ -104,6 +111,32 @@ class OwnColumns:
                 for column, field in zip(columns, self.columns, strict=True)
             ]
         return pa.RecordBatch.from_arrays(columns, schema=self.columns)
+
+
+def _is_small(struct: Struct) -> bool:
+    """Whether all fields can be columns; a struct counts wherever a field has it."""
+    left = MAX_FIELDS
+    waiting: list[tuple[Struct, _Inside]] = [(struct, ())]
+    while waiting and left >= 0:
+        of, outside = waiting.pop()
+        left -= len(of.fields)
+        inside = (*outside, of)
+        if len(inside) > MAX_LEVELS:
+            return False
+        types = (each for f in of.fields.values() for each in _structs(f.type))
+        waiting += [(each, inside) for each in types if each not in inside]
+    return left >= 0
+
+
+def _structs(type_: Type) -> Iterator[Struct]:
+    match type_:
+        case Struct():
+            yield type_
+        case Items():
+            yield from _structs(type_.item)
+        case Map():
+            yield from _structs(type_.key)
+            yield from _structs(type_.value)
 
 
 def _arrow(type_: Type, inside: _Inside) -> pa.DataType:
