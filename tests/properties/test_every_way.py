@@ -22,6 +22,9 @@ from tests.support.ways import COLUMNS, FILES, NAMES, WAYS, Event, File, Way
 PAYLOADS, DECLARED, OWN = "payloads", "declared columns", "columns of the schema"
 MODES = (PAYLOADS, DECLARED, OWN)
 
+NO_COLUMNS = {"JsonSchema": "a JSON Schema has no columns of its own; declare decode.columns"}
+"""What is said of decoders with schemas that have none."""
+
 EVENTS: Sequence[Event] = [
     {"id": 1, "who": "ann", "amount": 0.5, "ok": True},
     {"id": -(2**63), "who": "é 漢 🙂", "amount": -1e300, "ok": False},
@@ -58,9 +61,9 @@ class Case:
             case _, mode if mode == OWN and not is_columnar:
                 return "FromSchema is for formats that write columns, not for"
             case _, mode if mode == OWN and not way.has_own:
-                return "FromSchema needs payloads with a schema, which decode.format"
+                return NO_COLUMNS.get(self.decoder, "FromSchema needs payloads with a schema")
             case "Avro", _ if not way.has_own:
-                return "output.format: Avro needs payloads with a schema, which decode.format"
+                return NO_COLUMNS.get(self.decoder, "Avro needs payloads with a schema, which")
             case "Avro", _ if not way.is_copied:
                 return "the format copies payloads of the decoder Avro, not of"
             case _, mode if mode == DECLARED and not way.has_columns:
