@@ -340,7 +340,8 @@ class Driver:
     @property
     def _is_at_rest(self) -> bool:
         lost = self._completer.topic_partitions.union(self._lost.topic_partitions)
-        return not (self._batches or self._membership.leaving or self._awaits(lost))
+        is_old = self.deps.observer.must_discover  # what was missing may be there again
+        return not (is_old or self._batches or self._membership.leaving or self._awaits(lost))
 
     def _awaits(self, lost: frozenset[TopicPartition]) -> bool:
         """Whether more objects will be visible before a Kafka partition answers that does not."""

@@ -149,6 +149,11 @@ class Observer:
             self.view = replace(self.view, watermarks={**known, **moved})
         return starts.keys()
 
+    @property
+    def must_discover(self) -> bool:
+        """Whether what is known of the topics is known to be old."""
+        return self._discovered is None
+
     def force_discovery(self) -> None:
         """Let the next look discover topics, and be at once, however recent the last one is."""
         self._discovered = None

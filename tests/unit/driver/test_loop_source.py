@@ -10,7 +10,7 @@ from landfall.driver.status import DriverProgress
 from landfall.errors import LogTruncated, Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import after_next_batch, ledger_state, recreate
+from tests.support.driver_events import after_next_batch, ledger_state
 from tests.support.driver_status import status_of
 from tests.support.fakes import (
     FakeLog,
@@ -60,64 +60,6 @@ def test_offsets_that_expire_while_they_are_read_are_skipped_as_well_when_the_sp
     assert driver(group(source={"kafka": kafka}), store, log, runner).run() is ExitCode.OK
     assert ledger_state(store).totals.skipped == 20
     assert sorted(offset for _, _, offset in landed_offsets(store)) == [*range(20, 30)]
-
-
-def test_a_recreated_topic_is_stalled_until_a_new_generation() -> None:
-    store, log = MemoryStore(), FakeLog().write("a", 10)
-    driver(group(), store, log, FakeRunner(store)).run()
-    log.ids["a"] = "another"
-
-    stopped = driver(group(), store, log, FakeRunner(store), writer="w2")
-    assert stopped.run() is ExitCode.STALLED
-    assert stopped.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
-
-    assert (
-        driver(group(generation=2), store, log, FakeRunner(store), writer="w3").run() is ExitCode.OK
-    )
-    assert set(landed_offsets(store).values()) == {2}
-
-
-def test_what_was_read_of_a_topic_recreated_meanwhile_is_not_committed() -> None:
-    store, log = MemoryStore(), FakeLog().write("a", 10).write("b", 10)
-    runner = FakeRunner(store)
-    after_next_batch(runner, lambda: recreate(log, "a", 30))
-
-    one = driver(group(), store, log, runner)
-
-    assert one.run() is ExitCode.STALLED
-    assert one.stalled_partitions()[A0].reason is Reason.TOPIC_RECREATED
-    assert landed_offsets(store) == written_offsets(FakeLog().write("b", 10))
-    assert list(store.open_uploads("")) == []
-    assert (
-        driver(group(generation=2), store, log, FakeRunner(store), writer="w2").run() is ExitCode.OK
-    )
-    assert landed_offsets(store) == written_offsets(log)
-
-
-def test_the_former_topics_batches_end_before_a_new_generation_lands_the_new_topic() -> None:
-    store, log = MemoryStore(), FakeLog().write("a", 10)
-    driver(group(), store, log, FakeRunner(store)).run()
-    log.write("a", 20).write("b", 10)
-    runner = FakeRunner(store)
-    after_next_batch(runner, lambda: recreate(log, "a", 15))
-
-    assert driver(group(generation=2), store, log, runner, writer="w2").run() is ExitCode.OK
-    landed = written_offsets(FakeLog().write("a", 10)) + written_offsets(log)
-    assert landed_offsets(store) == landed
-
-
-def test_a_recreated_topic_starts_at_its_start_whatever_the_spec_says() -> None:
-    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "startingOffsets": "Latest"}
-    store, log = MemoryStore(), FakeLog().write("a", 10)
-    driver(group(source={"kafka": kafka}), store, log, FakeRunner(store)).run()
-    recreate(log, "a", 7)
-
-    one = driver(
-        group(source={"kafka": kafka}, generation=2), store, log, FakeRunner(store), writer="w2"
-    )
-
-    assert one.run() is ExitCode.OK
-    assert landed_offsets(store) == written_offsets(log)
 
 
 def test_finished_batches_wait_for_a_source_that_is_unavailable() -> None:
