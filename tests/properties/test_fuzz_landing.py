@@ -31,20 +31,8 @@ GROUP = "fuzz"
 
 TRICKS = [
     *(
-        "../../etc",
-        "..",
-        ".",
-        "%2F..%2f",
-        "/",
-        "a/b",
-        "\\",
-        "a\nb",
-        "\x00",
-        "",
-        " ",
-        "~",
-        "_landfall",
-        "x" * 5000,
+        "../../etc", "..", ".", "%2F..%2f", "/", "a/b", "\\", "a\nb", "\x00", "", " ", "~",
+        "_landfall", "x" * 5000,
     ),
     *(
         "\u2024\u2024",
@@ -57,7 +45,7 @@ TRICKS = [
         "dt=2026-01-01",
         "__HIVE_DEFAULT_PARTITION__",
     ),
-]
+]  # fmt: skip
 TEXTS = st.one_of(
     st.sampled_from(TRICKS), st.text(max_size=12), st.text(st.characters(), max_size=6)
 )
