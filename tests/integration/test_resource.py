@@ -156,19 +156,19 @@ def test_kubectl_prints_the_documented_error(groups: Groups) -> None:
 FILLED = {"LANDFALL_KAFKA": "127.0.0.1:9092", "LANDFALL_S3": "http://127.0.0.1:9000", "BUCKET": "b"}
 
 
+def filled(text: str) -> str:
+    """The text with values for its variables, and with the defaults of those that have one."""
+    return Template(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)).safe_substitute(FILLED)
+
+
 def examples() -> list[tuple[str, Json]]:
     """Every ConsumerGroup, or part of one, in the documentation and in examples/."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     found = [
-        (page.name, block)
-        for page in pages
-        for block in yaml_blocks(Template(page.read_text()).safe_substitute(FILLED))
+        (page.name, block) for page in pages for block in yaml_blocks(filled(page.read_text()))
     ]
     for file in sorted((ROOT / "examples").rglob("*.yaml")):
-        found += [
-            (file.name, each)
-            for each in yaml.safe_load_all(Template(file.read_text()).safe_substitute(FILLED))
-        ]
+        found += [(file.name, each) for each in yaml.safe_load_all(filled(file.read_text()))]
     return [(name, whole(block)) for name, block in found if is_ours(block)]
 
 
