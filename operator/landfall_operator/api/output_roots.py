@@ -1,6 +1,6 @@
 """Whether two groups can give two objects one name, because one's output root is in the other's.
 
-Nested output roots are allowed: the objects of both are told apart by their topics, mostly. Refused
+Nested output roots are allowed: their objects mostly differ by topic. Refused
 are roots in which a name of the one may be a name of the other, folder by folder. Values of records
 have no ``/`` in them, so a template says how many folders there are, and what text they have.
 """

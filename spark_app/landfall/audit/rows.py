@@ -33,7 +33,7 @@ _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
 
 _SCHEMA_HEADER = "__value_schema_id"
-"""The record header in which Confluent's clients put the id instead, if they are told to."""
+"""The record header in which Confluent's clients put the id instead, if configured so."""
 
 Row: TypeAlias = tuple[int | None, object]
 """The offset, or None if the format stores none, and what is hashed of the row."""

@@ -33,28 +33,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 from pyarrow import orc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text, unreadable
+from landfall.formats import Block, Encoder, Row, unreadable
 from landfall.formats.buffer import Buffer
+from landfall.formats.column_files import ColumnFiles
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
     as_leaf,
-    envelope,
-    sort_keys,
     storable,
-    table,
-    wrong_timestamps,
 )
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
-from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
 CODECS: Mapping[Codec, str] = MappingProxyType(
     {
@@ -66,7 +61,6 @@ CODECS: Mapping[Codec, str] = MappingProxyType(
 )
 _WRITER_HELD_BYTES = 1 << 20
 """The memory of an open writer with its empty compression buffers, about."""
-_TIMESTAMP = f"Kafka timestamp: {unreadable.ORC_ERROR}"
 _DICTIONARY_RATIO = 0.8
 """Distinct texts per text up to which ORC writes a dictionary, as in Hive."""
 
@@ -79,7 +73,7 @@ class Timestamps(StrEnum):
 
 
 @dataclass(frozen=True)
-class Orc:
+class Orc(ColumnFiles):
     """The format ``Orc``."""
 
     block_bytes: int
@@ -90,6 +84,8 @@ class Orc:
     dictionary: bool = True
     timestamps: Timestamps = Timestamps.INSTANT
     is_typed: bool = False
+    wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_orc
+    error: ClassVar[str] = unreadable.ORC_ERROR
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Orc":
@@ -112,34 +108,9 @@ class Orc:
         """The columns that options name, by option."""
         return {"sortBy": tuple(key.column for key in self.sort_by)}
 
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the rows of an object are in the order of their offsets."""
-        return not self.sort_by
-
     def typed(self) -> "Orc":
         """Return the format for typed columns, which needs neither keys nor headers."""
         return replace(self, is_typed=True)
-
-    @property
-    def wanted(self) -> Wanted:
-        """The whole envelope, or typed columns; the registry adds the schema of these."""
-        if self.is_typed:
-            return Wanted(columns=True, timestamps=self.envelope)
-        return Wanted(columns=True, timestamps=True, keys=True, headers=True)
-
-    def refuse(self, records: Records) -> BadRows:
-        """Return records whose headers or whose Kafka timestamp cannot be read back."""
-        wrong, headers = None, None
-        if self.wanted.timestamps:
-            wrong = wrong_timestamps(records, unreadable.wrong_in_orc)
-        if self.wanted.headers and records.headers.null_count:
-            headers = records.headers.is_null()
-        return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
-
-    def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
-        """Return errors by row for rows with values that readers cannot hold."""
-        return unreadable.refused(columns, unreadable.wrong_in_orc, unreadable.ORC_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
@@ -208,16 +179,7 @@ class OrcEncoder:
         )
 
     def _table(self, block: Block) -> pa.Table:
-        records, typed = block.records, block.columns
-        if typed is None:
-            made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
-        else:
-            is_own = block.schema is not None
-            made = table(records, typed, is_enveloped=self._format.envelope, own=is_own)
-        keys = sort_keys(self._format.sort_by, made.schema)
-        # Arrow's sort keeps rows with equal keys in the order of their offsets.
-        made = made.sort_by([(key.column, key.order) for key in keys]) if keys else made
-        made = made.combine_chunks()
+        made = self._format.table(block).combine_chunks()
         convert = _LEAVES[self._format.timestamps]
         columns = [storable(column.chunk(0), convert) for column in made.columns]
         return pa.Table.from_arrays(columns, made.schema.names)

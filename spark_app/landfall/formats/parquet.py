@@ -39,27 +39,23 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, text, unreadable
+from landfall.formats import Block, Encoder, Row, unreadable
 from landfall.formats.buffer import Buffer
+from landfall.formats.column_files import ColumnFiles
 from landfall.formats.columns import (
     COORDINATES,
     ENVELOPE,
-    envelope,
     sort_keys,
-    table,
-    wrong_timestamps,
 )
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
-from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
     {Codec.ZSTD: 3, Codec.SNAPPY: None, Codec.GZIP: 6, Codec.NONE: None}
@@ -71,7 +67,6 @@ Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly s
 
 SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
-_TIMESTAMP = f"Kafka timestamp: {unreadable.PARQUET_ERROR}"
 _LEAST_VALUES = 1000
 _READ_ROWS = 1024
 _WRITER_HELD_BYTES = 16 * 1024
@@ -81,7 +76,7 @@ _CHUNK_HELD_BYTES = 1200
 
 
 @dataclass(frozen=True)
-class Parquet:
+class Parquet(ColumnFiles):
     """The format ``Parquet``."""
 
     block_bytes: int
@@ -95,6 +90,8 @@ class Parquet:
     page_index: bool = False
     page_bytes: int = 2**20
     is_typed: bool = False
+    wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_parquet
+    error: ClassVar[str] = unreadable.PARQUET_ERROR
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Parquet":
@@ -125,34 +122,9 @@ class Parquet:
             "bloomFilters": self.bloom_filters,
         }
 
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the rows of an object are in the order of their offsets."""
-        return not self.sort_by
-
     def typed(self) -> "Parquet":
         """Return the format for typed columns, which needs neither keys nor headers."""
         return replace(self, is_typed=True)
-
-    @property
-    def wanted(self) -> Wanted:
-        """The whole envelope, or typed columns; the registry adds the schema of these."""
-        if self.is_typed:
-            return Wanted(columns=True, timestamps=self.envelope)
-        return Wanted(columns=True, timestamps=True, keys=True, headers=True)
-
-    def refuse(self, records: Records) -> BadRows:
-        """Return records whose headers or whose Kafka timestamp cannot be read back."""
-        wrong, headers = None, None
-        if self.wanted.timestamps:
-            wrong = wrong_timestamps(records, unreadable.wrong_in_parquet)
-        if self.wanted.headers and records.headers.null_count:
-            headers = records.headers.is_null()
-        return text.bad_rows((wrong, _TIMESTAMP), (headers, UNREADABLE_HEADERS))
-
-    def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
-        """Return errors by row for rows with values that readers cannot hold."""
-        return unreadable.refused(columns, unreadable.wrong_in_parquet, unreadable.PARQUET_ERROR)
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
@@ -194,7 +166,7 @@ class ParquetEncoder:
         """Return the block as a row group."""
         rows = len(block.records)
         if rows:
-            made = self._table(block)
+            made = self._parquet.table(block)
             if self._writer is None:
                 self._schema = block.schema
                 self._writer = self._open(made.schema, rows)
@@ -254,17 +226,6 @@ class ParquetEncoder:
             pq.SortingColumn(schema.names.index(key.column), key.descending)
             for key in sort_keys(self._parquet.sort_by, schema)
         ] or None
-
-    def _table(self, block: Block) -> pa.Table:
-        records, typed = block.records, block.columns
-        if typed is None:
-            made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
-        else:
-            is_own = block.schema is not None
-            made = table(records, typed, is_enveloped=self._parquet.envelope, own=is_own)
-        keys = sort_keys(self._parquet.sort_by, made.schema)
-        # Arrow's sort keeps rows with equal keys in the order of their offsets.
-        return made.sort_by([(key.column, key.order) for key in keys]) if keys else made
 
 
 def _chosen(option: Any, default: Any) -> Any:

@@ -1,0 +1,69 @@
+"""What the formats of files of columns, ``Parquet`` and ``Orc``, have in common."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from landfall.formats import Block, text, unreadable
+from landfall.formats.columns import ENVELOPE, envelope, sort_keys, table, wrong_timestamps
+from landfall.formats.options import SortKey
+from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
+
+
+class ColumnFiles:
+    """A format that writes the envelope as columns, or typed columns.
+
+    Attributes:
+        envelope: whether typed columns are followed by the coordinates of the record.
+        sort_by: the columns that sort the rows of each block.
+        is_typed: whether columns are typed, so that neither keys nor headers are needed.
+        wrong: which times readers of the format cannot hold.
+        error: what is said of these.
+    """
+
+    envelope: bool
+    sort_by: Sequence[SortKey]
+    is_typed: bool
+    wrong: ClassVar[unreadable.Wrong]
+    error: ClassVar[str]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the rows of an object are in the order of their offsets."""
+        return not self.sort_by
+
+    @property
+    def wanted(self) -> Wanted:
+        """The whole envelope, or typed columns; the registry adds the schema of these."""
+        if self.is_typed:
+            return Wanted(columns=True, timestamps=self.envelope)
+        return Wanted(columns=True, timestamps=True, keys=True, headers=True)
+
+    def refuse(self, records: Records) -> BadRows:
+        """Return records whose headers or whose Kafka timestamp cannot be read back."""
+        wrong, headers = None, None
+        if self.wanted.timestamps:
+            wrong = wrong_timestamps(records, type(self).wrong)
+        if self.wanted.headers and records.headers.null_count:
+            headers = records.headers.is_null()
+        return text.bad_rows(
+            (wrong, f"Kafka timestamp: {self.error}"), (headers, UNREADABLE_HEADERS)
+        )
+
+    def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
+        """Return errors by row for rows with values that readers cannot hold."""
+        return unreadable.refused(columns, type(self).wrong, self.error)
+
+    def table(self, block: Block) -> pa.Table:
+        """Return a block as the columns of the file, sorted if that is asked for."""
+        records, typed = block.records, block.columns
+        if typed is None:
+            made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
+        else:
+            is_own = block.schema is not None
+            made = table(records, typed, is_enveloped=self.envelope, own=is_own)
+        keys = sort_keys(self.sort_by, made.schema)
+        # Arrow's sort keeps rows with equal keys in the order of their offsets.
+        return made.sort_by([(key.column, key.order) for key in keys]) if keys else made
