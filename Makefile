@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/cluster dev/promtool
+SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -47,6 +47,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - --extra spark --extra protobuf --extra thrift --extra jsonschema --extra sql --extra geoip -o $(PINS)/spark.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
+	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
 
 # --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.
 audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, no known vulnerability (AUDIT="-s osv": another source)
@@ -143,11 +144,11 @@ demo: ready ## Land a real topic twice, exactly once, through a kill -9
 demo-clean: ## Stop the demo's servers and delete its data
 	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
 
-demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade
+demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade, a catalog that is away
 	@dev/cluster build && $(BIN)/python -m dev.tour $(ARGS)
 
 demo-cluster-clean: ## Stop the cluster and servers of demo-cluster and delete their data
-	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; rm -rf .state/tour
+	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; dev/hive-metastore down --state .state/tour; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
 	@dev/kafka down; dev/s3 down; dev/schema-registry down; dev/cluster down; dev/cluster down --control-plane

@@ -1,6 +1,6 @@
 """Fixtures of real servers.
 
-``kafka``, ``s3`` and ``bucket``, ``registry``, ``control_plane`` and ``namespace``.
+``kafka``, ``s3`` and ``bucket``, ``registry``, ``hive``, ``control_plane`` and ``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
@@ -21,11 +21,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dev.kube.cluster import KINDS, ControlPlane
+from dev.servers.bigquery import BIGQUERY
+from dev.servers.gcs import GCS
+from dev.servers.hive_metastore import HIVE_METASTORE
+from dev.servers.iceberg_catalog import ICEBERG_CATALOG
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
 from tests.support.cluster import Cluster
+from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
 from tests.support.registry import Registry
 from tests.support.s3 import Bucket, S3Server
@@ -67,7 +72,7 @@ def _stop_left_behind() -> None:
 
 def _stop(state: Path) -> None:
     for folder in (state / STACK, state / CHAOS, state):
-        for kind in (KAFKA, S3, SCHEMA_REGISTRY):
+        for kind in (KAFKA, S3, SCHEMA_REGISTRY, HIVE_METASTORE, BIGQUERY, GCS, ICEBERG_CATALOG):
             if (folder / kind.name).exists():
                 Server(kind, folder).down(at_once=True)
         for cluster in KINDS:
@@ -120,6 +125,24 @@ def bucket(s3: S3Server) -> Bucket:
 def registry() -> Registry:
     """The session's schema registry."""
     return Registry(_address(Server(SCHEMA_REGISTRY, Path(os.environ[SESSION]))))
+
+
+@pytest.fixture(scope="session")
+def hive() -> HiveServer:
+    """The session's Hive metastore."""
+    return HiveServer(_address(Server(HIVE_METASTORE, Path(os.environ[SESSION]))))
+
+
+@pytest.fixture(scope="session")
+def iceberg_catalog(s3: S3Server) -> Iterator[str]:
+    """The address of the session's Iceberg catalog, whose tables are in a bucket of its own."""
+    warehouse = s3.create_bucket()
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in s3.env.items():
+            patched.setenv(name, value)
+        patched.setenv("LANDFALL_ICEBERG_S3", s3.endpoint)
+        patched.setenv("LANDFALL_ICEBERG_WAREHOUSE", warehouse.url)
+        yield _address(Server(ICEBERG_CATALOG, Path(os.environ[SESSION])))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The command line of ``dev/kafka``, ``dev/s3`` and ``dev/schema-registry``."""
+"""The command line of ``dev/kafka``, ``dev/s3`` and the like."""
 
 import argparse
 import json
