@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from landfall.api import group_file
 from landfall.api.contract import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
@@ -26,7 +27,6 @@ from landfall.api.contract import (
     ExitCode,
     LedgerPosition,
 )
-from landfall.cli import group_file
 from landfall.cli.numbers import port
 from landfall.driver.http.control import Control
 from landfall.driver.run import Options, run_group

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import ledger
+from landfall.api.group_file import expand
 from landfall.api.spec import GroupSpec, Output, parse_group
 from landfall.audit import rows as auditor_rows
 from landfall.checks import Finding
 from landfall.checks.chain import Chain
-from landfall.cli.group_file import expand
 from landfall.errors import Reason, Stalled
 from landfall.formats import Block, Format
 from landfall.lane import Lane

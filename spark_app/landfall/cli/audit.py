@@ -9,12 +9,13 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
-from landfall.cli import console, group_file
+from landfall.cli import console
 from landfall.driver.startup import check_secret, explain_later, store_servers
 
 MAX_SHOWN = 20

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.values import format_quantity
-from landfall.cli import group_file
 
 _SECTIONS = ("decode", "transforms", "route", "output")
 _LIMITS = ("uploadPolicy", "badRecords")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from landfall import ledger
+from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, TopicSpecs
-from landfall.cli import console, group_file
+from landfall.cli import console
 from landfall.driver.startup import check_secret, explain_later, store_servers
 from landfall.lane import Lane
 from landfall.ledger import Record

@@ -7,8 +7,9 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from landfall.api import group_file
 from landfall.api.contract import ExitCode
-from landfall.cli import console, group_file
+from landfall.cli import console
 from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress
 from landfall.errors import Reason, Stalled

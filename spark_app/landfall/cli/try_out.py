@@ -13,9 +13,10 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
-from landfall.cli import console, group_file
+from landfall.cli import console
 from landfall.cli.explain import not_landed
 from landfall.cli.printable import printable
 from landfall.cli.try_records import RecordFile, Wish, from_kafka

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.api.group_file import load
 from landfall.audit import Fault, Kind
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.cli import main
-from landfall.cli.group_file import load
 from landfall.ledger import object_names
 from landfall.ledger.schema_ids import latest_key
 from landfall.pipeline.decoders import UsedSchema

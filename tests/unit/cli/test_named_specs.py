@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.api.group_file import load
 from landfall.audit import Fault, Kind
 from landfall.audit.bucket import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.cli import main
-from landfall.cli.group_file import load
 from landfall.driver.stored_specs import store_spec
 from landfall.ledger import object_names
 from tests.support.sample_ledger import GROUP, LANE

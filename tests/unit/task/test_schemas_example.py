@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 from landfall import registry as stages
-from landfall.cli import group_file
+from landfall.api import group_file
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.api.group_file import expand, load
 from landfall.cli import main
-from landfall.cli.group_file import expand, load
 from landfall.errors import Stalled
 
 GROUP = """
