@@ -30,6 +30,7 @@ FOUNDER = "D0"
 
 OPEN, ADD, COMMIT, REPAIR, YIELD, DROP = "OPEN", "ADD", "COMMIT", "REPAIR", "YIELD", "DROP"
 LOST, BLOCK, BLOCK_TRUNCATED = "LOST", "BLOCK", "BLOCK for a truncated log"
+APPLIED = "APPLIED"
 
 
 class Made(NamedTuple):
@@ -283,6 +284,8 @@ class Chains:
             case verb if verb in VERBS:
                 marks = Watermarks(entry.about, self._end)
                 return decided(view.state, TP, verb, marks)[0].make(header=header)
+            case "APPLIED":
+                return ledger.Applied(header=header)
             case "YIELD":
                 return ledger.Yield(header=header, reason="handed over")
             case _:

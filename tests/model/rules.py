@@ -96,6 +96,7 @@ class Scope:
         truncated: times that an election cuts the log back below the checkpoint, and other records
             follow.
         restored: times that the log gets back what it had dropped.
+        applies: times that a driver records only what is applied.
         decisions: of a person, by any verb that moves no checkpoint back.
         schemas: whether payloads have a schema, which a task stores before its batch is committed.
         asks: whether a driver leaves it to a person to give up what it cannot make again.
@@ -111,6 +112,7 @@ class Scope:
     expired: int = 0
     sweeps: int = 0
     yields: int = 0
+    applies: int = 0
     orders: int = 0
     ends: int = 0
     recreated: int = 0

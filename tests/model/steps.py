@@ -15,7 +15,18 @@ from landfall.driver.decide import membership
 from landfall.source import FoundTopics, Topic
 from tests.model.appending import late_call, union_of, with_driver
 from tests.model.bucket import world_events
-from tests.model.chain import ADD, BLOCK_TRUNCATED, COMMIT, DROP, OPEN, TP, YIELD, Made, bits
+from tests.model.chain import (
+    ADD,
+    APPLIED,
+    BLOCK_TRUNCATED,
+    COMMIT,
+    DROP,
+    OPEN,
+    TP,
+    YIELD,
+    Made,
+    bits,
+)
 from tests.model.deciding import Deciding
 from tests.model.world import ABSENT, STOPPED, STORE, At, Call, Driver, Event, Left, Step, World
 
@@ -44,6 +55,7 @@ class Steps(Deciding):
             s.truncated,
             s.restored,
             s.decisions,
+            s.applies,
         )
         return World(self.chains.founded, 0, 0, 0, (), (ABSENT,) * len(s.generations), left)
 
@@ -123,6 +135,9 @@ class Steps(Deciding):
         if w.left.yields and me.batch < 0:
             asked = w._replace(left=w.left._replace(yields=w.left.yields - 1))
             yield from self._append(asked, d, me, YIELD, -1, calm)
+        if w.left.applies and self._applied_through(d, me) > self._recorded(me):
+            asked = w._replace(left=w.left._replace(applies=w.left.applies - 1))
+            yield from self._append(asked, d, me, APPLIED, -1, calm)
         if w.left.seals:
             sealed = w._replace(left=w.left._replace(seals=w.left.seals - 1))
             yield from self._append(sealed, d, me, OPEN, -1, calm)
@@ -130,6 +145,9 @@ class Steps(Deciding):
             yield from self._delete_schema(w, d, me)
         if w.left.sweeps:
             yield self._list(w._replace(left=w.left._replace(sweeps=w.left.sweeps - 1)), d, me)
+
+    def _recorded(self, me: Driver) -> int:
+        return self.chains.views[me.view].state.applied_through
 
     def _advance(self, w: World, d: int, me: Driver, calm: bool) -> Iterator[Step]:
         if self._must_drop_batch(me):

@@ -20,6 +20,7 @@ WORLDS: Mapping[str, Scope] = {
     "missing objects": Scope(killed=1, expired=1, restored=1, decisions=2, asks=True, cuts=False),
     "a truncated log": Scope(truncated=1, decisions=1, unanswered=1),
     "stored schemas": Scope(schemas=True, unanswered=1, late=1),
+    "records of what is applied": Scope(applies=1, killed=1, unanswered=1),
 }
 """Small enough for every run of the tests."""
 
@@ -38,6 +39,7 @@ LARGE_WORLDS: Mapping[str, Scope] = {
     "missing objects": Scope(killed=2, expired=1, restored=1, decisions=2, asks=True),
     "a truncated log": Scope((1, 1, 1), truncated=1, decisions=1),
     "stored schemas": Scope((1, 1, 1), schemas=True, unanswered=1, late=1),
+    "records of what is applied": Scope(applies=2, killed=1, unanswered=1, late=1),
 }
 """The same with more of everything: minutes."""
 

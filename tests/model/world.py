@@ -84,6 +84,7 @@ class Left(NamedTuple):
     truncated: int
     restored: int
     decisions: int
+    applies: int
 
 
 class World(NamedTuple):

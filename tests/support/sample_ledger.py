@@ -28,6 +28,7 @@ class SampleLedger:
         b'{"o":%d}\n' % o for o in offsets
     )
     extension: str = ".json"
+    directory: str = "dt=2026-11-21"
 
     def append(self, make: Callable[[Header], Record]) -> Record:
         record = make(
@@ -77,7 +78,7 @@ class SampleLedger:
         """Upload one object with all offsets of the range, and return the landed slice."""
         key = object_names.ObjectName(
             tp.topic,
-            "dt=2026-11-21",
+            self.directory,
             self.state.generation or 1,
             tp.partition,
             start,
@@ -116,6 +117,12 @@ class SampleLedger:
         """Record that everything so far is applied, as the next record of a driver does."""
         applied = self.state.seq
         self.append(lambda h: ledger.Yield(header=replace_header(h, applied), reason="test"))
+        return self
+
+    def shown(self) -> "SampleLedger":
+        """Record with APPLIED that everything so far is visible."""
+        applied = self.state.seq
+        self.append(lambda h: ledger.Applied(header=replace_header(h, applied)))
         return self
 
     def roll(self) -> "SampleLedger":

@@ -33,6 +33,7 @@ class Kind(StrEnum):
     LEDGER = "broken ledger"
     SCHEMA = "missing or damaged schema"
     SPEC = "missing or damaged spec"
+    HORIZON = "unproven horizon"
 
 
 class Unchecked(StrEnum):

@@ -21,6 +21,7 @@ import msgspec
 from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.bucket import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
+from landfall.audit.horizons import Horizons
 
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
@@ -76,6 +77,7 @@ class Inventory:
         self._rows = sqlite3.connect("", check_same_thread=False)
         self._rows.executescript(_SCHEMA)
         self._corrections = Corrections(self._rows)
+        self._horizons = Horizons()
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.others = 0
@@ -204,6 +206,7 @@ class Inventory:
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
+        self.faults += self._horizons.add(record)
         self._add_stored(record)
         self._add_content(record)
 

@@ -10,6 +10,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import State, object_names
 from landfall.ledger.snapshot import decode_state
+from landfall.ledger.task_results import LandedObject
 from landfall.store import Slots
 
 Read = Callable[[str], bytes | None]
@@ -139,6 +140,29 @@ class Lane:
             if first is None:
                 return state
             state = ledger.fold(state, first)
+
+    def folded(self, state: State) -> Iterator[tuple[State, tuple[LandedObject, ...]]]:
+        """The state after each slot that follows ``state``, with the objects it calls visible.
+
+        Raises:
+            Stalled: LEDGER_BROKEN; if a state was kept from earlier, reading anew may help, as in
+                ``follow``.
+        """
+        at: tuple[State, tuple[LandedObject, ...]] | None = None
+        for _, body in self.bodies(state):
+            if at is not None:
+                yield at
+            state, visible = ledger.fold_applied(state, body)
+            at = (state, visible)
+        if at is None:
+            return
+        # As in ``_fold_on``: whether an OPEN that is the last slot counts.
+        first = None if state.next_index else self.slots.read(self.next_key(state))
+        after = None if first is None else ledger.fold_applied(state, first)
+        yield at
+        if after is not None:
+            yield after
+            yield from self.folded(after[0])
 
     def slots_to_roll(self, state: State, last: int) -> list[bytes]:
         """The bytes of the slots from the first that no segment holds through ``last``.

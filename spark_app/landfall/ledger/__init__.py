@@ -6,26 +6,29 @@ says everything: which offsets are landed, which objects are decided but perhaps
 and who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after
 it everything it names is.
 
-``records`` has the record types and their bytes, ``state`` what they add up to, ``folding`` and
-``decisions`` the fold, ``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges,
-``task_results`` what tasks return, ``object_names`` the keys.
+``records`` has the record types and their bytes, ``state`` what they add up to, ``folding``,
+``decisions`` and ``completeness`` the fold, ``snapshot`` a state as bytes, ``offsets`` the
+arithmetic of ranges, ``task_results`` what tasks return, ``object_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
 
-from landfall.ledger.folding import fold
+from landfall.ledger.folding import fold, fold_applied
 from landfall.ledger.records import (
     GENESIS_HASH,
     VERSION,
     Add,
+    Applied,
     Block,
     Blocked,
     Commit,
     Decision,
     Drop,
     Entry,
+    Finalize,
     Header,
     Hole,
+    Horizon,
     Lost,
     Missing,
     Open,
@@ -47,6 +50,7 @@ from landfall.ledger.state import (
     MAY_FOLLOW,
     LaneOwnership,
     Member,
+    PendingHorizon,
     State,
     Totals,
     applied_through,
@@ -58,19 +62,23 @@ __all__ = [
     "MAY_FOLLOW",
     "VERSION",
     "Add",
+    "Applied",
     "Block",
     "Blocked",
     "Commit",
     "Decision",
     "Drop",
     "Entry",
+    "Finalize",
     "Header",
     "Hole",
+    "Horizon",
     "LaneOwnership",
     "Lost",
     "Member",
     "Missing",
     "Open",
+    "PendingHorizon",
     "Permission",
     "Record",
     "Repair",
@@ -87,6 +95,7 @@ __all__ = [
     "digest",
     "encode",
     "fold",
+    "fold_applied",
     "ledger_error",
     "next_header",
 ]

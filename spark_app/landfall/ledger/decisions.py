@@ -21,7 +21,7 @@ from landfall.ledger.records import (
     Replay,
     Unblock,
 )
-from landfall.ledger.state import KEPT_DECISIONS, Member, State
+from landfall.ledger.state import KEPT_DECISIONS, State
 from landfall.ledger.task_results import LandedObject, ReplayedSlice
 
 V = TypeVar("V")
@@ -129,7 +129,7 @@ def unblock(state: State, record: Unblock) -> State:
         if tp in state.blocked and state.blocked[tp].reason is Reason.DATA_LOSS:
             accepted[tp] = state.checkpoint[tp]
             # The record that it belongs to is not in the log any more.
-            members[tp] = Member(members[tp].topic_id, members[tp].generation)
+            members[tp] = replace(members[tp], leader_epoch=-1, epoch_offset=-1)
     blocked = without(state.blocked, {entry.topic_partition for entry in record.entries})
     return replace(
         state,

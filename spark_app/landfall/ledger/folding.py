@@ -6,15 +6,18 @@ record before it appends it, so that a record which breaks a rule is never writt
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
-from landfall.ledger import decisions
+from landfall.ledger import completeness, decisions
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
     Add,
+    Applied,
     Block,
     Commit,
     Drop,
+    Finalize,
     Hole,
     Lost,
     Open,
@@ -31,6 +34,7 @@ from landfall.ledger.records import (
     ledger_error,
 )
 from landfall.ledger.state import MAY_FOLLOW, LaneOwnership, Member, State
+from landfall.ledger.task_results import LandedObject
 
 
 def fold(state: State, body: bytes) -> State:
@@ -39,6 +43,19 @@ def fold(state: State, body: bytes) -> State:
     Raises:
         Stalled: LEDGER_BROKEN, with the slot and the rule it violates: hash chain, epoch, writer,
             order of records, or contiguity of ranges.
+    """
+    return fold_applied(state, body)[0]
+
+
+def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, ...]]:
+    """The state after the next slot, and the objects that this slot is the first to call visible.
+
+    Every decided object is in the second part for one slot of a ledger, unless it is given up: the
+    first slot whose ``applied_through`` reaches the record under which the object is due. It is as
+    its last REPAIR names it.
+
+    Raises:
+        Stalled: as ``fold``.
     """
     record = decode(state.seq + 1, body)
     _check_header(state, record)
@@ -49,7 +66,8 @@ def fold(state: State, body: bytes) -> State:
     applied = max(after.applied_through, record.header.applied_through)
     unapplied = {seq: objects for seq, objects in after.unapplied.items() if seq > applied}
     due = {*unapplied, *after.missing}
-    return replace(
+    visible = (after.unapplied[seq] for seq in sorted(after.unapplied) if seq <= applied)
+    folded = replace(
         after,
         seq=record.header.seq,
         tip=digest(body),
@@ -61,12 +79,14 @@ def fold(state: State, body: bytes) -> State:
         unapplied=unapplied,
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},
     )
+    folded = completeness.settled(folded, record)
+    return folded, tuple(chain.from_iterable(visible))
 
 
 def _is_after_look(record: Record) -> bool:
     """Whether only a driver that has looked at the log's topics writes such a record."""
     match record:
-        case Commit():
+        case Commit() | Finalize():
             return True
         case Add() | Drop() | Hole():  # a decision needs no look
             return record.decision is None
@@ -133,12 +153,24 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return decisions.remember(decisions.unblock(state, record), record.decision)
         case Replay():
             return decisions.remember(decisions.replay(state, record), record.decision)
+        case Finalize():
+            return completeness.finalize(state, record)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
+        case Applied():
+            return _applied(state, record)
         case Segment():
             return _roll(state, record.rolled)
         case Yield():
             return replace(state, holding=LaneOwnership.YIELDED)
+
+
+def _applied(state: State, record: Applied) -> State:
+    if record.header.applied_through <= state.applied_through:
+        raise ValueError(
+            f"applied through {record.header.applied_through}, which slot {state.seq} says already"
+        )
+    return state
 
 
 def _roll(state: State, rolled: Rolled) -> State:
@@ -245,5 +277,6 @@ def _landed_members(state: State, record: Commit) -> dict[TopicPartition, Member
         if landed.epoch_offset > offset:
             epoch, offset = landed.leader_epoch, landed.epoch_offset
         generation = max(before.generation, state.generation)
-        members[tp] = Member(before.topic_id, generation, epoch, offset)
+        latest_ms = max(before.latest_ms, landed.latest_ms)
+        members[tp] = Member(before.topic_id, generation, epoch, offset, latest_ms)
     return members

@@ -10,10 +10,10 @@ which no topic may be called::
         which group owns the output root; with a destination <destination>/_landfall/owner.json
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
         slots of the ledger
-    _landfall/<group>/<lane>-head.json
-        hint at the last snapshot
+    _landfall/<group>/<lane>-head.json    hint at the last snapshot
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
+    _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
     _landfall/<group>/<lane>-specs/<sha256>.json
         what objects were made by
     _landfall/<group>/<lane>-schemas/<sha256>.json
@@ -382,7 +382,7 @@ def _lane(group: str, lane: str) -> str:
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas"))
+        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas", "-published"))
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

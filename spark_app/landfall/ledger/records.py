@@ -6,8 +6,9 @@ upload was lost. ``Hole`` skips a range of lost data. ``Snapshot`` points to a s
 opening a lane reads only the records after it. ``Yield`` hands the lane over.
 
 ``Block`` stops topic partitions until somebody decides, and ``Unblock`` is such a decision.
-``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again. A
-``Decision`` says who asked for what, and why.
+``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again.
+``Finalize`` says up to which event time topics are complete, ``Applied`` that more objects are
+visible. A ``Decision`` says who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -233,6 +234,31 @@ class Replay(_Base, frozen=True, tag="REPLAY"):
     decision: Decision
 
 
+class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The event time ``until`` (ms) below which a topic is complete.
+
+    ``drained`` are Kafka partitions with the checkpoint at which they had nothing more when the
+    driver looked. For every other one, the latest event time landed is behind the horizon by at
+    least the delay.
+    """
+
+    topic: str
+    until: int
+    drained: tuple[tuple[int, int], ...] = ()
+
+
+class Finalize(_Base, frozen=True, tag="FINALIZE"):
+    """Topics are complete up to an event time: a record that comes later all the same is late.
+
+    ``delay`` (ms) is how long records may be late, ``looked`` (ms) a time at which everything in
+    the log of a drained topic partition was landed. No horizon is within the delay before it.
+    """
+
+    delay: int
+    looked: int
+    entries: tuple[Horizon, ...]
+
+
 class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
     """The state after the previous slot is stored under ``key``."""
 
@@ -254,6 +280,14 @@ class Rolled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     before: str
     after: str
+
+
+class Applied(_Base, frozen=True, tag="APPLIED"):
+    """More objects are visible, as ``applied_through`` says, and nothing else is to be recorded.
+
+    Without it, whoever follows the ledger would not learn of them before the next record. A driver
+    writes it only for a group with publishers.
+    """
 
 
 class Segment(_Base, frozen=True, tag="SEGMENT"):
@@ -282,7 +316,9 @@ Record = (
     | Block
     | Unblock
     | Replay
+    | Finalize
     | Snapshot
+    | Applied
     | Segment
     | Yield
 )

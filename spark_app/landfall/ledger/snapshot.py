@@ -5,7 +5,7 @@ The names of the fields are persisted. A field that older snapshots lack needs a
 
 import msgspec
 
-from landfall.ledger import Blocked, LaneOwnership, Member, Rolled, State, Totals
+from landfall.ledger import Blocked, LaneOwnership, Member, PendingHorizon, Rolled, State, Totals
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
 
@@ -50,6 +50,8 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     epochs: tuple[int, ...] = (0,)
     segments: tuple[Rolled, ...] = ()
     changed_seq: int = -1
+    horizons: tuple[tuple[str, int], ...] = ()
+    pending_horizons: tuple[PendingHorizon, ...] = ()
 
 
 def encode_state(state: State) -> bytes:
@@ -86,6 +88,8 @@ def encode_state(state: State) -> bytes:
             epochs=state.epochs,
             segments=state.segments,
             changed_seq=state.changed_seq,
+            horizons=tuple(sorted(state.horizons.items())),
+            pending_horizons=state.pending_horizons,
         )
     )
 
@@ -126,4 +130,6 @@ def decode_state(body: bytes) -> State:
         epochs=stored.epochs,
         segments=stored.segments,
         changed_seq=stored.changed_seq,
+        horizons=dict(stored.horizons),
+        pending_horizons=stored.pending_horizons,
     )

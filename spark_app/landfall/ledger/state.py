@@ -12,10 +12,12 @@ from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
     Add,
+    Applied,
     Block,
     Blocked,
     Commit,
     Drop,
+    Finalize,
     Header,
     Hole,
     Lost,
@@ -56,7 +58,9 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Block,
         Unblock,
         Replay,
+        Finalize,
         Snapshot,
+        Applied,
         Segment,
         Yield,
     ),
@@ -144,12 +148,29 @@ class Member:
         leader_epoch: of the last record that was landed, by which a truncated log is recognized; -1
             if it is not known.
         epoch_offset: offset of that record.
+        latest_ms: the latest event time landed, as in ``LandedSlice``; -1 if none is known.
     """
 
     topic_id: str
     generation: int
     leader_epoch: int = -1
     epoch_offset: int = -1
+    latest_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PendingHorizon:
+    """A horizon that counts once every object decided before it is visible, or given up.
+
+    Attributes:
+        topic: the topic.
+        until: milliseconds since 1970-01-01 UTC.
+        after: slot through which COMMITs and REPLAYs must be applied.
+    """
+
+    topic: str
+    until: int
+    after: int
 
 
 @dataclass(frozen=True)
@@ -194,6 +215,8 @@ class State:
         segments: every stretch of the ledger that is rolled up, in order and without a gap.
         changed_seq: the last slot that changes what became of offsets before its checkpoint: a
             topic partition that entered or left, lost objects, a replay; -1 for none.
+        horizons: the event time (ms) up to which each topic is complete and all of it is visible.
+        pending_horizons: those decided, of which something is not visible yet, oldest first.
     """
 
     seq: int = -1
@@ -224,6 +247,18 @@ class State:
     epochs: tuple[int, ...] = (0,)
     segments: tuple[Rolled, ...] = ()
     changed_seq: int = -1
+    horizons: Mapping[str, int] = field(default_factory=dict)
+    pending_horizons: tuple[PendingHorizon, ...] = ()
+
+    @property
+    def decided_horizons(self) -> Mapping[str, int]:
+        """The event time (ms) up to which each topic is decided to be complete."""
+        # A topic's horizons only grow, and the oldest comes first.
+        return {**self.horizons, **{each.topic: each.until for each in self.pending_horizons}}
+
+    def horizon(self, topic: str) -> int:
+        """The event time (ms) up to which a topic is decided to be complete; -1 for none."""
+        return self.decided_horizons.get(topic, -1)
 
     @property
     def next_index(self) -> int:

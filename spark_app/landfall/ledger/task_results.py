@@ -66,6 +66,11 @@ class LandedSlice:
             Ignored in comparisons, since it differs between attempts.
         seconds: wall-clock time until the worker could start the next slice, for autoscaling; 0 if
             not measured. Ignored in comparisons.
+        latest_ms: the latest event time among the landed records, in milliseconds since 1970-01-01
+            UTC; -1 if none is known. A record counts as what is earlier, its event time or its
+            Kafka timestamp, and not at all if that is later than when it was read: so one clock
+            that is ahead does not make all others late. If no record was landed, the latest Kafka
+            timestamp. Ignored in comparisons.
 
     Raises:
         ValueError: the counters do not add up, so that the slice must not be committed; or the
@@ -85,6 +90,7 @@ class LandedSlice:
     cpu_seconds: float = field(default=0.0, compare=False)
     seconds: float = field(default=0.0, compare=False)
     schemas: tuple[str, ...] = ()
+    latest_ms: int = field(default=-1, compare=False)
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)

@@ -26,7 +26,7 @@ from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
 from landfall.ledger import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
-from landfall.pipeline.records import Records
+from landfall.pipeline.records import Int64s, Records
 from landfall.source import Reader
 from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
@@ -149,6 +149,26 @@ class _Counts:
     errors: list[str] = field(default_factory=list)
     leader_epoch: int = -1
     epoch_offset: int = -1
+    event_ms: int = -1
+    kafka_ms: int = -1
+
+    def saw(self, records: Records, chunk: PartitionedChunk) -> None:
+        """Count the records of a chunk."""
+        self.visible += len(records)
+        if records.leader_epoch >= 0:
+            self.leader_epoch = records.leader_epoch
+            self.epoch_offset = int(records.offsets[-1])
+        self.filtered += chunk.filtered
+        self.input_bytes += payload_bytes(records.values)
+        now_ms = time.time_ns() // 1_000_000
+        self.kafka_ms = max(self.kafka_ms, _latest(records.timestamps, now_ms))
+        if chunk.times_ms is not None:
+            self.event_ms = max(self.event_ms, _latest(chunk.times_ms, now_ms))
+
+
+def _latest(times_ms: Int64s, now_ms: int) -> int:
+    """Return the latest time that is not in the future; -1 if there is none."""
+    return int(times_ms.max(initial=-1, where=times_ms <= now_ms))
 
 
 class _SliceLanding:
@@ -225,12 +245,7 @@ class _SliceLanding:
             for partition, rows, schema in chunk.objects():
                 outputs.add(partition, rows, schema)
             outputs.free_memory()
-            self._counts.visible += len(records)
-            if records.leader_epoch >= 0:
-                self._counts.leader_epoch = records.leader_epoch
-                self._counts.epoch_offset = int(records.offsets[-1])
-            self._counts.filtered += chunk.filtered
-            self._counts.input_bytes += payload_bytes(records.values)
+            self._counts.saw(records, chunk)
             is_enough = limits is not None and self._counts.input_bytes >= limits.input_bytes
             if is_enough or len(records) < len(found):
                 self._end_at(int(records.offsets[-1]) + 1)
@@ -339,10 +354,11 @@ class _SliceLanding:
             sorted((sealed.landed() for sealed in self._sealed), key=lambda o: o.upload.key)
         )
         counts = self._counts
+        landed = sum(o.rows for o in objects if o.kind is ObjectKind.DATA)
         return LandedSlice(
             piece=self._slice,  # the field is called so in the ledger
             objects=objects,
-            landed=sum(landed.rows for landed in objects if landed.kind is ObjectKind.DATA),
+            landed=landed,
             filtered=counts.filtered,
             dead_lettered=counts.dead_lettered,
             invisible=len(self._slice.offsets) - counts.visible,
@@ -353,6 +369,7 @@ class _SliceLanding:
             cpu_seconds=round(self._cpu_seconds, 3),
             seconds=round(self._seconds + time.monotonic() - before, 3),
             schemas=tuple(sorted(self._schemas)),
+            latest_ms=counts.event_ms if landed else counts.kafka_ms,
         )
 
     def _fail(self, error: Exception) -> FailedSlice:

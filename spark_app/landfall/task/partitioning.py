@@ -48,6 +48,8 @@ class PartitionedChunk:
         schemas: the schema of each of ``outputs``, if rows have schemas of their own. An output
             partition is then there once for each, that with its first row first.
         used: the schemas from elsewhere that the chunk was decoded with.
+        times_ms: of each row in ``outputs``, in the order of offsets, the event time or the Kafka
+            timestamp, whichever is earlier; None if the route reads no event time.
     """
 
     outputs: tuple[tuple[str, pa.RecordBatch], ...]
@@ -55,6 +57,7 @@ class PartitionedChunk:
     filtered: int
     schemas: tuple[RowSchema | None, ...] = ()
     used: tuple[UsedSchema, ...] = ()
+    times_ms: Int64s | None = None
 
     def objects(self) -> Iterator[tuple[str, pa.RecordBatch, RowSchema | None]]:
         """What goes to objects of their own: output partition, rows, schema."""
@@ -117,13 +120,16 @@ class Partitioner:
             bad = by_format | _bad_records("route", routed.bad, rows) | bad
             codes = codes.copy()
             codes[refused.rows] = -1
+        schemas: tuple[RowSchema, ...] = ()
         if decoded.by_schema is not None:
             outputs, schemas = self._by_schema(
                 remaining, decoded.by_schema, codes, routed.partitions
             )
-            return PartitionedChunk(outputs, _ordered(bad), decoded.filtered, schemas)
-        rows_out = _split(self.layout.rows(remaining, decoded.columns), codes, routed.partitions)
-        return PartitionedChunk(tuple(rows_out), _ordered(bad), decoded.filtered)
+        else:
+            rows_out = self.layout.rows(remaining, decoded.columns)
+            outputs = tuple(_split(rows_out, codes, routed.partitions))
+        times = _times(routed.times_ms, remaining, codes)
+        return PartitionedChunk(outputs, _ordered(bad), decoded.filtered, schemas, times_ms=times)
 
     def _by_schema(
         self,
@@ -198,6 +204,13 @@ def _bad_records(stage: str, bad: BadRows, rows: Int64s | None = None) -> dict[i
         row: BadRecord(row, stage, error)
         for row, error in zip(in_chunk.tolist(), bad.errors, strict=True)
     }
+
+
+def _times(times_ms: Int64s | None, records: Records, codes: Int64s) -> Int64s | None:
+    """Return the times by which completeness is known, of the rows that have an output."""
+    if times_ms is None:
+        return None
+    return np.minimum(times_ms, records.timestamps)[codes >= 0]
 
 
 def _ordered(bad: Mapping[int, BadRecord]) -> tuple[BadRecord, ...]:

@@ -21,6 +21,7 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.slice_landing import (
+    HOUR,
     MIDNIGHT,
     SLICE,
     TP,
@@ -256,3 +257,32 @@ def test_a_result_has_the_cpu_time_for_planning() -> None:
 
     assert isinstance(result, LandedSlice)
     assert 0 < result.cpu_seconds < time.process_time() - begun
+
+
+def test_the_latest_event_time_counts_at_most_as_the_time_in_kafka() -> None:
+    early = (101, b'{"ts":%d}' % (MIDNIGHT - HOUR))
+    ahead = (103, b'{"ts":%d}' % (MIDNIGHT + 1000 * HOUR))
+    undated = (105, b'{"n":1}')
+
+    found = [
+        land_rows(rows, MemoryStore())
+        for rows in ([early], [early, ahead], [ahead, early], [early, undated], [undated])
+    ]
+
+    latest = [result.latest_ms for result in found if isinstance(result, LandedSlice)]
+    assert latest == [
+        MIDNIGHT - HOUR,
+        MIDNIGHT + 103,
+        MIDNIGHT + 103,
+        MIDNIGHT - HOUR,
+        MIDNIGHT + 105,  # nothing is landed: as Kafka dates the dead letter
+    ]
+
+
+def test_times_in_the_future_of_the_task_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: (MIDNIGHT + 102) * 1_000_000)
+
+    result = land_rows([click(101), click(103)], MemoryStore())
+
+    assert isinstance(result, LandedSlice)
+    assert result.latest_ms == MIDNIGHT + 101
