@@ -231,7 +231,7 @@ OPERATOR = (
 DATA_PLANE = (
     ("cli · audit", "the commands; the independent auditor", BLUE),
     ("driver", "the loop, handover, recovery; Spark and HTTP", BLUE),
-    ("task · registry · lane", "executors; plug-ins; reading and appending a ledger", BLUE),
+    ("task · publish · registry · lane", "executors; publishers; plug-ins; the ledger", BLUE),
     ("formats · source · store", "the edges, behind small protocols", BLUE),
     ("plan · checks · pipeline", "what lands next; fsck; decode and route", GREEN),
     ("ledger · objects", "records and their fold; uploads as values", GREEN),

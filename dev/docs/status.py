@@ -20,6 +20,8 @@ KINDS: Mapping[str, type] = {
     "totals": contract.PartitionTotals,
     "rates": contract.Rates,
     "workers": contract.Workers,
+    "publishers[]": contract.PublisherStatus,
+    "completeness[]": contract.TopicCompleteness,
 }
 """The types by where they are in the document."""
 

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     LEDGER_BROKEN = "LedgerBroken"
     LEDGER_BEHIND = "LedgerBehind"
     OBJECT_LOST = "ObjectLost"
+    DESTINATION_CONFLICT = "DestinationConflict"
 
 
 class LandfallError(Exception):
@@ -71,6 +72,17 @@ class SchemaChanged(SchemasDenied):
     """A registry gives another schema for an id than it gave before, or a stored one is damaged."""
 
 
+class DestinationAway(Retry):
+    """The destination of a publisher does not respond, throttles, or the outcome is unknown."""
+
+
+class DestinationDenied(DestinationAway):
+    """The destination of a publisher refuses: credentials or permissions.
+
+    Someone may have to act. Publishing goes on by itself afterwards, and secrets are read again.
+    """
+
+
 class BatchFailed(Retry):
     """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
 
@@ -109,7 +121,7 @@ class LogTruncated(Stalled):
         return (type(self), (str(self), self.diverges_at))
 
 
-def cause(error: LandfallError, otherwise: str) -> str:  # noqa: PLR0911  # a table
+def cause(error: LandfallError, otherwise: str) -> str:  # noqa: C901, PLR0911  # a table
     """One word for what failed: a ``Reason``, an outage, or ``otherwise``.
 
     The operator rolls a new generation back if its commits fail, but not because of an outage,
@@ -131,4 +143,8 @@ def cause(error: LandfallError, otherwise: str) -> str:  # noqa: PLR0911  # a ta
             return "SchemaRegistryDenied"
         case SchemasAway():
             return "SchemaRegistryUnavailable"
+        case DestinationDenied():
+            return "DestinationDenied"
+        case DestinationAway():
+            return "DestinationUnavailable"
     return otherwise

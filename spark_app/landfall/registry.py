@@ -105,7 +105,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
-    with _spec_errors(f"{path}.route.pattern"):
+    with spec_errors(f"{path}.route.pattern"):
         router = Router.of(spec.route, spec.decode.timestamp)
     format_ = output_format(spec.output, path)
     declared = _declared(spec.decode)
@@ -126,7 +126,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
         json=format_.wanted.json or (schema is None and steps.rewrite),
     )
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
-    with _spec_errors(f"{path}.route.pattern"):
+    with spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
     built = _record_decoder(spec.decode, wanted, declared, path, stored)
     return Pipeline(built, (*steps.steps, *last), router, format_)
@@ -196,7 +196,7 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
     routed = [field for field in router.fields if field in (SCHEMA_ID, SCHEMA_NAME)]
     if routed or from_schema or bodies:
         decoder = spec.decode.format
-        kind = _import_class(f"{path}.decode.format", "decoder", decoder, DECODERS)
+        kind = import_class(f"{path}.decode.format", "decoder", decoder, DECODERS)
         if not getattr(kind, "has_schemas", False):
             by_format = f"output.format: {name}" if bodies else ""
             what = (from_schema and "output.columns: FromSchema") or by_format
@@ -298,7 +298,7 @@ def decoder(
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
     field = path if path.endswith(".key") else f"{path}.decode"
-    kind: DecoderType = _import_class(f"{field}.format", "decoder", decode.format, DECODERS)
+    kind: DecoderType = import_class(f"{field}.format", "decoder", decode.format, DECODERS)
     options: dict[str, object] = dict(decode.options)
     if decode.registry is not None and _asks_registry(decode.format):
         secret = decode.registry.secret_ref
@@ -308,7 +308,7 @@ def decoder(
             "timeout_seconds": decode.registry.timeout.total_seconds(),
             "stored": stored,
         }
-    with _spec_errors(field):
+    with spec_errors(field):
         return kind.of(options, wanted)
 
 
@@ -328,8 +328,8 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
     steps = Steps(context)
     for i, step in enumerate(spec.transforms):
         field = f"{path}.transforms[{i}]"
-        kind = _import_class(f"{field}.use", "transform", step.use, TRANSFORMS)
-        with _spec_errors(field):
+        kind = import_class(f"{field}.use", "transform", step.use, TRANSFORMS)
+        with spec_errors(field):
             if step.use in TRANSFORMS:
                 steps = steps.with_step(kind.of(step.options, steps.context))
             elif isfunction(kind):
@@ -345,8 +345,8 @@ def output_format(output: Output, path: str = "spec") -> Format:
     Raises:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
-    kind: FormatType = _import_class(f"{path}.output.format", "format", output.format, FORMATS)
-    with _spec_errors(f"{path}.output"):
+    kind: FormatType = import_class(f"{path}.output.format", "format", output.format, FORMATS)
+    with spec_errors(f"{path}.output"):
         return kind.of({**output.options, "codec": output.codec})
 
 
@@ -354,7 +354,7 @@ def _read_file(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) -> Any:
+def import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) -> Any:
     """Return the class behind a name. Only its protocol says what it can do, hence ``Any``."""
     path = built_in.get(name, name)
     module, colon, attribute = path.partition(":")
@@ -373,7 +373,7 @@ def _import_class(field: str, kind: str, name: str, built_in: Mapping[str, str])
 
 
 @contextmanager
-def _spec_errors(field: str) -> Iterator[None]:
+def spec_errors(field: str) -> Iterator[None]:
     """Turn what a constructor raises into SPEC_INVALID with the path of the field.
 
     A class of the user's that is not what its protocol says raises TypeError or AttributeError

@@ -32,6 +32,7 @@ from landfall.ledger import (
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
+from tests.crashes.horizons import late
 from tests.support.fakes import FakeLog
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     yield from _unaccounted(schedule, landed, skipped, lost)
     yield from schedule.store.changed
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
+    yield from late((body for _, body in schedule.lane.bodies()), schedule.rows)
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)
     if report.waiting:
         yield f"{report.waiting} committed uploads are not completed"
+    yield from schedule.publishers.findings()
     state = schedule.lane.read()
     if state != report.chain.state:
         yield "a snapshot gives another state than the whole chain"

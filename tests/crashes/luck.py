@@ -59,6 +59,7 @@ class Luck:
         repeats: whether a second completion succeeds, as on AWS.
         pauses: how long what seems lost is doubted, as where completions are not atomic.
         snapshot_every, segment_every: as in the spec.
+        publishes: whether publishers follow the ledger.
     """
 
     steps: int
@@ -74,6 +75,7 @@ class Luck:
     pauses: tuple[float, ...]
     snapshot_every: int
     segment_every: int
+    publishes: bool
 
     @classmethod
     def of(cls, dice: random.Random) -> "Luck":
@@ -92,4 +94,5 @@ class Luck:
             pauses=dice.choice(((), (3.0, 30.0))),
             snapshot_every=dice.choice((2, 5, 1000)),
             segment_every=dice.choice((3, 4, 4, 5)),
+            publishes=dice.random() < 0.4,
         )

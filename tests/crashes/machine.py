@@ -39,6 +39,7 @@ from tests.crashes.judge import Offsets, findings
 from tests.crashes.luck import Loss, Luck
 from tests.crashes.person import asked, decide
 from tests.crashes.process import Process, Wrong
+from tests.crashes.publishing import Publishers
 from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Scheduler, Task
 from tests.crashes.world import GatedLog, ReadingRunner, Rows, WatchedStore, group_with
 from tests.support.fakes import ticking
@@ -85,6 +86,7 @@ class Schedule:
         self.log.write("a", 25, 7).write("b", 4)
         self.store = WatchedStore(self, self.clock, self.luck)
         self.processes: list[Process] = []
+        self.publishers = Publishers(self)
         self.steps, self.calls = 0, 0
         self.aftermath: Aftermath | None = None
         self.calm, self.is_judging = False, False
@@ -105,6 +107,7 @@ class Schedule:
             self.luck.snapshot_every,
             self.luck.segment_every,
             "SkipAndRecord" if skips else "Stall",
+            publishes=self.luck.publishes,
         )
 
     def run(self) -> None:
@@ -132,10 +135,11 @@ class Schedule:
             last = self.land_the_rest()
         last.must_end_with(ExitCode.OK)
         self.judge()
-        if any(process.frozen for process in self.processes):
+        if any(process.frozen for process in (*self.processes, *self.publishers.alive)):
             self.say("frozen drivers wake up")
             for process in self.processes:
                 process.frozen = False
+            self.publishers.wake()
             self.scheduler.play()
             self._deliver_all()
             self.judge()
@@ -194,6 +198,7 @@ class Schedule:
             events.append(partial(log_events.drop, self))
         if self.luck.loss.of_uploads:
             events += [partial(log_events.expire_upload, self)] * 4
+        events += self.publishers.events()
         events += [self._decide] * (3 * self.luck.loss.is_decided)
         events += [partial(e, self) for e in log_events.LEADERS if self.luck.leaderless]
         if alive:

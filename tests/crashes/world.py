@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.crashes.luck import Luck
-from tests.support.fakes import FakeLog, FakeRunner, group
+from tests.support.fakes import NOW, FakeLog, FakeRunner, group
 
 LOST_ATTEMPTS = 0.1
 """How often a task's first attempt uploads and its result is lost, as under speculation or when an
@@ -39,6 +39,17 @@ RECORDS_OF_SCHEMA = 10
 """How many records of a topic partition have one schema, before they have the next."""
 SHORT_SLICES = 0.1
 """How often a task ends a slice early, as when its records are larger than the plan assumed."""
+
+
+DELAY = timedelta(days=1)
+"""How long records may be late. None is, and no schedule is long enough for a partition to be idle.
+"""
+FIRST_EVENT = NOW - timedelta(days=3000)
+
+
+def event_ms(offset: int) -> int:
+    """The event time of a record: a day later for each, so that horizons lie between records."""
+    return int((FIRST_EVENT + offset * DELAY).timestamp() * 1000)
 
 
 class WatchedStore(MemoryStore):
@@ -152,7 +163,8 @@ class ReadingRunner(FakeRunner):
         data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
         unread = len(piece.offsets) - len(offsets)
         of_slice = LandedSlice(piece, tuple(objects), data, 0, letters, unread, 100)
-        return replace(of_slice, schemas=schemas)
+        latest_ms = max(map(event_ms, offsets), default=-1)
+        return replace(of_slice, schemas=schemas, latest_ms=latest_ms)
 
     def _keep_schema(self, offset: int) -> str:
         """Store the schema of a record, once in a driver's life, and return its name."""
@@ -230,10 +242,18 @@ _TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
 
 @cache
 def group_with(
-    generation: int, snapshot_every: int, segment_every: int, on_data_loss: str
+    generation: int, snapshot_every: int, segment_every: int, on_data_loss: str, *, publishes: bool
 ) -> ConsumerGroup:
     """The group of a schedule."""
     kafka = {"bootstrapServers": "fake:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
     tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
     bad = {"maxRatio": "1"}
-    return group(generation=generation, source={"kafka": kafka}, tuning=tuning, badRecords=bad)
+    entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
+    return group(
+        generation=generation,
+        source={"kafka": kafka},
+        tuning=tuning,
+        badRecords=bad,
+        publish=[entry] * publishes,
+        completeness={"delay": f"{DELAY.days}d"},
+    )

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 
+from tests.model import publishing
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
 from tests.model.stories import story
@@ -59,7 +60,8 @@ def main() -> int:
     if arguments.variant:
         return 0 if all(map(show, arguments.variant)) else 1
     held = check(LARGE_WORLDS if arguments.large else WORLDS)
-    return 0 if all([held, *map(show, VARIANTS)]) else 1
+    held &= all([*map(show, VARIANTS)])
+    return publishing.main(large=arguments.large) if held else 1
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ MUTANTS = [
     DeletesOneTooMany,
 ]
 
+FIRST_SEEDS = {SweepsThoughFenced: 5_500}
+"""Where the search for a mutant begins that few schedules find; elsewhere it takes minutes."""
+
 
 @pytest.fixture(autouse=True)
 def _no_waiting() -> Iterator[None]:
@@ -84,7 +87,7 @@ def test_whatever_happens_every_record_is_landed_once(chunk: int) -> None:
 @pytest.mark.parametrize("kind", MUTANTS)
 def test_each_rule_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
-        play(range(10 * SCHEDULES), kind)
+        play(range(FIRST_SEEDS.get(kind, 0), 10 * SCHEDULES), kind)
 
 
 def test_a_schema_that_is_named_and_not_stored_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

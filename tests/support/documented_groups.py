@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Status
+from landfall.api.contract import (
+    CommitStatus,
+    Failure,
+    PartitionStatus,
+    PublisherStatus,
+    Status,
+)
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import GroupObservation
@@ -79,7 +85,14 @@ def _billing() -> Shown:
 
 def _clickstream() -> Shown:
     source = {"kafka": {"bootstrapServers": "kafka:9092", "topicPattern": r"app\..*"}}
-    spec = _spec("clickstream", source=source, generation=3, autoscaling={"maxReplicas": 20})
+    publish = [{"name": "lake", "type": "Iceberg"}, {"name": "hourly", "type": "Success"}]
+    spec = _spec(
+        "clickstream",
+        source=source,
+        generation=3,
+        autoscaling={"maxReplicas": 20},
+        publish=publish,
+    )
     world = _world(spec)
     failure = Failure(
         (world.now - timedelta(hours=3)).isoformat(),
@@ -97,6 +110,14 @@ def _clickstream() -> Shown:
             PartitionStatus("app.web", 4, 100_000, 108_977, 8_977, 41.2, 0.0),
             PartitionStatus("app.web", 1, 90_000, 96_000, 6_000, 30.0, 0.0),
             PartitionStatus("app.shop", 0, 7_000, 9_900, 2_900, 12.0, 0.0),
+        ),
+        publishers=(
+            PublisherStatus(
+                "lake", "Iceberg", 1_204, 31, 720.0, 9_000, 14, 9, None, None, "catalog: no answer"
+            ),
+            PublisherStatus(
+                "hourly", "Success", 1_235, 0, 0.0, 0, 0, 0, world.now.isoformat(), None, ""
+            ),
         ),
     )
     return _shown("clickstream", spec, observed)

@@ -51,7 +51,7 @@ KNOWN_LEDGER = "LANDFALL_KNOWN_LEDGER"
 refuses a ledger that has not: it is another store's, or an old copy. Unset if none is known.
 """
 
-VERSION = 2
+VERSION = 3
 """The version of this contract. It is raised when something is added. Operators of version N work
 with drivers of version N-1 and later: a driver ignores what it does not know, and the operator does
 without what an older driver does not report.
@@ -283,6 +283,57 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
+class PublisherStatus:
+    """One publisher of ``spec.publish``, as of ``Status.time``.
+
+    Attributes:
+        name: the publisher's name.
+        type: its type, such as ``Iceberg``.
+        slot: the last slot of the ledger whose effects are in the destination; -1 for none.
+        lag_slots: slots of the ledger after it.
+        lag_seconds: age of the oldest object that is visible and not published; 0 if there is none.
+        published_objects: objects published since this driver started.
+        failures: passes that failed since this driver started.
+        consecutive_failures: passes that failed since the last one that ended well.
+        last_time: when the last pass ended well, ISO 8601.
+        blocked: one word for why somebody has to change something before it publishes again.
+        message: what is wrong, and what to do; empty if nothing is.
+        details: what its type has to say, such as which topic partition holds an hour open.
+    """
+
+    name: str
+    type: str
+    slot: int
+    lag_slots: int
+    lag_seconds: float
+    published_objects: int
+    failures: int
+    consecutive_failures: int
+    last_time: str | None
+    blocked: str | None
+    message: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCompleteness:
+    """Up to when a topic is complete, for a group with ``spec.completeness``.
+
+    Attributes:
+        topic: name of the topic.
+        until: event time before which everything has landed, ISO 8601; null before the first
+            decision.
+        held_by: the topic partition that holds it although its time has come; empty if none does.
+        why: what that one waits for.
+    """
+
+    topic: str
+    until: str | None
+    held_by: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionTotals:
     """Sums over all topic partitions, in a status that lists only some of them.
 
@@ -338,3 +389,8 @@ class Status:
     """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""
     slot: int = -1
     """The last slot of the ledger that this process knows; -1 if it knows none."""
+    publishers: tuple[PublisherStatus, ...] = ()
+    """Those of ``spec.publish`` that this driver runs. Drivers before version 3 report none."""
+    completeness: tuple[TopicCompleteness, ...] = ()
+    """Of each topic that is complete up to a time, or held. In a summary, the first that are held.
+    """

@@ -34,7 +34,7 @@ def summarize(status: Status) -> Status:
     """The status with its ``totals`` and few of its topic partitions, in their order.
 
     These are the ``WORST``, the first ``BLOCKED`` and, of each reason for which any is blocked, the
-    first one.
+    first one. Of topics that are not complete there are the first ``BLOCKED`` that are held.
     """
     if status.totals:
         return status
@@ -43,7 +43,9 @@ def summarize(status: Status) -> Status:
     worst = heapq.nlargest(WORST, status.partitions, key=how_bad)
     kept = {(p.topic, p.partition) for p in (*worst, *blocked[:BLOCKED], *first_of_reason.values())}
     partitions = tuple(p for p in status.partitions if (p.topic, p.partition) in kept)
-    return replace(status, totals=totals_of(status), partitions=partitions)
+    held = tuple(topic for topic in status.completeness if topic.held_by)[:BLOCKED]
+    totals = totals_of(status)
+    return replace(status, totals=totals, partitions=partitions, completeness=held)
 
 
 def how_bad(partition: PartitionStatus) -> tuple[float, float, int]:

@@ -6,7 +6,7 @@ field's path.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -155,6 +155,12 @@ def _scalar_or_list(value: object) -> object:
     return _scalar(value)
 
 
+def _scalar_list_or_map(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(name): _scalar(item) for name, item in value.items()}
+    return _scalar_or_list(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Matching:
     """A pattern the whole text must match, and the description that an error message gives instead.
@@ -238,6 +244,9 @@ Ratio = Annotated[float, BeforeValidator(_ratio), Field(json_schema_extra={"form
 Scalar = str | int | float | bool | None
 Setting = Annotated[Scalar, BeforeValidator(_scalar)]
 Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]
+MappedSettings = Annotated[
+    Scalar | list[Scalar] | dict[str, Scalar], BeforeValidator(_scalar_list_or_map)
+]
 
 
 def plural(count: int, noun: str) -> str:

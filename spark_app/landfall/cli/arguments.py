@@ -11,6 +11,7 @@ from typing import Any
 
 from landfall import __version__
 from landfall.cli.numbers import natural, port
+from landfall.cli.publish_arguments import add_publish
 from landfall.cli.topic_arguments import add_topic_commands
 from landfall.cli.verb_arguments import add_verbs
 
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     for add in (_run, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
     add_topic_commands(partial(_command, commands))
+    add_publish(partial(_command, commands))
     add_verbs(partial(_command, commands))
     return root
 

@@ -13,6 +13,7 @@ import yaml
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.spec.publish import PublisherEntry
 from landfall.api.values import format_quantity
 
 _SECTIONS = ("decode", "transforms", "route", "output")
@@ -65,6 +66,12 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
             )
             limits.insert(0, (f"{name}.overrides[{found}]", at))
         yield from _block(name, section, _Places(limits), "")
+    if publishers := [_publisher(each) for each in group.spec.publish if each.selects(topic)]:
+        yield from _block("publish", publishers, _Places([("group", written)]), "")
+
+
+def _publisher(entry: PublisherEntry) -> Mapping[str, Any]:
+    return entry.model_dump(mode="json", by_alias=True, exclude={"topics"}, exclude_none=True)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from operator import attrgetter
 
 import msgspec
@@ -10,6 +11,7 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.api.next_steps import next_step
+from landfall.api.spec.publish import PublisherEntry
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.errors import LandfallError, Retry
@@ -47,6 +49,24 @@ class PartitionProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class PublisherProgress:
+    """One publisher of ``spec.publish``.
+
+    Attributes:
+        slot: the last slot of the ledger whose effects are in the destination, as far as is known
+            here; -1 for none.
+        lag_slots: slots of the ledger after it.
+        error: why that is not known; empty if it is.
+    """
+
+    name: str
+    type: str
+    slot: int
+    lag_slots: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupProgress:
     """How far a group has landed its topics. Its fields are those of ``status --json``.
 
@@ -58,6 +78,8 @@ class GroupProgress:
         last_commit: the time of the last COMMIT by its driver's clock.
         totals: sums over all COMMITs.
         source_error: why Kafka did not answer, or None.
+        publishers: how far each publisher is.
+        complete_until: by topic, the event time before which everything has landed, ISO 8601.
     """
 
     group: str
@@ -73,6 +95,8 @@ class GroupProgress:
     totals: Totals
     partitions: tuple[PartitionProgress, ...]
     source_error: str | None = None
+    publishers: tuple[PublisherProgress, ...] = ()
+    complete_until: Mapping[str, str] = field(default_factory=dict)
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
@@ -99,7 +123,22 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
         found = _progress(opened, state, ends, None)
     except Retry as error:
         found = _progress(opened, state, EndOffsets(), str(error))
-    return replace(found, partitions=tuple(_with_block(p, state, file) for p in found.partitions))
+    return replace(
+        found,
+        partitions=tuple(_with_block(p, state, file) for p in found.partitions),
+        publishers=tuple(_publisher(opened, e, state.seq) for e in opened.group.spec.publish),
+    )
+
+
+def _publisher(opened: GroupStore, entry: PublisherEntry, slot: int) -> PublisherProgress:
+    # Other commands, and groups without publishers, need none of their libraries.
+    from landfall.publish.building import publisher  # noqa: PLC0415
+
+    try:
+        at = publisher(opened.group, entry, opened.store).position()
+    except LandfallError as error:
+        return PublisherProgress(entry.name, entry.type, -1, slot + 1, str(error))
+    return PublisherProgress(entry.name, entry.type, at, slot - at)
 
 
 def _with_block(progress: PartitionProgress, state: State, file: str) -> PartitionProgress:
@@ -154,6 +193,10 @@ def _progress(
         totals=state.totals,
         partitions=partitions,
         source_error=source_error,
+        complete_until={
+            topic: datetime.fromtimestamp(until / 1000, UTC).isoformat()
+            for topic, until in sorted(state.horizons.items())
+        },
     )
 
 
@@ -201,6 +244,15 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
         out.print(_by_topic_partition(progress) if by_topic_partition else _by_topic(progress))
     else:
         out.print("the ledger has no topic partition yet")
+    if progress.complete_until:
+        out.print(_by_horizon(progress.complete_until))
+    if progress.publishers:
+        out.print(_by_publisher(progress.publishers))
+    _show_problems(progress)
+
+
+def _show_problems(progress: GroupProgress) -> None:
+    out = console.out()
     for p in progress.partitions:
         if p.held_back_records:
             records = console.counted(p.held_back_records, "record")
@@ -211,6 +263,9 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
             console.print_error("Unavailable", p.unavailable)
         if p.blocked:
             console.print_error(p.blocked, f"{p.message}; next: {p.next_step}")
+    for publisher in progress.publishers:
+        if publisher.error:
+            console.print_error(publisher.name, publisher.error)
     if progress.source_error:
         console.print_error("Unavailable", f"Kafka did not answer: {progress.source_error}")
 
@@ -232,6 +287,22 @@ def _by_topic(progress: GroupProgress) -> object:
         lags = [p.lag_records for p in partitions if p.lag_records is not None]
         lag, largest = (sum(lags), max(lags)) if lags else (None, None)
         shown.add_row(escape(topic), str(len(partitions)), _number(lag), _number(largest))
+    return shown
+
+
+def _by_horizon(complete_until: Mapping[str, str]) -> object:
+    shown = console.table("topic", "complete until (event time)")
+    for topic, until in complete_until.items():
+        shown.add_row(escape(topic), until)
+    return shown
+
+
+def _by_publisher(publishers: Collection[PublisherProgress]) -> object:
+    shown = console.table("publisher", "type", ">slot", ">slots behind")
+    for each in publishers:
+        slot, lag = (None, None) if each.error else (each.slot, each.lag_slots)
+        names = (escape(each.name), escape(each.type))
+        shown.add_row(*names, _number(slot), _number(lag))
     return shown
 
 

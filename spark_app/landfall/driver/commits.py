@@ -22,6 +22,7 @@ from landfall.driver.decide.batch_results import (
     failure_messages,
 )
 from landfall.driver.deps import DriverDeps, record_failure
+from landfall.driver.finalizing import Finalizing
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatch, InFlightBatches
 from landfall.errors import Fenced, LandfallError, LogTruncated, Reason, Retry, Stalled, cause
@@ -71,6 +72,8 @@ class BatchCommitter:
     def __post_init__(self) -> None:
         self._bad_records = BadRecordHistory(self.group.spec.bad_records)
         self._denied: dict[TopicPartition, datetime] = {}
+        self.finalizing = Finalizing(self.group, self.deps.observer, self.append)
+        self._unrecorded_since: datetime | None = None
 
     def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
         """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
@@ -107,14 +110,48 @@ class BatchCommitter:
             self.batches.remove(batch)
             self._commit(batch, recreated, now)
 
-    def snapshot_if_due(self) -> None:
-        """Append a snapshot if ``snapshotEvery`` records came after the last one."""
+    def hand_over(self, reason: str, now: datetime) -> None:
+        """Append YIELD, and before it what topics are complete up to, as far as it is known.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        self._finalize(now, at_once=True)
+        self.append(partial(ledger.Yield, reason=reason))
+
+    def append_if_due(self, now: datetime) -> None:
+        """Append what is due: a snapshot after ``snapshotEvery`` records, FINALIZE, APPLIED."""
         state = self.writer.state
         if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
             try:
                 self.writer.snapshot(self.background.completer.applied_through)
             except Retry as error:  # the next pass tries again, in the slot that is next then
                 record_failure(self.deps, cause(error, "SnapshotFailed"), error)
+        self._finalize(now)
+        self._record_applied_if_due(now)
+
+    def _finalize(self, now: datetime, *, at_once: bool = False) -> None:
+        try:
+            self.finalizing.advance(self.writer.state, now, at_once=at_once)
+        except Retry as error:  # the next pass, or the next driver, tries again
+            record_failure(self.deps, cause(error, "FinalizeFailed"), error)
+
+    def _record_applied_if_due(self, now: datetime) -> None:
+        """Append APPLIED if publishers could not learn otherwise what has become visible.
+
+        It waits for another record to say so as long as no publisher would look anyway.
+        """
+        applied = self.background.completer.applied_through
+        entries = self.group.spec.publish
+        if not entries or not any(seq <= applied for seq in self.writer.state.unapplied):
+            self._unrecorded_since = None
+            return
+        self._unrecorded_since = self._unrecorded_since or now
+        if now - self._unrecorded_since >= min(entry.min_interval for entry in entries):
+            try:
+                self.append(ledger.Applied)
+            except Retry as error:  # the next pass tries again, in the slot that is next then
+                record_failure(self.deps, cause(error, "AppliedFailed"), error)
 
     def recreated_topics(
         self, tps: Collection[TopicPartition]

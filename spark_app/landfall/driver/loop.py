@@ -19,9 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
-from landfall import ledger
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
@@ -220,7 +218,7 @@ class Driver:
         if not self._is_stopping(now):
             self._start_batches(now)
         if not self._draining.must_end:
-            self._committer.snapshot_if_due()
+            self._committer.append_if_due(now)
             self._roll_segments(now)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
@@ -271,6 +269,7 @@ class Driver:
             targets=self._membership.targets,
             is_at_rest=self._is_at_rest,
             repairing=self._lost.count,
+            held=self._committer.finalizing.held,
         )
 
     def _status_message(self) -> str:
@@ -385,7 +384,7 @@ class Driver:
         return self._draining.is_over(now) or not waits
 
     def _yield_lane(self) -> ExitCode:
-        self._committer.append(partial(ledger.Yield, reason=self._draining.reason))
+        self._committer.hand_over(self._draining.reason, self.deps.clock())
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))

@@ -72,6 +72,8 @@ class Observer:
             did; empty if the last look failed.
         unsettled: topic partitions in the log whose end offset is not the checkpoint; sorted.
         missing: topic partitions in the checkpoint that the log does not have.
+        high: the last known high watermarks, of those that answered.
+        looked_high: when they were asked for; None before.
     """
 
     log: Log
@@ -83,10 +85,11 @@ class Observer:
     grown: Mapping[TopicPartition, int] = field(default_factory=dict)
     unsettled: tuple[TopicPartition, ...] = ()
     missing: tuple[TopicPartition, ...] = ()
+    high: Mapping[TopicPartition, int] = field(default_factory=dict)
+    looked_high: datetime | None = None
     _named: tuple[TopicPartition, ...] = ()
     _discovered: datetime | None = None
     _looked: datetime | None = None
-    _looked_high: datetime | None = None
     _settled_for: tuple[object, ...] = ()
 
     @property
@@ -129,7 +132,7 @@ class Observer:
         if high is not None:
             held = held_back(self.view.held_back, high, ends.offsets, now)
             self.view = replace(self.view, held_back=held)
-            self._looked_high = now
+            self.high, self.looked_high = high, now
         self._looked = now
 
     def look_at_starts(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
@@ -224,7 +227,7 @@ class Observer:
 
         They are asked for before the ends: records that arrive in between must not seem held back.
         """
-        is_due = self._looked_high is None or now - self._looked_high >= HIGH_WATERMARK_INTERVAL
+        is_due = self.looked_high is None or now - self.looked_high >= HIGH_WATERMARK_INTERVAL
         return self.log.offsets(self._named, Bound.HIGH_WATERMARK).offsets if is_due else None
 
     def _note_ends(

@@ -14,6 +14,7 @@ import stamina
 
 from landfall.api.contract import ExitCode, LedgerPosition
 from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
@@ -24,6 +25,7 @@ from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.pinned_spec import pinned_spec
+from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
 from landfall.driver.runner import Runner
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
@@ -32,6 +34,7 @@ from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
+from landfall.publish.building import check_publishers
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.lifecycle import lifetime_warning
@@ -89,6 +92,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         return ExitCode.OK
     check_secret(group.spec.output)
     store = open_store(group.spec.output)
+    check_publishers(group, store)
     # Now, not beside Spark: while that starts, standard error is its own.
     explain(kafka_servers(group))
     with explained(store_servers(group.spec.output)):
@@ -125,43 +129,81 @@ def drive(
     if counters.warning:
         log.warning("uploads expire early", extra={"why": counters.warning})
     board = StatusBoard(clock, monitor.outage)
-    discovery_interval = group.spec.source.kafka.discovery_interval
-    observer = Observer(
-        KafkaLog(group), discovery_interval, longest_pause(group.spec.upload_policy)
-    )
-    deps = DriverDeps(store, observer, runner, clock, lambda: uuid.uuid4().hex, counters)
+    deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
+    publishing = Publishing(group, store, clock)
 
     def post(report: StatusReport) -> None:
+        report = publishing.overlay(report)
         board.post(report, counters)
         if progress:
             progress(report)
 
     def new_driver(writer: LaneWriter, report: Callable[[DriverProgress], None]) -> Driver:
-        return Driver(group, writer, deps, report, options.until_caught_up)
+        def shown(progress: DriverProgress) -> None:
+            publishing.observe(progress.state)
+            report(progress)
 
-    contender = LaneContender(
-        group,
-        deps,
-        new_driver,
-        StatusReporter(post, board.wait_for),
-        ContenderOptions(
-            options.revision,
-            known_ledger=options.known_ledger,
-            is_owner_working=lambda: bool(options.peers) and is_any_working(options.peers),
-        ),
-    )
+        return Driver(group, writer, deps, shown, options.until_caught_up)
+
+    reporter, how = StatusReporter(post, board.wait_for), _contender_options(options)
+    contender = LaneContender(group, deps, new_driver, reporter, how)
     with ExitStack() as stack:
         stack.callback(monitor.stop)
         monitor_store = open_store(fail_fast(group.spec.output))
         monitor.start(lambda: contender.check_store(monitor_store.read))
-        _serve(board, contender, options, group, stack)
+        _serve(board, _control(contender, publishing), options, group, stack)
         stack.enter_context(_signals(contender.stop))
-        return contender.run()
+        publishing.start()
+        stack.callback(publishing.stop)
+        code = contender.run()
+        return _publish_the_rest(publishing, code, until_caught_up=options.until_caught_up)
+
+
+def _contender_options(options: Options) -> ContenderOptions:
+    return ContenderOptions(
+        options.revision,
+        known_ledger=options.known_ledger,
+        is_owner_working=lambda: bool(options.peers) and is_any_working(options.peers),
+    )
+
+
+def _observer(group: ConsumerGroup) -> Observer:
+    discovery_interval = group.spec.source.kafka.discovery_interval
+    return Observer(KafkaLog(group), discovery_interval, longest_pause(group.spec.upload_policy))
+
+
+def _publish_the_rest(publishing: Publishing, code: ExitCode, *, until_caught_up: bool) -> ExitCode:
+    """Publish what landed last; a run until caught up ends well only if that is published, too.
+
+    A driver that is fenced or stalled leaves it to the next one.
+    """
+    if code is not ExitCode.OK:
+        return code
+    if not until_caught_up:
+        publishing.stop(tries=1)
+        return code
+    wrong = publishing.stop(LAST_TRIES, LAST_PATIENCE)
+    if wrong is None:
+        return code
+    log.error("not everything is published", extra={"why": str(wrong)})
+    return ExitCode.UNAVAILABLE if isinstance(wrong, Retry) else ExitCode.STALLED
+
+
+def _control(contender: LaneContender, publishing: Publishing) -> ControlHandler:
+    """What carries control commands out; ``retry`` is for publishers, too."""
+
+    def decide(request: Request) -> Answer:
+        if isinstance(request, RetryRequest) and not request.dry_run:
+            publishing.retry_now()
+        return contender.decide(request)
+
+    want = contender.deps.runner.want
+    return ControlHandler(want, contender.hand_over, contender.take_over, decide)
 
 
 def _serve(
     board: StatusBoard,
-    contender: LaneContender,
+    handler: ControlHandler,
     options: Options,
     group: ConsumerGroup,
     stack: ExitStack,
@@ -174,8 +216,6 @@ def _serve(
     stack.callback(server.shutdown)
     log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
     if control := options.control:
-        want = contender.deps.runner.want
-        handler = ControlHandler(want, contender.hand_over, contender.take_over, contender.decide)
         control_server = serve_control(control, handler)
         stack.callback(control_server.shutdown)
         url = f"http://{control.host}:{control_server.server_port}/control/"

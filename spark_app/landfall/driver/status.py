@@ -3,9 +3,9 @@
 ``/status``, the metrics and the command line all show the same ``Status``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import attrgetter
 
@@ -16,12 +16,14 @@ from landfall.api.contract import (
     PartitionStatus,
     Phase,
     Status,
+    TopicCompleteness,
     Workers,
 )
 from landfall.api.next_steps import next_step
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up
+from landfall.driver.decide.completeness import HeldTopic
 from landfall.driver.observer import LogView
 from landfall.errors import Stalled
 from landfall.ledger import State
@@ -69,6 +71,7 @@ class DriverProgress:
         targets: the end offsets at the first look at the log; None before it.
         is_at_rest: nothing is in flight, unapplied or about to leave.
         repairing: lost objects that are being made again.
+        held: topics that are not complete though their time has come, and why.
     """
 
     time: datetime
@@ -82,6 +85,7 @@ class DriverProgress:
     targets: Mapping[TopicPartition, int] | None
     is_at_rest: bool
     repairing: int = 0
+    held: tuple[HeldTopic, ...] = ()
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -156,7 +160,18 @@ def _with_partitions(group: ConsumerGroup, progress: DriverProgress, summary: St
         overdue_seconds=max((p.overdue_seconds for p in partitions), default=0.0),
         partitions=partitions,
         caught_up=progress.caught_up,
+        completeness=tuple(_completeness(progress)),
     )
+
+
+def _completeness(progress: DriverProgress) -> Iterator[TopicCompleteness]:
+    held, horizons = {each.topic: each for each in progress.held}, progress.state.horizons
+    for topic in sorted({*held, *horizons}):
+        until = horizons.get(topic)
+        time = None if until is None else datetime.fromtimestamp(until / 1000, UTC).isoformat()
+        holder = held.get(topic)
+        tp, why = (str(holder.topic_partition), holder.why) if holder else ("", "")
+        yield TopicCompleteness(topic, time, tp, why)
 
 
 def standby_status(

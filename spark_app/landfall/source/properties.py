@@ -66,10 +66,8 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     """
     kafka = group.spec.source.kafka
     plain = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
-    files = read_secret(kafka.properties_secret_ref.name) if kafka.properties_secret_ref else {}
-    lines = dict(_lines(files.get("properties", "")))
-    single = {name: text.strip() for name, text in files.items() if name != "properties"}
-    merged = {**plain, **lines, **single}
+    secret = read_secret(kafka.properties_secret_ref.name) if kafka.properties_secret_ref else {}
+    merged = {**plain, **secret_properties(secret, f"{_SECTION}.propertiesSecretRef")}
     if reserved := sorted(_RESERVED & merged.keys()):
         raise Stalled(Reason.SPEC_INVALID, f"{_FIELD}: landfall sets {', '.join(reserved)} itself")
     return {
@@ -79,8 +77,21 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     }
 
 
-def create_client(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object]) -> T:
-    """A client of this kind with these properties.
+def secret_properties(secret: Mapping[str, str], field: str) -> dict[str, str]:
+    """The properties in the files of a secret: ``properties``, and others by their names.
+
+    Raises:
+        Stalled: SPEC_INVALID, a line is not ``key=value``; the message begins with ``field``.
+    """
+    lines = dict(_lines(secret.get("properties", ""), field))
+    single = {name: text.strip() for name, text in secret.items() if name != "properties"}
+    return {**lines, **single}
+
+
+def create_client(
+    kind: Callable[[dict[str, Any]], T], properties: Mapping[str, object], field: str = ""
+) -> T:
+    """A client of this kind with these properties; messages begin with ``field``.
 
     Raises:
         Stalled: SPEC_INVALID, librdkafka does not accept a property or its value. The message does
@@ -91,10 +102,11 @@ def create_client(kind: Callable[[dict[str, Any]], T], properties: Mapping[str, 
     except KafkaException as error:
         # Without a cause: the original message quotes the value.
         message = _refusal(error.args[0].str(), properties)
-        raise Stalled(Reason.SPEC_INVALID, f"{_FIELD}{message}") from None
+        raise Stalled(Reason.SPEC_INVALID, f"{field or _FIELD}{message}") from None
 
 
-_FIELD = "spec.source.kafka.properties"
+_SECTION = "spec.source.kafka"
+_FIELD = f"{_SECTION}.properties"
 _NAMED = re.compile(r'property:? "?([\w.]+)"?|value for "([\w.]+)"')
 
 
@@ -122,14 +134,13 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
+def _lines(text: str, field: str) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             key, found, value = line.partition("=")
             if not found:
                 raise Stalled(
                     Reason.SPEC_INVALID,
-                    "spec.source.kafka.propertiesSecretRef: properties in the secret, "
-                    f"line {number}: not key=value",
+                    f"{field}: properties in the secret, line {number}: not key=value",
                 )
             yield key.strip(), value.strip()

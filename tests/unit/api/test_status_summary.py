@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.api.contract import PartitionStatus, PartitionTotals, Status
+from landfall.api.contract import PartitionStatus, PartitionTotals, Status, TopicCompleteness
 from landfall.api.status_summary import BLOCKED, WORST, how_bad, summarize, totals_of
 from tests.support.cluster_model import START
 from tests.support.reconciled import status_of
@@ -67,3 +67,12 @@ def test_topic_partitions_are_listed_in_their_order() -> None:
 
     assert listed == sorted(listed)
     assert len(listed) == WORST + BLOCKED
+
+
+def test_a_summary_has_the_first_topics_that_are_held() -> None:
+    free = TopicCompleteness("a", "2026-11-21T04:00:00+00:00")
+    held = [TopicCompleteness(f"t{n:03}", None, f"t{n:03}/0", "it waits") for n in range(50)]
+
+    made = summarize(replace(status(), completeness=(free, *held)))
+
+    assert made.completeness == tuple(held[:BLOCKED])

@@ -138,6 +138,35 @@ def test_a_topic_that_the_group_does_not_land_is_said_to_be_left_out(
     ]
 
 
+def test_the_publishers_of_a_topic_are_shown_with_their_defaults(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = "{name: lake, type: Iceberg, options: {table: 'lake.{topic}'}}"
+    hook = "{name: hook, type: Webhook, topics: ['o.*', logs], minInterval: 5m}"
+    file.write_text(f"{GROUP}  publish: [{lake}, {hook}]\n")
+
+    orders, clicks = (
+        yaml.safe_load(explained(file, topic, capsys))["publish"] for topic in ("orders", "clicks")
+    )
+
+    assert [(each["name"], each["minInterval"]) for each in orders] == [
+        ("lake", "60s"),
+        ("hook", "300s"),
+    ]
+    assert clicks == [
+        {
+            "name": "lake",
+            "type": "Iceberg",
+            "minInterval": "60s",
+            "options": {"table": "lake.{topic}"},
+        }
+    ]
+
+
+def test_without_publishers_none_are_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "publish" not in yaml.safe_load(explained(file, "orders", capsys))
+
+
 def test_a_group_that_is_not_valid_is_an_error(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

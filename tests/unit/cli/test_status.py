@@ -1,14 +1,19 @@
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from landfall import ledger
+from landfall.cli import main, status
 from landfall.cli.group_store import GroupStore
-from landfall.cli.status import PartitionProgress, read_progress
+from landfall.cli.status import PartitionProgress, PublisherProgress, read_progress
 from landfall.errors import LandfallError, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets, Watermarks
+from tests.support.played_publisher import PLAYED
+from tests.support.sample_ledger import replace_header
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]
@@ -80,3 +85,67 @@ def test_a_topic_partition_without_a_leader_says_so(opened: GroupStore) -> None:
 
     assert progress.partitions[0].unavailable == "clicks/0: no leader"
     assert progress.source_error is None
+
+
+def test_how_far_each_publisher_is(
+    landed: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = landed("Json")
+    made.sample.shown()
+    document = yaml.safe_load(Path(made.file).read_text())
+    document["spec"]["publish"] = [
+        {"name": name, "type": PLAYED, "options": {"path": str(tmp_path / name)}}
+        for name in ("one", "two")
+    ]
+    Path(made.file).write_text(yaml.safe_dump(document))
+    main(["publish", made.file, "one"])
+    made.sample.commit(made.sample.land(TP, 10, 12))
+    capsys.readouterr()
+
+    opened = GroupStore.of(Path(made.file))
+    progress = read_progress(opened, FixedLog({TP: Watermarks(0, 12)}))  # type: ignore[arg-type]
+
+    assert progress.publishers == (
+        PublisherProgress("one", PLAYED, 3, 1),
+        PublisherProgress("two", PLAYED, -1, 5),
+    )
+    status._show(progress, by_topic_partition=False)
+    said = capsys.readouterr().out
+    assert [line.split()[-2:] for line in said.splitlines() if PLAYED in line] == [
+        ["3", "1"],
+        ["-1", "5"],
+    ]
+
+
+def test_a_publisher_that_cannot_be_built_hides_nothing_else(landed: Make) -> None:
+    made = landed("Json")
+    document = yaml.safe_load(Path(made.file).read_text())
+    document["spec"]["publish"] = [{"name": "one", "type": PLAYED, "options": {"paht": "x"}}]
+    Path(made.file).write_text(yaml.safe_dump(document))
+
+    opened = GroupStore.of(Path(made.file))
+    progress = read_progress(opened, FixedLog({TP: Watermarks(0, 12)}))  # type: ignore[arg-type]
+
+    assert "spec.publish[0].options.path: needed" in progress.publishers[0].error
+    assert progress.lag_records == 2
+
+
+def test_up_to_when_topics_are_complete(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    group = landed("Json")
+    made = group.sample
+    made.commit(replace(made.land(TP, 10, 12), latest_ms=1_800_003_600_000))
+    horizon = ledger.Horizon("clicks", 1_800_000_000_000)
+    made.append(
+        lambda h: ledger.Finalize(
+            header=replace_header(h, h.seq - 1),
+            delay=3_600_000,
+            looked=1_900_000_000_000,
+            entries=(horizon,),
+        )
+    )
+    opened = GroupStore.of(Path(group.file))
+    progress = read_progress(opened, FixedLog({TP: Watermarks(0, 12)}))  # type: ignore[arg-type]
+    status._show(progress, by_topic_partition=False)
+
+    assert progress.complete_until == {"clicks": "2027-01-15T08:00:00+00:00"}
+    assert "2027-01-15T08:00:00+00:00" in capsys.readouterr().out

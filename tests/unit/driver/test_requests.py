@@ -292,6 +292,7 @@ def test_what_no_command_helps_has_no_next_step() -> None:
         Reason.STORE_UNSAFE,
         Reason.OUTPUT_OCCUPIED,
         Reason.LEDGER_BROKEN,
+        Reason.DESTINATION_CONFLICT,
         Reason.LEDGER_BEHIND,
     }
 

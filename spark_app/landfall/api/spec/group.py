@@ -12,10 +12,13 @@ from landfall.api.spec.policies import (
     MAX_EXECUTORS,
     Autoscaling,
     BadRecords,
+    Completeness,
     Tuning,
     Upgrade,
     UploadPolicy,
 )
+from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry
+from landfall.api.spec.shared import distinct
 from landfall.api.spec.source import Source
 from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
 from landfall.api.values import DnsName, GroupName, Name
@@ -53,6 +56,14 @@ class GroupSpec(Model):
     """What holds for some topics instead, at most 100 entries. The first whose pattern matches
     applies; what it does not set, the group's own fields say.
     """
+    publish: Annotated[tuple[PublisherEntry, ...], Field(max_length=MAX_PUBLISHERS)] = ()
+    """Publishers: where else what landed becomes visible, such as in tables, at most 16. Landing
+    waits for none of them.
+    """
+    completeness: Completeness | None = None
+    """When hours and days are complete, which publishers such as ``Success`` report. Not decided if
+    not set.
+    """
     upload_policy: UploadPolicy = UploadPolicy()
     """When a topic partition is due to be landed: by size or by age, whichever comes first."""
     bad_records: BadRecords = BadRecords()
@@ -67,6 +78,11 @@ class GroupSpec(Model):
     """The executors' pods. Their container is called ``executor``."""
     tuning: Tuning = Tuning()
     """Settings whose defaults fit most groups."""
+
+    @model_validator(mode="after")
+    def _publishers_have_distinct_names(self) -> "GroupSpec":
+        distinct(tuple(publisher.name for publisher in self.publish))
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -107,6 +107,15 @@ class Autoscaling(Model):
         return self
 
 
+class Completeness(Model):
+    """When the hours and days of a topic are complete, so that readers may use them."""
+
+    delay: Duration = timedelta(hours=1)
+    """How long records may be late. An hour is complete once every topic partition has landed a
+    record whose event time is so much after its end, or has been idle for longer than this.
+    """
+
+
 class Rollback(Model):
     """When a new revision is rolled back automatically."""
 

@@ -7,11 +7,12 @@ of their own, and the rest share ``topic="_other"``: their sum, or their maximum
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from landfall.api.contract import PartitionStatus, Phase, Status, Workers
+from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
 from landfall.driver.counters import DriverCounters
 
 TOPICS = 200
@@ -43,6 +44,7 @@ class StatusCollector(Collector):
             _counter(name, text, names, value) for name, text, value in _counters(status, counters)
         )
         yield from _by_topic(status, counters, names)
+        yield from _by_publisher(status.publishers, names)
         failures = CounterMetricFamily(
             "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
         )
@@ -153,6 +155,7 @@ def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Ite
     _fill(lag, names, _summed(status.partitions))
     _fill(age, names, _oldest(status.partitions), max)
     yield from (lag, age)
+    yield _complete_until(status, names)
     yield from _held_back(status, names)
     for name, text, counts in (
         ("landfall_landed_records", "Records in committed data objects", counters.landed_by_topic),
@@ -166,6 +169,48 @@ def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Ite
         family = CounterMetricFamily(name, text, labels=_TOPIC)
         _fill(family, names, counts)
         yield family
+
+
+def _complete_until(status: Status, names: list[str]) -> Family:
+    family = GaugeMetricFamily(
+        "landfall_topic_complete_until_timestamp_seconds",
+        "Event time before which everything of a topic has landed",
+        labels=_TOPIC,
+    )
+    until = {t.topic: datetime.fromisoformat(t.until) for t in status.completeness if t.until}
+    _fill(family, names, {topic: time.timestamp() for topic, time in until.items()}, min)
+    return family
+
+
+def _by_publisher(publishers: Iterable[PublisherStatus], names: list[str]) -> Iterator[Family]:
+    labels = [*_GROUP, "publisher"]
+    lag = GaugeMetricFamily(
+        "landfall_publisher_lag_seconds",
+        "Age of the oldest visible object that is not published",
+        labels=labels,
+    )
+    slots = GaugeMetricFamily(
+        "landfall_publisher_lag_slots", "Slots of the ledger that are not published", labels=labels
+    )
+    blocked = GaugeMetricFamily(
+        "landfall_publisher_blocked",
+        "1 while somebody has to change something before it publishes again, else 0",
+        labels=labels,
+    )
+    objects = CounterMetricFamily(
+        "landfall_published_objects", "Objects that were published", labels=labels
+    )
+    failures = CounterMetricFamily(
+        "landfall_publisher_failures", "Passes of a publisher that failed", labels=labels
+    )
+    for publisher in publishers:
+        of_publisher = [*names, publisher.name]
+        lag.add_metric(of_publisher, publisher.lag_seconds)
+        slots.add_metric(of_publisher, publisher.lag_slots)
+        blocked.add_metric(of_publisher, publisher.blocked is not None)
+        objects.add_metric(of_publisher, publisher.published_objects)
+        failures.add_metric(of_publisher, publisher.failures)
+    yield from (lag, slots, blocked, objects, failures)
 
 
 def _held_back(status: Status, names: list[str]) -> Iterator[Family]:

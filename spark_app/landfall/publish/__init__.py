@@ -1,0 +1,153 @@
+"""Publishers: what landed, made visible elsewhere, such as in the tables of a catalog.
+
+A publisher follows the ledger. Each slot of it is the first to call some objects visible, which is
+one and the same for every reader at every time (``ledger.fold_applied``). So a **position** in the
+ledger, a slot through which everything is published, says exactly which objects those are, and the
+publisher moves from position to position. ``following`` reads the objects between two positions,
+``cursor`` keeps a position as a hint, ``tables`` and ``steps`` take one step after the other.
+
+A destination makes each step exactly once by a transaction of its own: it keeps, in the same
+transaction as the rows, the position through which it has them, and leaves out what it has. So any
+number of publishers may run at once, be killed or be frozen at any place, and the hint may be old:
+that costs work, never a row (``tests/model/publishing.py``). Landing waits for no publisher, and a
+publisher waits for no other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from landfall.ledger.task_results import LandedObject
+
+if TYPE_CHECKING:
+    from landfall.publish.context import Context
+    from landfall.publish.following import Follower
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleObject:
+    """A data object that is visible.
+
+    Attributes:
+        slot: the first slot that calls it visible.
+        landed: the object, as it was decided last.
+        time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
+    """
+
+    slot: int
+    landed: LandedObject
+    time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A topic is complete up to a time: every record with an earlier event time is visible.
+
+    An object of an earlier hour that becomes visible in a later slot is late.
+
+    Attributes:
+        slot: the slot from which on it counts.
+        topic: the topic.
+        until: milliseconds since 1970-01-01 UTC.
+        time: of the last COMMIT up to that slot, ISO 8601 in UTC.
+        before: up to when it was complete before, in the same unit; -1 if it never was.
+    """
+
+    slot: int
+    topic: str
+    until: int
+    time: str = ""
+    before: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What is between two positions.
+
+    Attributes:
+        after: the position before it; -1 for the start.
+        through: the position after it.
+        objects: data objects that slots after ``after`` call visible, in the order of the slots.
+        finished: times up to which topics are complete, in the order of the slots.
+        time: when slot ``through`` was written, ISO 8601 in UTC.
+        horizons: up to when (ms) each topic is complete at ``after``.
+    """
+
+    after: int
+    through: int
+    objects: tuple[VisibleObject, ...]
+    finished: tuple[Finished, ...] = ()
+    time: str = ""
+    horizons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Published:
+    """What a pass has done.
+
+    Attributes:
+        through: the position after it.
+        slots: that were read.
+        objects: that were published, in these slots.
+        refilled: tables that had less than the cursor says.
+    """
+
+    through: int
+    slots: int = 0
+    objects: int = 0
+    refilled: list[str] = field(default_factory=list)
+
+
+class Publisher(Protocol):
+    """Publishes what a ledger calls visible to one destination.
+
+    Every method may be called by any number of processes at once, and again after any error.
+    """
+
+    def publish(self, follower: "Follower") -> Published:
+        """Publish everything that is visible now and is not published yet.
+
+        Raises:
+            Retry: the destination or the store does not answer, or the outcome is unknown.
+            Stalled: somebody has to change something; what is published is kept.
+        """
+        ...
+
+    def position(self) -> int:
+        """The last slot through which everything is published, as far as a hint knows; -1: none.
+
+        Raises:
+            Retry: the store or the destination does not answer.
+        """
+        ...
+
+    def preview(self, follower: "Follower") -> Iterator[str]:
+        """What ``publish`` would do now, one line for each step, without doing any.
+
+        Raises:
+            Retry, Stalled: as ``publish``.
+        """
+        ...
+
+    def reset(self, follower: "Follower") -> None:
+        """Make the next ``publish`` publish everything anew, from the start of the ledger.
+
+        Tables are emptied; what cannot be taken back, such as a message, is published again.
+
+        Raises:
+            Retry, Stalled: as ``publish``.
+        """
+        ...
+
+
+class PublisherType(Protocol):
+    """The class behind a built-in name or the import path of a plug-in."""
+
+    def of(self, options: Mapping[str, object], context: "Context") -> Publisher:
+        """Build the publisher, without a request to the destination.
+
+        Raises:
+            ValueError: an option is unknown, missing or out of range, or does not fit the group;
+                the message begins with ``option NAME: `` or ``options: ``.
+        """
+        ...

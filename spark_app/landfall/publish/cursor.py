@@ -1,0 +1,94 @@
+"""Keeps where a publisher is, as a hint: an old one costs work, never a row."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from landfall.ledger import object_names
+from landfall.store import Slots
+
+_PUBLISHER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a publisher is.
+
+    Attributes:
+        through: the last slot of which everything is published; -1 for none.
+        tables: for each table, the last of these slots that calls objects of it visible.
+    """
+
+    through: int = -1
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """What is persisted; the names of the fields are the format."""
+
+    through: int
+    tables: dict[str, int]
+    destination: str
+
+
+class Cursor:
+    """The position of one publisher.
+
+    It belongs to a destination, named by whatever makes it another one: a publisher that is pointed
+    elsewhere begins anew.
+    """
+
+    def __init__(self, slots: Slots, key: str, destination: str) -> None:
+        """Read nothing yet; ``key`` is from ``cursor_key``."""
+        self._slots, self._key, self._destination = slots, key, destination
+
+    @classmethod
+    def of(cls, slots: Slots, lane: tuple[str, str], name: str, destination: str) -> "Cursor":
+        """The cursor of a publisher by its name, in a lane: its group and its name."""
+        return cls(slots, cursor_key(*lane, name), destination)
+
+    def read(self) -> Position:
+        """The position; the start if there is none, or it is damaged or of another destination.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        body = self._slots.read(self._key)
+        try:
+            found = msgspec.json.decode(body or b"", type=_Stored)
+        except msgspec.DecodeError:
+            return Position()
+        if found.destination != self._destination:
+            return Position()
+        return Position(found.through, found.tables)
+
+    def write(self, position: Position) -> None:
+        """Keep a position, after everything through it is published.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        stored = _Stored(position.through, dict(position.tables), self._destination)
+        self._slots.overwrite(self._key, msgspec.json.encode(stored))
+
+
+def cursor_key(group: str, lane: str, publisher: str) -> str:
+    """The key of the hint at what a publisher has published.
+
+    Raises:
+        ValueError: a name is not legal.
+    """
+    if not _PUBLISHER.fullmatch(publisher):
+        raise ValueError(f"not the name of a publisher: {publisher!r}")
+    return f"{published_prefix(group, lane)}{publisher}.json"
+
+
+def published_prefix(group: str, lane: str) -> str:
+    """The prefix of the keys of what publishers keep, which no slot of the ledger has.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{object_names.ledger_prefix(group, lane).removesuffix('/')}-published/"

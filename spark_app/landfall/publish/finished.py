@@ -1,0 +1,76 @@
+"""Which output partitions are complete, and which of what became visible is late.
+
+``Stretch.finished`` says up to which event time a topic is complete. The routes of the group say
+which directories that makes complete: hours and days with ``dt={date}/hr={hour}``, days with
+``dt={date}``, none where the pattern names no date. ``landfall.pipeline.calendar`` has the rules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall.ledger.object_names import parse_key
+from landfall.pipeline.calendar import Calendar, Period
+from landfall.publish import Finished, Stretch, VisibleObject
+
+
+@dataclass
+class Calendars:
+    """The calendar of each topic's route.
+
+    Attributes:
+        spec: of the group.
+    """
+
+    spec: GroupSpec
+    _built: dict[int | None, Calendar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._specs = TopicSpecs.of(self.spec)
+
+    def of(self, topic: str) -> Calendar:
+        """The calendar of a topic."""
+        entry = self._specs.entry_of(topic)
+        if entry not in self._built:
+            self._built[entry] = Calendar.of(self._specs.for_topic(topic).route)
+        return self._built[entry]
+
+    def periods(self, finished: Finished) -> Iterator[Period]:
+        """The periods that this makes complete, days before hours, each in order.
+
+        The first time that a topic is complete up to a time, only the last of each unit.
+        """
+        return self.of(finished.topic).finished(finished.before, finished.until)
+
+    def timezone(self, topic: str) -> str:
+        """The time zone of a topic's route."""
+        return self._specs.for_topic(topic).route.timezone
+
+    def late(self, stretch: Stretch) -> Iterator[VisibleObject]:
+        """The objects of a stretch that became visible after their output partition was complete.
+
+        An object in the slot from which on the horizon counts is not late.
+        """
+        for each, horizon in self._with_horizons(stretch):
+            name = parse_key(each.landed.upload.key)
+            if self.of(name.topic).is_over(name.output_partition, horizon):
+                yield each
+
+    def reopened(self, stretch: Stretch) -> Iterator[tuple[VisibleObject, Period]]:
+        """The objects that are late, each with every period of it that was complete before."""
+        for each, horizon in self._with_horizons(stretch):
+            name = parse_key(each.landed.upload.key)
+            for period in self.of(name.topic).periods(name.output_partition):
+                if period.end <= horizon:
+                    yield each, period
+
+    def _with_horizons(self, stretch: Stretch) -> Iterator[tuple[VisibleObject, int]]:
+        """The objects of topics that are complete up to a time, with that time (ms)."""
+        horizons, moves = dict(stretch.horizons), list(stretch.finished)
+        for each in stretch.objects:
+            while moves and moves[0].slot < each.slot:
+                move = moves.pop(0)
+                horizons[move.topic] = move.until
+            horizon = horizons.get(parse_key(each.landed.upload.key).topic, -1)
+            if horizon >= 0:
+                yield each, horizon

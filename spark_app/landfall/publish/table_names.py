@@ -1,0 +1,158 @@
+"""Which table a topic's objects belong to, by a template such as ``lake.{topic}``.
+
+What a table's name may not hold becomes ``_``. Two topics that would share a table by that are
+refused; with a template without ``{topic}`` all topics share one on purpose.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from landfall.api.spec import TopicSpecs
+from landfall.errors import Reason, Stalled
+from landfall.ledger.task_results import LandedObject
+from landfall.publish.context import Context
+
+_TOPIC = "{topic}"
+_TEMPLATE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
+_FOLDER = re.compile(r"(s3://[^/\s]+|file://)/[^\s?#{}]+")
+_REPLACED = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass
+class TableNames:
+    """Names tables after topics.
+
+    Attributes:
+        context: says which topics are published.
+        template: of the names, with namespaces before dots.
+        lower: whether names have lower case letters only.
+    """
+
+    context: Context
+    template: str
+    lower: bool = False
+    _topics: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: Context, template: str, *, lower: bool = False) -> "TableNames":
+        """Check the template against the topics that the group names.
+
+        Raises:
+            ValueError: it is none, or two topics would share a table.
+        """
+        if not _TEMPLATE.fullmatch(template.replace(_TOPIC, "topic")):
+            raise ValueError(
+                "option table: expected namespaces and a name, such as lake.{topic}, of letters, "
+                f"digits, _ and -, got {template!r}"
+            )
+        names = cls(context, template, lower)
+        if two := names.collision(t for t in _named(context) if context.is_published(t)):
+            raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0]))}")
+        return names
+
+    def of_topic(self, topic: str) -> str:
+        """The name of a topic's table."""
+        name = self.template.replace(_TOPIC, _REPLACED.sub("_", topic))
+        return name.lower() if self.lower else name
+
+    def of_object(self, landed: LandedObject) -> str | None:
+        """The name of an object's table; None if its topic is not published.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, another topic has that table.
+        """
+        name = self.context.object_name(landed.upload.key)
+        if name is None:
+            return None
+        table = self.of_topic(name.topic)
+        first = self._topics.setdefault(table, name.topic)
+        if first != name.topic and _TOPIC in self.template:
+            raise Stalled(Reason.DESTINATION_CONFLICT, _shared(first, name.topic, table))
+        return table
+
+    def collision(self, topics: Iterable[str]) -> tuple[str, str] | None:
+        """Two topics that would share a table; None if no two do."""
+        found = dict[str, str]()
+        for topic in topics if _TOPIC in self.template else ():
+            first = found.setdefault(self.of_topic(topic), topic)
+            if first != topic:
+                return first, topic
+        return None
+
+
+@dataclass(frozen=True)
+class TableFolders:
+    """Names tables by the URLs of their folders.
+
+    Attributes:
+        context: says which topics are published.
+        template: of the URLs, such as ``s3://lake/tables/{topic}``.
+    """
+
+    context: Context
+    template: str
+
+    @classmethod
+    def of(cls, context: Context, template: str) -> "TableFolders":
+        """Check the template.
+
+        Raises:
+            ValueError: it is no URL of a folder, or one among the landed objects.
+        """
+        if not _FOLDER.fullmatch(template.replace(_TOPIC, "topic")):
+            raise ValueError(
+                "option table: expected the URL of a folder, such as s3://lake/tables/{topic}, "
+                f"got {template!r}"
+            )
+        root = context.url("")
+        if f"{template.rstrip('/')}/".startswith(root):
+            raise ValueError(
+                f"option table: a table must not be in output.url {root}, whose objects are "
+                "Landfall's; take a folder or prefix beside it"
+            )
+        return cls(context, template.rstrip("/"))
+
+    def of_object(self, landed: LandedObject) -> str | None:
+        """The URL of an object's table; None if its topic is not published."""
+        name = self.context.object_name(landed.upload.key)
+        return self.template.replace(_TOPIC, name.topic) if name else None
+
+
+def check_parquet(context: Context, specs: TopicSpecs) -> None:
+    """Return if every topic that is surely published lands as Parquet.
+
+    Raises:
+        ValueError: one does not; the message names the field.
+    """
+    topics = [topic for topic in _named(context) if context.is_published(topic)]
+    used = [("", specs.for_topic(topic)) for topic in topics]
+    if not topics and not context.entry.topics:
+        used = [(path, spec) for path, spec in specs.used()]
+    for path, spec in used:
+        if spec.output.format != "Parquet":
+            where = f"{path}.output.format is" if path else "output.format of a topic is"
+            raise ValueError(
+                f"type: {context.entry.type} tables are made of Parquet files, but {where} "
+                f"{spec.output.format}"
+            )
+
+
+def destination(context: Context, *parts: str) -> str:
+    """What makes a destination another one: its parts, and the topics that are published to it."""
+    entry = context.entry
+    named = json.dumps([entry.type, *parts, *(f"topic {topic}" for topic in entry.topics)])
+    return hashlib.sha256(named.encode()).hexdigest()
+
+
+def _named(context: Context) -> tuple[str, ...]:
+    return context.group.spec.source.kafka.topics
+
+
+def _shared(first: str, second: str, table: str) -> str:
+    return (
+        f"topics {first} and {second} would share table {table}; publish them by two publishers, "
+        "each with a table of its own"
+    )

@@ -1,0 +1,252 @@
+"""Publishes objects to the tables of a destination, each object exactly once.
+
+A table keeps its position, and changes it in the same transaction as its rows. That alone decides
+what is new for it. The cursor in the store saves reading the ledger from its start, and knows for
+each table the last slot with objects of it: a table whose position is before that was dropped, or
+put back to an earlier state, and is filled again from its own position on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from landfall.errors import LandfallError, Retry, Stalled
+from landfall.ledger.task_results import LandedObject
+from landfall.publish import Published, Stretch, VisibleObject
+from landfall.publish.cursor import Cursor, Position
+from landfall.publish.following import Follower
+
+Next = Callable[[int], Stretch]
+"""What comes next for a table, by its position."""
+TableOf = Callable[[LandedObject], str | None]
+"""The name of an object's table; None if it belongs to none."""
+
+TOLERATED_SILENCE = 2
+"""So many tables in a row without an answer, and a pass ends."""
+
+
+class Tables(Protocol):
+    """The tables of a destination."""
+
+    def through(self, table: str) -> int:
+        """The position of a table; -1 if it has none, or does not exist.
+
+        Raises:
+            Retry: the destination does not answer.
+        """
+        ...
+
+    def append(self, table: str, after: Next) -> int:
+        """Append what comes next for a table, if there is anything; returns its position then.
+
+        The table is read, and ``after`` is asked by the position that it has now. The objects and
+        the new position become part of the table in one transaction, which fails if anybody changed
+        the table since it was read; then it is read again. A table that does not exist is created.
+
+        Raises:
+            Retry: the destination does not answer, or the outcome is unknown; again is safe.
+            Stalled: the objects do not fit the table, and somebody has to change something.
+        """
+        ...
+
+    def clear(self, table: str) -> None:
+        """Take everything that is published out of a table, and its position, in one transaction.
+
+        A table that does not exist is left alone.
+
+        Raises:
+            Retry: the destination does not answer; again is safe.
+        """
+        ...
+
+
+@dataclass
+class _Failures:
+    """Tables that could not be brought up to date while the others were.
+
+    The cursor moves on all the same: it knows the last slot of each table, so that the next pass
+    begins with what they lack.
+    """
+
+    tolerated: int = TOLERATED_SILENCE
+    found: list[LandfallError] = field(default_factory=list)
+    unanswered: int = 0
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Go on after an error of one table.
+
+        Raises:
+            Retry: nor did the table before it answer: the destination is away.
+        """
+        try:
+            yield
+        except Stalled as error:
+            self.found.append(error)
+            self.unanswered = 0
+        except Retry as error:
+            self.found.append(error)
+            self.unanswered += 1
+            if self.unanswered >= self.tolerated:
+                raise
+        else:
+            self.unanswered = 0
+
+    def check(self) -> None:
+        """Raise what is wrong, if anything is: first what somebody must act on."""
+        for error in sorted(self.found, key=lambda error: not isinstance(error, Stalled)):
+            raise error
+
+
+@dataclass(frozen=True)
+class TablePublisher:
+    """Publishes what a ledger calls visible to tables; see ``Publisher``.
+
+    A table that cannot be brought up to date keeps no other table from it.
+
+    Attributes:
+        new_follower: follows the ledger.
+        cursor: the hint at the position.
+        tables: where to.
+        table_of: which table an object belongs to.
+        workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
+    """
+
+    new_follower: Callable[[], Follower]
+    cursor: Cursor
+    tables: Tables
+    table_of: TableOf
+    workers: int = 1
+
+    def publish(self, follower: Follower) -> Published:
+        """See ``Publisher``."""
+        at = self.cursor.read()
+        done = Published(at.through)
+        failures = _Failures(TOLERATED_SILENCE * self.workers)
+        nothing = Stretch(at.through, at.through, ())
+        reached: list[int] = [at.through]
+
+        def refill(table: str) -> None:
+            reached.append(through := self.tables.through(table))
+            if through < at.tables[table] and self._append(table, nothing, at.tables[table]):
+                done.refilled.append(table)
+
+        self._for_each(at.tables, refill, failures)
+        if max(reached) > at.through:  # by another publisher, or of another ledger
+            self.new_follower().check(max(reached))
+        for stretch in follower.stretches(at.through):
+            by_table = self._by_table(stretch)
+            done.objects += self._append_all(by_table, at, failures)
+            last_slots = {name: part.objects[-1].slot for name, part in by_table.items()}
+            at = Position(stretch.through, {**at.tables, **last_slots})
+            self.cursor.write(at)
+            done.through, done.slots = at.through, done.slots + stretch.through - stretch.after
+        failures.check()
+        return done
+
+    def _append_all(self, parts: Mapping[str, Stretch], at: Position, failures: _Failures) -> int:
+        """Append parts of a stretch to their tables; returns how many objects that were."""
+        counts: list[int] = []
+
+        def append(table: str) -> None:
+            self._append(table, parts[table], at.tables.get(table, -1))
+            counts.append(len(parts[table].objects))
+
+        self._for_each(parts, append, failures)
+        return sum(counts)
+
+    def _for_each(
+        self, tables: Iterable[str], bring: Callable[[str], None], failures: _Failures
+    ) -> None:
+        def kept(table: str) -> None:
+            with failures.kept():
+                bring(table)
+
+        if self.workers == 1:
+            for table in tables:
+                kept(table)
+            return
+        with ThreadPoolExecutor(self.workers) as pool:
+            for _ in pool.map(kept, tables):
+                pass
+
+    def position(self) -> int:
+        """See ``Publisher``."""
+        return self.cursor.read().through
+
+    def preview(self, follower: Follower) -> Iterator[str]:
+        """See ``Publisher``."""
+        at = self.cursor.read()
+        for table, last in at.tables.items():
+            if (through := self.tables.through(table)) < last:
+                yield f"table {table}: fill again from slot {through + 1} through {last}"
+        for stretch in follower.stretches(at.through):
+            for table, part in self._by_table(stretch).items():
+                through = self.tables.through(table)
+                new = [o for o in part.objects if o.slot > through]
+                if new:
+                    rows, slots = sum(o.landed.rows for o in new), f"{new[0].slot}-{new[-1].slot}"
+                    yield f"table {table}: append {len(new)} objects, {rows} rows, slots {slots}"
+
+    def reset(self, follower: Follower) -> None:
+        """See ``Publisher``."""
+        tables = dict.fromkeys(self.cursor.read().tables)
+        for stretch in follower.stretches(-1):
+            tables |= dict.fromkeys(self._by_table(stretch))
+        for table in tables:
+            self.tables.clear(table)
+        self.cursor.write(Position())
+
+    def _by_table(self, stretch: Stretch) -> dict[str, Stretch]:
+        found: dict[str, list[VisibleObject]] = {}
+        for each in stretch.objects:
+            if table := self.table_of(each.landed):
+                found.setdefault(table, []).append(each)
+        return {
+            name: Stretch(stretch.after, stretch.through, tuple(objects))
+            for name, objects in found.items()
+        }
+
+    def _append(self, table: str, part: Stretch, last: int) -> bool:
+        """Append a part of a stretch to its table, and before it what the table lacks.
+
+        Nothing is left to append if no object up to the end of the stretch belongs to the table: it
+        may have had some under another spec, such as before its topic was taken out of ``topics``.
+
+        Args:
+            table: its name.
+            part: the objects of the table.
+            last: the last slot before the stretch that calls objects of the table visible.
+
+        Returns:
+            Whether there was anything to append; another publisher may have been first.
+        """
+        wanted = max(last, *(o.slot for o in part.objects), -1)
+        found = is_more = False
+
+        def following(position: int) -> Stretch:
+            nonlocal found, is_more
+            if position < last:
+                stretch = self._missed(table, position, part.through)
+            else:
+                objects = tuple(o for o in part.objects if o.slot > position)
+                stretch = Stretch(position, part.through, objects)
+            is_more = bool(stretch.objects)
+            found |= is_more
+            return stretch
+
+        while self.tables.append(table, following) < wanted and is_more:
+            pass
+        return found
+
+    def _missed(self, table: str, position: int, through: int) -> Stretch:
+        """The first objects of a table behind a position, and through where these are all."""
+        for stretch in self.new_follower().stretches(position):
+            objects = tuple(
+                o for o in stretch.objects if o.slot <= through and self.table_of(o.landed) == table
+            )
+            if objects:
+                return Stretch(position, min(stretch.through, through), objects)
+        return Stretch(position, through, ())
