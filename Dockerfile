@@ -34,10 +34,14 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  # an unused second client, for asyncio, as large as all the rest
  && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
+# The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages; --build-arg PUBLISHERS=no leaves
+# them out.
 FROM pip AS spark-packages
-COPY requirements/spark.txt /requirements/
+ARG PUBLISHERS=yes
+COPY requirements/spark.txt requirements/publishers.txt /requirements/
 COPY docker/trim-spark /usr/local/bin/
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/spark.txt \
+ && { [ "$PUBLISHERS" = no ] || pinned wheels /requirements/publishers.txt; } \
  && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
  && trim-spark /opt/landfall/lib/python3*/site-packages/pyspark
 

@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite publisher-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,16 +38,20 @@ ready:
 	@$(MAKE) -s -j2 setup servers
 
 PINS := requirements
+EXTRAS = $(foreach extra,$(1),--extra $(extra))
+DATA_PLANE := $(call EXTRAS,spark protobuf thrift jsonschema sql geoip)
+PUBLISHERS := $(call EXTRAS,iceberg delta hive bigquery openlineage)
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
 lock: ## Pin the requirements again, with hashes, from pyproject.toml
-	@$(UV) $(LOCK) pyproject.toml --extra spark --extra protobuf --extra thrift --extra jsonschema --extra sql --extra geoip --extra operator --group dev -o $(PINS)/dev.txt
+	@$(UV) $(LOCK) pyproject.toml $(DATA_PLANE) $(PUBLISHERS) --extra operator --group dev -o $(PINS)/dev.txt
 	@echo uv | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/uv.txt
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml --extra operator -o $(PINS)/operator.txt
-	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - --extra spark --extra protobuf --extra thrift --extra jsonschema --extra sql --extra geoip -o $(PINS)/spark.txt
+	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - $(DATA_PLANE) -o $(PINS)/spark.txt
+	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
-	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
+	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 
 # --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.
 audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, no known vulnerability (AUDIT="-s osv": another source)
@@ -57,7 +61,7 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 	@! grep "is yanked" .venv/pins.log
 	@test -x .venv/audit/bin/python || $(UV) venv -q --python $(BIN)/python .venv/audit
 	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
-	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark build audit,-r requirements/$(file).txt)
+	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark publishers build audit,-r requirements/$(file).txt)
 
 crds: setup ## Generate crds/, the chart's copy, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
@@ -99,6 +103,9 @@ e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, ope
 
 registry-suite: ready ## Run tests of a real schema registry that is away for minutes, forgets or changes (5 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_kills.py
+
+publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
+	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster

@@ -42,7 +42,17 @@ def test_every_make_target_is_documented() -> None:
     assert documented == set(phony[1].split()) - {"ready"}
 
 
-FILES = ["dev.txt", "uv.txt", "build.txt", "operator.txt", "spark.txt", "audit.txt"]
+DATA_PLANE = ["spark", "protobuf", "thrift", "jsonschema", "sql", "geoip"]
+PUBLISHERS = ["iceberg", "delta", "hive", "bigquery", "openlineage"]
+FILES = [
+    "dev.txt",
+    "uv.txt",
+    "build.txt",
+    "operator.txt",
+    "spark.txt",
+    "publishers.txt",
+    "audit.txt",
+]
 
 
 def lines(name: str) -> list[str]:
@@ -76,12 +86,10 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "groups"),
     [
-        (
-            "dev.txt",
-            ["", "operator", "spark", "protobuf", "thrift", "jsonschema", "sql", "geoip", "dev"],
-        ),
+        ("dev.txt", ["", "operator", *DATA_PLANE, *PUBLISHERS, "dev"]),
         ("operator.txt", ["", "operator"]),
-        ("spark.txt", ["", "spark", "protobuf", "thrift", "jsonschema", "sql", "geoip"]),
+        ("spark.txt", ["", *DATA_PLANE]),
+        ("publishers.txt", ["", *PUBLISHERS]),
     ],
 )
 def test_what_is_pinned_is_all_that_is_asked_for_and_nothing_else(
@@ -158,12 +166,13 @@ def _requires(name: str) -> list[str]:
     return []
 
 
-def test_the_wheel_holds_both_packages() -> None:
+def test_the_wheel_holds_both_packages_and_what_spark_finds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
-    assert packages == ["operator/landfall_operator", "spark_app/landfall"]
+    source = "spark_app/pyspark_landfall"
+    assert packages == ["operator/landfall_operator", "spark_app/landfall", source]
 
 
 @pytest.mark.xdist_group("of its own")

@@ -115,7 +115,7 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     Raises:
         StoreDenied: there is no role to assume without credentials.
     """
-    region = _region(settings)
+    region = region_of(settings)
     credentials = RenewableCredentials(lambda: _credentials(settings, region))
     session = _session(settings, credentials)
     client: S3Client = boto3.Session(botocore_session=session).client(
@@ -127,7 +127,19 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     return client
 
 
-def _region(settings: spec.S3) -> str | None:
+def current_credentials(settings: spec.S3) -> ReadOnlyCredentials | None:
+    """The credentials as they are now, for other clients; None if there are none.
+
+    They hold for ten minutes at least.
+
+    Raises:
+        StoreDenied: a secret or a role is not there.
+    """
+    return _frozen(_credentials(settings, region_of(settings)))
+
+
+def region_of(settings: spec.S3) -> str | None:
+    """The region that requests are signed for; None if nothing names one."""
     configured: str | None = _session(settings, None).get_config_variable("region")
     return settings.region or configured or ("us-east-1" if settings.endpoint else None)
 

@@ -1,0 +1,304 @@
+"""Delta tables: landed Parquet files become files of a table, without being copied.
+
+A commit of the table's log adds the files of a stretch and sets the version of the application
+transaction ``landfall/<group>/<lane>`` to its position. A log takes each version once, and nothing
+is tried again on top of somebody else's commit, so the table is as it was looked at.
+
+Files are named by absolute URIs, as in a shallow clone, and the table has a folder of its own: a
+VACUUM looks through that folder alone, so it cannot delete landed objects. Folders such as
+``dt=2026-11-21`` become partition columns.
+
+Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from landfall.api.spec import TopicSpecs
+from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Reason, Stalled
+from landfall.pipeline.decoders.options import read_options
+from landfall.publish import Stretch
+from landfall.publish.context import Context
+from landfall.publish.delta_files import DeltaFile, LandedFiles, partition_folders
+from landfall.publish.delta_position import NONE, Commits, position
+from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
+from landfall.publish.table_names import TableFolders, check_parquet, destination
+from landfall.publish.tables import Next, TablePublisher
+
+MAX_TRIES = 20
+"""How often a table that others change all the time is looked at again in one pass."""
+_LEAST_SECRET = 4
+"""Shorter values of a secret would hide parts of words."""
+_SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
+"""Storage options that belong into no message."""
+
+
+class DeltaOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Options of the publisher ``Delta``; docs/publishers/delta.md describes them."""
+
+    table: str
+    partition_by: list[str] | None = None
+    scheme: Literal["s3", "s3a"] = "s3"
+    storage: dict[str, str | int | float | bool] = {}  # copied by msgspec
+    schema_evolution: Literal["Add", "None"] = "Add"
+
+
+class Delta:
+    """Publishes to Delta tables."""
+
+    @staticmethod
+    def of(options: Mapping[str, object], context: Context) -> TablePublisher:
+        """Build the publisher; see ``PublisherType``."""
+        read, output = read_options(options, DeltaOptions), context.group.spec.output
+        check_parquet(context, TopicSpecs.of(context.group.spec))
+        folders = TableFolders.of(context, read.table)
+
+        def storage() -> dict[str, str]:
+            access = s3_access(output.s3) if read.table.startswith("s3") else None
+            found = storage_options(access) if access else {}
+            own = {name: str(value) for name, value in read.storage.items()}
+            return {**found, **own, **context.secret()}
+
+        def url(key: str) -> str:
+            scheme, _, rest = context.url(key).partition("://")
+            return f"{read.scheme if scheme == 's3' else scheme}://{rest}"
+
+        lane = context.group.metadata.name, context.lane
+        columns = None if read.partition_by is None else tuple(read.partition_by)
+
+        def files() -> LandedFiles:
+            return LandedFiles(*landed_files(output), url)
+
+        settings = DeltaSettings(columns, read.schema_evolution)
+        tables = DeltaTables(Recent(files), url(""), lane, Recent(storage), settings)
+        cursor = context.cursor(destination(context, read.table))
+        return TablePublisher(context.follower, cursor, tables, folders.of_object)
+
+
+def storage_options(access: S3Access) -> dict[str, str]:
+    """What delta-rs reaches a bucket by; commits are created if absent.
+
+    Source: https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html
+    """
+    found = {
+        "aws_endpoint_url": access.endpoint,
+        "aws_region": access.region,
+        "aws_access_key_id": access.key_id,
+        "aws_secret_access_key": access.secret_key,
+        "aws_session_token": access.token,
+        "aws_allow_http": "true" if access.endpoint.startswith("http://") else "",
+        "aws_virtual_hosted_style_request": "" if access.path_style else "true",
+        "aws_conditional_put": "etag",
+        "timeout": f"{access.read_seconds:.0f}s",
+        "connect_timeout": f"{access.connect_seconds:.0f}s",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class DeltaSettings:
+    """How tables are created and changed.
+
+    Attributes:
+        partition_by: folders that are partition columns; None for all with ``=`` in their names.
+        schema_evolution: whether columns are added: ``Add`` or ``None``.
+    """
+
+    partition_by: tuple[str, ...] | None = None
+    schema_evolution: str = "Add"
+
+
+@dataclass(frozen=True)
+class DeltaTables:
+    """Delta tables by the URLs of their folders.
+
+    Attributes:
+        files: where landed files are read, looked up at each use.
+        root: the URL of the output root.
+        lane: the group and the lane whose ledger it is.
+        storage: the storage options, looked up at each use.
+        settings: of the tables.
+    """
+
+    files: Recent[LandedFiles]
+    root: str
+    lane: tuple[str, str]
+    storage: Recent[dict[str, str]]
+    settings: DeltaSettings
+
+    @property
+    def application(self) -> str:
+        """The id of the application transaction."""
+        return f"landfall/{'/'.join(self.lane)}"
+
+    def through(self, table: str) -> int:
+        """See ``Tables``."""
+        with self._errors(table):
+            return self._position(self._load(table))
+
+    def append(self, table: str, after: Next) -> int:
+        """See ``Tables``."""
+        with self._errors(table):
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                stretch = after(self._position(loaded))
+                if not stretch.objects:
+                    return self._position(loaded)
+                keys = [each.landed.upload.key for each in stretch.objects]
+                # What has just been created or changed may be ahead of this position: look again.
+                if loaded is None:
+                    self._create(table, self.files().read(keys[:1])[0])
+                    continue
+                files = self.files().read(keys)
+                with suppress(CommitFailedError):  # somebody has changed the table
+                    if self._adds_columns(loaded, files):
+                        continue
+                    self._commit(loaded, stretch, files)
+                    return stretch.through
+        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def clear(self, table: str) -> None:
+        """See ``Tables``. The table stays, with its identity, columns and history."""
+        with self._errors(table):
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                if loaded is None or self._position(loaded) == NONE:
+                    return
+                with suppress(CommitFailedError):
+                    loaded.delete(commit_properties=self._properties(NONE, ""))
+                    return
+        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def _load(self, table: str) -> DeltaTable | None:
+        try:
+            return DeltaTable(table, storage_options=self.storage())
+        except TableNotFoundError:
+            return None
+
+    def _position(self, loaded: DeltaTable | None) -> int:
+        if loaded is None:
+            return NONE
+        try:
+            return position(Commits(loaded), self.application, self.root)
+        except Stalled as error:
+            raise Stalled(error.reason, f"table {loaded.table_uri}: {error}") from None
+
+    def _create(self, table: str, first: DeltaFile) -> None:
+        columns = {name.casefold() for name in first.columns.names}
+        wanted = self.settings.partition_by
+        folders = [name for name, _ in partition_folders(first.key)]
+        by = [n for n in folders if n.casefold() not in columns] if wanted is None else [*wanted]
+        # A column is optional: a later file may lack it.
+        made = [field.with_nullable(True) for field in first.columns]  # noqa: FBT003
+        made += [pa.field(name, pa.string()) for name in by if name not in first.columns.names]
+        with suppress(CommitFailedError):
+            DeltaTable.create(
+                table,
+                Schema.from_arrow(pa.schema(made)),
+                mode="ignore",
+                partition_by=by,
+                storage_options=self.storage(),
+            )
+
+    def _adds_columns(self, loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
+        """Add the columns of the first file that has new ones; False if none has."""
+        known = {field.name: field.type for field in loaded.schema().fields}
+        for file in {each.columns.to_string(): each for each in reversed(files)}.values():
+            fields = Schema.from_arrow(file.columns).fields
+            new = [field for field in fields if field.name not in known]
+            for field in fields:
+                if field.name in known and field.type != known[field.name]:
+                    raise Stalled(
+                        Reason.DESTINATION_CONFLICT,
+                        f"object {file.url} does not fit table {loaded.table_uri}: column "
+                        f"{field.name} is {_text(field.type)} in the file and "
+                        f"{_text(known[field.name])} in the table",
+                    )
+            if new and self.settings.schema_evolution == "None":
+                raise Stalled(
+                    Reason.DESTINATION_CONFLICT,
+                    f"object {file.url} does not fit table {loaded.table_uri}: it has columns "
+                    f"{', '.join(field.name for field in new)}; add them to the table, or set "
+                    "schemaEvolution: Add",
+                )
+            if new:
+                loaded.alter.add_columns([_optional(field) for field in new])
+                return True
+        return False
+
+    def _commit(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
+        columns = loaded.metadata().partition_columns
+        loaded.create_write_transaction(
+            [self._action(file, columns) for file in files],
+            mode="append",
+            schema=loaded.schema(),
+            partition_by=columns,
+            commit_properties=self._properties(
+                stretch.through, f"{stretch.after + 1}-{stretch.through}"
+            ),
+        )
+
+    def _action(self, file: DeltaFile, columns: Sequence[str]) -> AddAction:
+        values = dict(partition_folders(file.key))
+        if missing := [name for name in columns if name not in values]:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {file.url} is in no folder {missing[0]}=…, by which its table is "
+                "partitioned; land with that route, or publish to another table",
+            )
+        partition = {name: values[name] for name in columns}
+        return AddAction(file.url, file.size, partition, 0, True, file.statistics)  # noqa: FBT003
+
+    def _properties(self, through: int, slots: str) -> CommitProperties:
+        """What a commit says: the transaction, and the same again for ``delta_position``."""
+        return CommitProperties(
+            app_transactions=[Transaction(self.application, through)],
+            max_commit_retries=0,
+            custom_metadata={
+                f"{self.application}/through": str(through),
+                f"{self.application}/root": self.root,
+                **({"landfall.slots": slots} if slots else {}),
+            },
+        )
+
+    @contextmanager
+    def _errors(self, table: str) -> Iterator[None]:
+        """Turn what delta-rs raises into DestinationAway; the next try looks at the table first."""
+        try:
+            yield
+        except LandfallError:
+            raise
+        except PermissionError as error:
+            raise DestinationDenied(self._message(table, error)) from None
+        except Exception as error:  # noqa: BLE001  # whatever a library makes of an answer
+            raise DestinationAway(self._message(table, error)) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # delta-rs ends a thread by it
+                raise
+            raise DestinationAway(self._message(table, error)) from None
+
+    def _message(self, table: str, error: BaseException) -> str:
+        text = f"Delta table {table}: {type(error).__name__}: {error}"
+        for name, value in self.storage().items():
+            if len(value) >= _LEAST_SECRET and _SECRET.search(name):
+                text = text.replace(value, "***")
+        self.storage.forget()
+        self.files.forget()
+        return " ".join(text.split())[:1000]
+
+
+def _optional(field: Field) -> Field:
+    return Field(field.name, field.type, nullable=True, metadata=field.metadata)
+
+
+def _text(kind: object) -> str:
+    return str(kind.to_json()).strip('"') if hasattr(kind, "to_json") else str(kind)

@@ -1,0 +1,146 @@
+"""Landed Parquet files as files of a Delta table, by their footers.
+
+A file is named by its absolute URI. Its statistics come from the footer: rows, and for columns of
+numbers, dates, times and short text the least, the greatest and how many are null, which readers
+skip files by. Its partition values come from the folders it is in, as Hive writes them.
+
+Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "Per-file Statistics"
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger.object_names import parse_key
+from landfall.pipeline.route import DEFAULT_PARTITION
+
+READERS = 16
+"""How many footers are read at once."""
+MAX_TEXT = 64
+"""Longer text has no statistics: shortened, it would be no bound."""
+
+
+@dataclass(frozen=True)
+class DeltaFile:
+    """A landed file.
+
+    Attributes:
+        key: of the object.
+        url: its absolute URI; delta-rs escapes what a log must not hold.
+        columns: all columns of the file.
+        size: in bytes.
+        statistics: of the file, as JSON.
+    """
+
+    key: str
+    url: str
+    columns: pa.Schema
+    size: int
+    statistics: str
+
+
+@dataclass(frozen=True)
+class LandedFiles:
+    """Where landed files are read.
+
+    Attributes:
+        system: has them.
+        root: the output root in it.
+        url: of an object, by its key.
+    """
+
+    system: pafs.FileSystem
+    root: str
+    url: Callable[[str], str]
+
+    def read(self, keys: Sequence[str]) -> list[DeltaFile]:
+        """The files, by their footers.
+
+        Raises:
+            Stalled: OBJECT_LOST, one is not there or is no Parquet file.
+            OSError: the store does not answer.
+        """
+        with ThreadPoolExecutor(min(READERS, len(keys))) as pool:
+            return [*pool.map(self._file, keys)]
+
+    def _file(self, key: str) -> DeltaFile:
+        url = self.url(key)
+        try:
+            with self.system.open_input_file(f"{self.root}/{key}") as opened:
+                footer, size = pq.read_metadata(opened), opened.size()
+        except FileNotFoundError:
+            raise Stalled(Reason.OBJECT_LOST, f"object {url} is not there") from None
+        except pa.ArrowInvalid as error:
+            raise Stalled(Reason.OBJECT_LOST, f"object {url} is no Parquet file: {error}") from None
+        columns = footer.schema.to_arrow_schema().remove_metadata()
+        return DeltaFile(key, url, columns, size, stats(footer))
+
+
+def partition_folders(key: str) -> list[tuple[str, str | None]]:
+    """The folders of an object with a name and a value, such as ``dt`` and ``2026-11-21``."""
+    found = []
+    for folder in parse_key(key).output_partition.split("/"):
+        name, equals, value = folder.partition("=")
+        if equals:
+            found.append((name, None if value == DEFAULT_PARTITION else unquote(value)))
+    return found
+
+
+def stats(footer: pq.FileMetaData) -> str:
+    """The statistics of a file in the form of a Delta log."""
+    least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    for column in range(footer.num_columns):
+        path = footer.schema.column(column)
+        if path.max_repetition_level or "." in path.path or path.path != path.name:
+            continue  # lists and members of structures
+        chunks = [footer.row_group(at).column(column) for at in range(footer.num_row_groups)]
+        known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
+        if len(known) < len(chunks) or not all(each.has_null_count for each in known):
+            continue
+        nulls[path.name] = sum(each.null_count for each in known)
+        bounds = [each for each in known if each.num_values]
+        if not bounds or not all(each.has_min_max for each in bounds):
+            continue
+        lower = _bound(min(each.min for each in bounds), upwards=False)
+        upper = _bound(max(each.max for each in bounds), upwards=True)
+        if lower is not None and upper is not None:
+            least[path.name], greatest[path.name] = lower, upper
+    found = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest}
+    return json.dumps({**found, "nullCount": nulls})
+
+
+def _bound(value: Any, *, upwards: bool) -> Any:
+    """A bound as JSON; None if there is none that holds in the form of the log."""
+    match value:
+        case bool():
+            return None
+        case datetime():
+            return _time(value, upwards=upwards)
+        case date():
+            return value.isoformat()
+        case float() if not math.isfinite(value):
+            return None
+        case str() if len(value) > MAX_TEXT:
+            return None
+    return value if isinstance(value, int | float | str) else None
+
+
+def _time(value: datetime, *, upwards: bool) -> str | None:
+    """A time in milliseconds, rounded so that it stays a bound; None without a time zone."""
+    if value.tzinfo is None:
+        return None
+    at = value.astimezone(UTC)
+    micros = at.microsecond
+    if upwards and micros % 1000:
+        return None
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z" if at.year >= 1000 else None

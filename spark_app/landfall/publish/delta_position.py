@@ -1,0 +1,108 @@
+"""Where in the ledger a Delta table is, whatever else is done to the table.
+
+The commits of the table's log decide, from the newest to older ones: the first that a publisher of
+this lane has made says the position. A RESTORE makes the table as it was at an earlier version, so
+the search goes on from that version: what was published later is not in the table any more. Where
+the log's history has been cleaned up, the version of the application transaction is left.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from landfall.errors import Reason, Stalled
+
+NONE = -1
+"""The position of a table that has nothing."""
+_FIRST_LOOK = 8
+"""How many commits are looked at first; most often the newest one suffices."""
+
+
+class Table(Protocol):
+    """The part of ``deltalake.DeltaTable`` that is read."""
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The newest commits first."""
+        ...
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The version of an application transaction."""
+        ...
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits of a table, newest first."""
+
+    table: Table
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Read few commits first, and all only if these do not suffice."""
+        first = self.table.history(_FIRST_LOOK)
+        yield from first
+        if len(first) == _FIRST_LOOK:
+            yield from self.table.history()[_FIRST_LOOK:]
+
+
+def position(commits: Commits, application: str, root: str) -> int:
+    """The position of a table.
+
+    Args:
+        commits: of the table.
+        application: the id of the lane's transactions.
+        root: the URL of the output root.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, the table follows another ledger.
+    """
+    for commit in _ancestors(commits):
+        through = commit.get(f"{application}/through")
+        if through is None and commit.get("version") == 0:
+            return NONE
+        if through is None:
+            continue
+        if (found := commit.get(f"{application}/root", root)) != root:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"it follows the ledger in {found}; publish what is in {root} to another table",
+            )
+        return int(through)
+    known = commits.table.transaction_version(application)
+    return NONE if known is None else known
+
+
+def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:
+    """The commits whose effect the table has, newest first, as far as the log goes back.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, the table was restored to a commit that has left the log.
+    """
+    version, moment = None, None
+    for commit in commits:
+        is_later = version is not None and commit.get("version", 0) > version
+        if is_later or (moment is not None and commit.get("timestamp", 0) > moment):
+            continue
+        version, moment = None, None
+        yield commit
+        if commit.get("operation") == "RESTORE":
+            version, moment = _restored(commit.get("operationParameters", {}))
+    if version is not None or moment is not None:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            "it was restored to a version whose commit is not in the log any more; restore a newer "
+            "version, or publish it anew with landfall publish --rebuild",
+        )
+
+
+def _restored(parameters: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """The version that a RESTORE names, or the milliseconds since 1970."""
+    version = parameters.get("version")
+    if version not in (None, "", "null"):
+        return int(version), None
+    when = str(parameters.get("datetime") or parameters.get("timestamp") or "").strip('"')
+    if when.isdigit():
+        return None, int(when)
+    moment = datetime.fromisoformat(when)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None, int(moment.timestamp() * 1000)

@@ -1,0 +1,129 @@
+"""Connects to an Iceberg catalog, and says what its errors mean.
+
+A connection is made when it is first needed, and anew every few minutes and after an error, because
+secrets and credentials change. Requests of a REST catalog have a timeout, which pyiceberg gives
+them none of.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Reason, Stalled
+from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
+
+TIMEOUT_SECONDS = 60.0
+"""How long a REST catalog may take for an answer."""
+_LEAST_SECRET = 4
+"""Shorter values of a secret would hide parts of words."""
+
+
+@dataclass
+class Connection:
+    """A connection to a catalog.
+
+    Attributes:
+        name: of the catalog, which SQL catalogs keep with every table.
+        properties: of pyiceberg's ``load_catalog``, looked up at each new connection.
+        secrets: values that belong into no message, as they were looked up last.
+    """
+
+    name: str
+    properties: Callable[[], tuple[Mapping[str, str], tuple[str, ...]]]
+    secrets: tuple[str, ...] = ()
+    _catalog: Any = None
+    _files: Mapping[str, str] = field(default_factory=dict)
+    _since: float = field(default=0.0)
+
+    def catalog(self) -> Any:
+        """The ``pyiceberg.catalog.Catalog``; call it inside of ``errors``."""
+        if self._catalog is None or time.monotonic() - self._since > MAX_AGE_SECONDS:
+            properties, self.secrets = self.properties()
+            self._files = properties
+            self._catalog, self._since = _connect(self.name, properties), time.monotonic()
+        return self._catalog
+
+    def file_io(self, url: str) -> Any:
+        """What reads landed files, with access of our own, whatever a table's files need."""
+        from pyiceberg.io import load_file_io  # noqa: PLC0415  # an extra
+
+        self.catalog()
+        return load_file_io(dict(self._files), url)
+
+    @contextmanager
+    def errors(self, table: str) -> Iterator[None]:
+        """Turn what a catalog or the files of a table raise into DestinationAway or Stalled.
+
+        Whatever is not known to need somebody is tried again: it may be a commit whose outcome is
+        unknown, and the next try looks at the table first.
+        """
+        from pyiceberg.exceptions import (  # noqa: PLC0415  # an extra
+            BadRequestError,
+            ForbiddenError,
+            NotInstalledError,
+            OAuthError,
+            UnauthorizedError,
+        )
+
+        try:
+            yield
+        except LandfallError:
+            raise
+        except (BadRequestError, NotInstalledError) as error:
+            raise Stalled(Reason.DESTINATION_CONFLICT, self._message(table, error)) from None
+        except (UnauthorizedError, ForbiddenError, OAuthError, PermissionError) as error:
+            self._catalog = None
+            raise DestinationDenied(self._message(table, error)) from None
+        except Exception as error:  # noqa: BLE001  # whatever a library makes of an answer
+            self._catalog = None
+            raise DestinationAway(self._message(table, error)) from None
+
+    def _message(self, table: str, error: Exception) -> str:
+        text = f"Iceberg table {table}: {type(error).__name__}: {error}"
+        for secret in self.secrets:
+            if len(secret) >= _LEAST_SECRET:
+                text = text.replace(secret, "***")
+        return " ".join(text.split())[:1000]
+
+
+def file_properties(access: S3Access) -> dict[str, str]:
+    """The properties of pyiceberg's FileIO that reach a bucket.
+
+    Source: https://py.iceberg.apache.org/configuration/#s3
+    """
+    found = {
+        "s3.endpoint": access.endpoint,
+        "s3.region": access.region,
+        "s3.access-key-id": access.key_id,
+        "s3.secret-access-key": access.secret_key,
+        "s3.session-token": access.token,
+        "s3.connect-timeout": str(access.connect_seconds),
+        "s3.request-timeout": str(access.read_seconds),
+        "s3.force-virtual-addressing": "" if access.path_style or not access.endpoint else "true",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _connect(name: str, properties: Mapping[str, str]) -> Any:
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415  # an extra
+
+    if properties.get("type") != "rest":
+        return load_catalog(name, **properties)
+    from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415  # an extra
+
+    class TimedRestCatalog(RestCatalog):
+        """A REST catalog whose requests end."""
+
+        def _config_headers(self, session: Any) -> None:
+            super()._config_headers(session)
+            send = session.send
+
+            def send_in_time(request: Any, **options: Any) -> Any:
+                options["timeout"] = options.get("timeout") or TIMEOUT_SECONDS
+                return send(request, **options)
+
+            session.send = send_in_time
+
+    return TimedRestCatalog(name, **properties)

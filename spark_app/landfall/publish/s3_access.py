@@ -1,0 +1,138 @@
+"""How libraries of tables reach the bucket that ``spec.output.s3`` describes.
+
+They get the credentials that landing uses, as they are at the time, whatever these come from: a
+secret, a profile, an assumed role. So whoever keeps a client asks again before they expire.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Generic, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pyarrow import fs
+
+from landfall.api.spec.output import S3, Output
+from landfall.errors import StoreAway
+from landfall.store.s3client import current_credentials, region_of
+
+Value = TypeVar("Value")
+MAX_AGE_SECONDS = 300.0
+"""How long credentials are used before they are looked up again."""
+
+
+@dataclass(frozen=True)
+class S3Access:
+    """What a client of S3 needs; empty text for what is not set.
+
+    Attributes:
+        endpoint: URL of the store; AWS if empty.
+        region: that requests are signed for.
+        path_style: whether the bucket is in the path of URLs.
+        key_id: the access key.
+        secret_key: its secret.
+        token: of a session.
+        connect_seconds: timeout for opening a connection.
+        read_seconds: timeout for an answer.
+    """
+
+    endpoint: str
+    region: str
+    path_style: bool
+    key_id: str = ""
+    secret_key: str = ""
+    token: str = ""
+    connect_seconds: float = 5.0
+    read_seconds: float = 60.0
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that belong into no message."""
+        return tuple(value for value in (self.secret_key, self.token) if value)
+
+
+class Recent(Generic[Value]):
+    """Looks a value up at most every few minutes; thread-safe by being idempotent."""
+
+    def __init__(self, look_up: Callable[[], Value]) -> None:
+        """Look nothing up yet."""
+        self._look_up = look_up
+        self._found: tuple[float, Value] | None = None
+
+    def __call__(self) -> Value:
+        """The value as it was looked up last."""
+        found = self._found
+        if found is None or time.monotonic() - found[0] > MAX_AGE_SECONDS:
+            found = self._found = time.monotonic(), self._look_up()
+        return found[1]
+
+    def forget(self) -> None:
+        """Look up again next time, as after an error."""
+        self._found = None
+
+
+def s3_access(settings: S3) -> S3Access:
+    """Access to the bucket, with the credentials as they are now.
+
+    Raises:
+        StoreDenied: a secret or a role is not there.
+        StoreAway: what hands out credentials does not answer.
+    """
+    try:
+        found = current_credentials(settings)
+    except (BotoCoreError, ClientError) as error:
+        raise StoreAway(f"credentials of S3: {error}") from error
+    access = S3Access(
+        settings.endpoint or "",
+        region_of(settings) or "",
+        settings.path_style or _is_address(settings.endpoint),
+        connect_seconds=settings.connect_timeout.total_seconds(),
+        read_seconds=settings.read_timeout.total_seconds(),
+    )
+    if found is None:
+        return access
+    return S3Access(
+        access.endpoint,
+        access.region,
+        access.path_style,
+        found.access_key or "",
+        found.secret_key or "",
+        found.token or "",
+        access.connect_seconds,
+        access.read_seconds,
+    )
+
+
+def landed_files(output: Output) -> tuple[fs.FileSystem, str]:
+    """What reads landed files at random, and the path of the output root in it.
+
+    Raises:
+        StoreDenied, StoreAway: as ``s3_access``.
+    """
+    scheme, _, path = output.url.rstrip("/").partition("://")
+    if scheme != "s3":
+        return fs.LocalFileSystem(), unquote(path)
+    access = s3_access(output.s3)
+    system = fs.S3FileSystem(
+        access_key=access.key_id or None,
+        secret_key=access.secret_key or None,
+        session_token=access.token or None,
+        region=access.region or None,
+        endpoint_override=access.endpoint or None,
+        connect_timeout=access.connect_seconds,
+        request_timeout=access.read_seconds,
+        force_virtual_addressing=bool(access.endpoint) and not access.path_style,
+    )
+    return system, path
+
+
+def _is_address(endpoint: str | None) -> bool:
+    """Whether a host is an address, which has no names below it, as botocore decides."""
+    host = urlsplit(endpoint or "").hostname or ""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,294 @@
+"""The publisher ``Delta``: options, columns, partitions, and what others do to tables."""
+
+import io
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from landfall.errors import Reason, Stalled
+from landfall.publish.building import publisher
+from landfall.publish.context import Context
+from landfall.publish.delta_files import partition_folders, stats
+from tests.support.lake import CLICKS, ORDERS, Landed
+from tests.support.parquet_files import rewritten, with_column
+
+Options = dict[str, Any]
+
+
+def options(root: Path, **more: Any) -> Options:
+    (root / "tables").mkdir(exist_ok=True)
+    return {"table": f"file://{root}/tables/{{topic}}", **more}
+
+
+def built(context: Context) -> Any:
+    return publisher(context.group, context.entry, context.store)
+
+
+def publish(context: Context) -> None:
+    built(context).publish(context.follower())
+
+
+def table(root: Path) -> DeltaTable:
+    return DeltaTable(f"{root}/tables/clicks")
+
+
+def rows(root: Path, select: str = "select * from t order by _offset") -> list[Any]:
+    found = QueryBuilder().register("t", table(root)).execute(select).read_all()
+    return pa.table(found).to_pylist()
+
+
+def offsets(root: Path) -> list[int]:
+    return [row["_offset"] for row in rows(root)]
+
+
+def test_landed_files_become_the_rows_of_a_table_and_folders_its_partitions(
+    tmp_path: Path,
+) -> None:
+    landed = Landed(tmp_path).land(CLICKS, ORDERS).settle()
+
+    publish(landed.context("Delta", options(tmp_path)))
+
+    assert offsets(tmp_path) == [*range(10)]
+    assert {row["dt"] for row in rows(tmp_path)} == {"2026-11-21"}
+    assert table(tmp_path).metadata().partition_columns == ["dt"]
+    added = table(tmp_path).get_add_actions()
+    assert pa.table(added)["path"].to_pylist() == [landed.url(landed.keys("clicks")[0])]
+    assert rows(tmp_path, "select count(*) c from t where dt = '2026-11-22'") == [{"c": 0}]
+    assert rows(tmp_path, "select count(*) c from t where _offset >= 7") == [{"c": 3}]
+
+
+def test_columns_that_appear_are_added(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Delta", options(tmp_path))
+    publish(context)
+    landed.land(CLICKS).settle()
+    rewritten(landed, landed.keys("clicks")[1], with_column("place", [{"city": "Oslo"}] * 10))
+
+    publish(context)
+
+    assert [row["place"] for row in rows(tmp_path)] == [*[None] * 10, *[{"city": "Oslo"}] * 10]
+
+
+@pytest.mark.parametrize(
+    ("more", "column", "why"),
+    [
+        ({}, "name", "column name is long in the file and string in the table"),
+        ({"schemaEvolution": "None"}, "new", "it has columns new; add them to the table, or set"),
+    ],
+)
+def test_a_file_that_does_not_fit_its_table_stalls(
+    tmp_path: Path, more: Options, column: str, why: str
+) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Delta", options(tmp_path, **more))
+    publish(context)
+    landed.land(CLICKS).settle()
+    rewritten(landed, landed.keys("clicks")[1], with_column(column, range(10)))
+
+    with pytest.raises(Stalled, match=why) as caught:
+        publish(context)
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert landed.url(landed.keys("clicks")[1]) in str(caught.value)
+    assert offsets(tmp_path) == [*range(10)]
+
+
+def test_an_object_that_is_gone_is_said(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    url = landed.url(landed.keys("clicks")[0])
+    Path(url.removeprefix("file://")).unlink()
+
+    with pytest.raises(Stalled, match=f"object {url} is not there") as caught:
+        publish(landed.context("Delta", options(tmp_path)))
+
+    assert caught.value.reason is Reason.OBJECT_LOST
+
+
+def restored(to: int) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        (root / "tables/clicks/_delta_log").mkdir(exist_ok=True)
+        _restore(root, {"version": to})
+
+    return change
+
+
+def _restore(root: Path, parameters: Options) -> None:
+    """Restore a table as Spark does: remove what was added later, and say so in the log."""
+    now, log = table(root), root / "tables/clicks/_delta_log"
+    then = DeltaTable(f"{root}/tables/clicks", version=parameters.get("version", 1))
+    kept = set(pa.table(then.get_add_actions())["path"].to_pylist())
+    removed = set(pa.table(now.get_add_actions())["path"].to_pylist()) - kept
+    written = {
+        "operation": "RESTORE",
+        "operationParameters": parameters,
+        "timestamp": int(time.time() * 1000),
+    }
+    lines: list[Options] = [{"commitInfo": written}]
+    lines += [
+        {
+            "remove": {
+                "path": path,
+                "dataChange": True,
+                "deletionTimestamp": 0,
+                "extendedFileMetadata": True,
+                "partitionValues": {"dt": "2026-11-21"},
+                "size": 1,
+            }
+        }
+        for path in removed
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (log / f"{now.version() + 1:020}.json").write_text(text)
+
+
+def restored_by_time(root: Path) -> None:
+    when = table(root).history()[-2]["timestamp"]
+    _restore(root, {"datetime": datetime.fromtimestamp(when / 1000, UTC).isoformat()})
+
+
+CHANGES: dict[str, Callable[[Path], Any]] = {
+    "restored": restored(2),
+    "restored twice": lambda root: (restored(3)(root), restored(1)(root)),
+    "restored by delta-rs": lambda root: table(root).restore(2),
+    "restored to nothing": restored(0),
+    "restored by time": restored_by_time,
+    "columns added": lambda root: table(root).alter.set_table_description("x"),
+    "checkpointed": lambda root: table(root).create_checkpoint(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_table_that_others_change_keeps_every_row_once(tmp_path: Path, change: str) -> None:
+    landed = Landed(tmp_path)
+    context = landed.context("Delta", options(tmp_path))
+    for _ in range(3):
+        landed.land(CLICKS).settle()
+        publish(context)
+
+    CHANGES[change](tmp_path)
+
+    publish(context)
+    assert offsets(tmp_path) == [*range(30)]
+    landed.land(CLICKS).settle()
+    publish(context)
+    assert offsets(tmp_path) == [*range(40)]
+
+
+def test_vacuum_deletes_no_landed_object(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Delta", options(tmp_path))
+    publish(context)
+    landed.land(CLICKS).settle()
+    built(context).reset(context.follower())
+
+    for full in (True, False):
+        table(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False, full=full)
+
+    publish(context)
+    assert offsets(tmp_path) == [*range(20)]
+
+
+def test_a_table_of_another_ledger_is_not_mixed_up(tmp_path: Path) -> None:
+    publish(Landed(tmp_path).land(CLICKS).settle().context("Delta", options(tmp_path)))
+    other = Landed(tmp_path / "moved").land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match="it follows the ledger in file://"):
+        publish(other.context("Delta", options(tmp_path)))
+
+
+def test_a_file_that_is_in_none_of_the_folders_stalls(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match=r"is in no folder hr=…, by which its table is partitioned"):
+        publish(landed.context("Delta", options(tmp_path, partitionBy=["dt", "hr"])))
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        ("lake.{topic}", "expected the URL of a folder, such as s3://lake/tables/{topic}, got"),
+        ("landed", "a table must not be in output.url"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_the_start(tmp_path: Path, of: str, why: str) -> None:
+    landed = Landed(tmp_path)
+    url = landed.url("tables/{topic}") if of == "landed" else of
+
+    with pytest.raises(Stalled, match=rf"spec.publish\[0\]\.options\.table: {why}"):
+        built(landed.context("Delta", {"table": url}))
+
+
+def test_folders_have_values_as_hive_writes_them() -> None:
+    key = (
+        "t/dt=2026-11-21/place=S%C3%A3o%20%3D/none=__HIVE_DEFAULT_PARTITION__/x/1_0_{:020}.parquet"
+    )
+
+    assert partition_folders(key.format(7)) == [
+        ("dt", "2026-11-21"),
+        ("place", "São ="),
+        ("none", None),
+    ]
+
+
+def test_a_file_in_a_folder_with_escapes_is_found(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    source = landed.keys("clicks")[0]
+    key = source.replace("dt=2026-11-21", "dt=S%C3%A3o%20%25=+")
+    landed.store.create(key, landed.store.read(source) or b"")
+    seen = next(iter(landed.follower().stretches(-1)))
+    upload = replace(seen.objects[0].landed.upload, key=key)
+    moved = replace(seen.objects[0], landed=replace(seen.objects[0].landed, upload=upload))
+    tables = built(landed.context("Delta", options(tmp_path))).tables
+
+    tables.append(f"{tmp_path}/tables/clicks", lambda _: replace(seen, objects=(moved,)))
+
+    assert offsets(tmp_path) == [*range(10)]
+    assert {row["dt"] for row in rows(tmp_path)} == {"São %=+"}
+
+
+FIRST, LAST = (datetime(year, 1, 1) for year in (1000, 9999))  # noqa: DTZ001  # hypothesis wants it
+TIMES = st.datetimes(FIRST, LAST)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.floats(),
+            st.none() | st.text(max_size=70),
+            st.none() | TIMES,
+        ),
+        min_size=1,
+    )
+)
+def test_statistics_hold_for_every_row(given_rows: list[Any]) -> None:
+    kinds = [pa.int64(), pa.float64(), pa.string(), pa.timestamp("us", "UTC")]
+    names = ["i", "f", "s", "t"]
+    columns = [pa.array(c, k) for c, k in zip(zip(*given_rows, strict=True), kinds, strict=True)]
+    body = io.BytesIO()
+    pq.write_table(pa.table(columns, names), body, row_group_size=3)
+
+    found = json.loads(stats(pq.read_metadata(body)))
+
+    assert found["numRecords"] == len(given_rows)
+    for name, column in zip(names, columns, strict=True):
+        assert found["nullCount"][name] == column.null_count
+        least, greatest = found["minValues"].get(name), found["maxValues"].get(name)
+        for value in column.drop_null().to_pylist() if least is not None else ():
+            if isinstance(value, datetime):
+                parsed = [datetime.fromisoformat(text) for text in (least, greatest)]
+                assert parsed[0] <= value <= parsed[1]
+            elif not (isinstance(value, float) and math.isnan(value)):  # no bound holds for NaN
+                assert least <= value <= greatest
