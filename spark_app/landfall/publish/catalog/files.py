@@ -1,0 +1,156 @@
+"""The columns of landed objects.
+
+Files of columns say themselves which they have. Where columns are declared, all objects of a topic
+and a generation have the same ones, so the footer of one is read. With columns from the payloads'
+schema every object may have others.
+"""
+
+import io
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from landfall.api.spec import ColumnSource, GroupSpec
+from landfall.errors import Retry
+from landfall.ledger.object_names import ObjectName
+from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.publish import VisibleObject
+from landfall.publish.catalog import Columns
+from landfall.publish.catalog.hive_types import columns_of
+from landfall.publish.catalog.storage import FILES_OF_COLUMNS, WHOLE_VALUE
+from landfall.store import Store
+
+_READERS = 8
+"""Footers that are read at once: each is a request or two to the store."""
+_MAX_REMEMBERED = 10_000
+_TAIL_BYTES = 64 * 1024
+"""What is read of a file at first: most footers are in it."""
+
+
+@dataclass
+class ColumnsOf:
+    """The columns of objects, of which few are read.
+
+    Attributes:
+        store: has the objects.
+        spec_of: the spec of a topic.
+        columns: the columns of all objects, if the user says which; else none.
+    """
+
+    store: Store
+    spec_of: Callable[[str], GroupSpec]
+    columns: Columns = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._known: dict[object, Columns] = {}
+        self._lock = threading.Lock()
+
+    def of(self, objects: Iterable[tuple[VisibleObject, ObjectName]]) -> Mapping[str, Columns]:
+        """The columns of objects by their keys.
+
+        Raises:
+            ValueError: an object is not of its topic's format, or has a column that Hive cannot
+                have; the message names the object or the column.
+            Retry: the store does not answer.
+        """
+        asked = list(objects)
+        with ThreadPoolExecutor(_READERS, "footers") as pool:
+            one_each = {self._identity(name, o): (o, name) for o, name in asked}
+            list(pool.map(self._remembered, one_each.values()))
+        found = {o.landed.upload.key: self._remembered((o, name)) for o, name in asked}
+        if len(self._known) > _MAX_REMEMBERED:
+            self._known.clear()
+        return found
+
+    def _identity(self, name: ObjectName, each: VisibleObject) -> object:
+        spec = self.spec_of(name.topic)
+        if spec.output.columns is ColumnSource.FROM_SCHEMA:
+            return each.landed.upload.key
+        return name.topic, name.generation
+
+    def _remembered(self, asked: tuple[VisibleObject, ObjectName]) -> Columns:
+        each, name = asked
+        identity = self._identity(name, each)
+        known = self._known.get(identity)
+        if known is None:
+            known = self._found(each, name)
+            with self._lock:
+                self._known[identity] = known
+        return known
+
+    def _found(self, each: VisibleObject, name: ObjectName) -> Columns:
+        if self.columns:
+            return self.columns
+        spec = self.spec_of(name.topic)
+        if spec.output.format in FILES_OF_COLUMNS:
+            return columns_of(self._schema(each, spec.output.format))
+        if spec.output.format == "Json":
+            declared = chain(
+                spec.decode.columns,
+                spec.decode.key.columns if spec.decode.key else (),
+                spec.decode.header_columns,
+            )
+            return columns_of(schema_of(tuple(declared)))
+        return WHOLE_VALUE[spec.output.format]
+
+    def _schema(self, each: VisibleObject, format_: str) -> pa.Schema:
+        upload = each.landed.upload
+        file = pa.PythonFile(_Remote(self.store, upload.key, upload.size), mode="r")
+        try:
+            if format_ == "Parquet":
+                return pq.read_schema(file)
+            return orc.ORCFile(file).schema
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ValueError(f"{upload.key} is no file of {format_}: {error}") from error
+
+
+class _Remote(io.RawIOBase):
+    """A file in a store, of which the end is read at once and the rest as it is asked for."""
+
+    def __init__(self, store: Store, key: str, size: int) -> None:
+        super().__init__()
+        self._store, self._key, self._size = store, key, size
+        self._position = 0
+        self._tail_start = max(0, size - _TAIL_BYTES)
+        self._tail = self._range(self._tail_start, size - self._tail_start)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._size - self._position
+        if 0 <= size < length:
+            length = size
+        begin = self._position
+        self._position += max(length, 0)
+        if length <= 0:
+            return b""
+        if begin >= self._tail_start:
+            return self._tail[begin - self._tail_start :][:length]
+        return self._range(begin, length)
+
+    def _range(self, start: int, length: int) -> bytes:
+        body = self._store.read_range(self._key, start, length) if length else b""
+        if body is None or len(body) != length:
+            raise Retry(f"{self._key}: cannot be read at {start}")
+        return body

@@ -1,0 +1,190 @@
+"""What the tables and partitions of a group are to be like, and whether they are."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from landfall.api.spec import TopicSpecs
+from landfall.ledger.object_names import ObjectName
+from landfall.publish import VisibleObject
+from landfall.publish.catalog import Columns, Partition, Storage, Table, TableName, Values
+from landfall.publish.catalog.files import ColumnsOf
+from landfall.publish.catalog.hive_types import fits
+from landfall.publish.catalog.naming import Naming, Place
+from landfall.publish.catalog.storage import STORAGES
+from landfall.publish.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An object and where it belongs."""
+
+    object: VisibleObject
+    name: ObjectName
+    place: Place
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.object.landed.upload.key
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What tables and partitions are to be like.
+
+    Attributes:
+        context: the group and its store.
+        naming: names of tables.
+        specs: of topics.
+        files: the columns of objects.
+        scheme: of URLs, instead of ``s3``.
+        properties: of tables that are created.
+        storage: of tables that are created, by format.
+        skips_other_folders: whether objects in other folders than the route's are left out.
+    """
+
+    context: Context
+    naming: Naming
+    specs: TopicSpecs
+    files: ColumnsOf
+    scheme: str = "s3"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, Storage] = field(default_factory=lambda: STORAGES)
+    skips_other_folders: bool = False
+
+    def is_published(self, key: str) -> bool:
+        """Whether an object's topic is one that is published."""
+        return self.context.object_name(key) is not None
+
+    def placed(self, each: VisibleObject, name: ObjectName) -> Placed | None:
+        """An object and where it belongs; None if it is to be left out.
+
+        Raises:
+            ValueError: it is in other folders than the route's.
+        """
+        wanted = self.naming.keys(self.specs.for_topic(name.topic))
+        try:
+            place = self.naming.place(name, wanted)
+        except ValueError as error:
+            if self.skips_other_folders:
+                return None
+            raise ValueError(
+                f"{each.landed.upload.key} is in folders of another route: {error}; "
+                "otherFolders: Skip leaves such objects out"
+            ) from error
+        return Placed(each, name, place)
+
+    def columns(self, placed: Iterable[Placed]) -> Mapping[str, Columns]:
+        """The columns of objects by their keys.
+
+        Raises:
+            ValueError, Retry: as ``ColumnsOf.of``, or a column has the name of a folder.
+        """
+        listed = list(placed)
+        found = self.files.of((each.object, each.name) for each in listed)
+        for each in listed:
+            if clash := found[each.key].keys() & set(each.place.keys):
+                raise ValueError(
+                    f"column {min(clash)} of {each.key} has the name of a folder of the route; "
+                    "rename one of them"
+                )
+        return found
+
+    def table(self, name: TableName, placed: Sequence[Placed], columns: Columns) -> Table:
+        """A table that is to be created."""
+        first = placed[0]
+        format_ = self.specs.for_topic(first.name.topic).output.format
+        properties = {**self.properties, "EXTERNAL": "TRUE"}
+        return Table(
+            name,
+            self.url(first.place.folder),
+            columns,
+            first.place.keys,
+            self.storage[format_],
+            properties,
+        )
+
+    def partitions(self, placed: Iterable[Placed]) -> dict[Values, Partition]:
+        """The partitions of objects, each once."""
+        return {
+            each.place.values: Partition(each.place.values, self.url(each.place.directory), {})
+            for each in placed
+        }
+
+    def url(self, key: str) -> str:
+        """The URL of a folder as the catalog is to have it."""
+        found = self.context.url(key)
+        return f"{self.scheme}://{found.removeprefix('s3://')}" if found[:5] == "s3://" else found
+
+    def check(self, table: Table, placed: Sequence[Placed]) -> None:
+        """Return if a table that was found is one for these objects.
+
+        Raises:
+            ValueError: it is not; the message says why.
+        """
+        folders = {each.place.folder for each in placed}
+        wanted = self.url(min(folders))
+        if len(folders) > 1 or _normal(table.location) != _normal(wanted):
+            other = self.url(max(folders)) if len(folders) > 1 else table.location
+            raise ValueError(
+                f"is at {other}, and the topic at {wanted}: two topics or destinations, or another "
+                "group, have a table of this name; options table and tables give them others"
+            )
+        if not table.is_external:
+            raise ValueError(
+                "is managed, so that dropping it would delete landed objects; make it external "
+                "or drop it without its data"
+            )
+        keys = placed[0].place.keys
+        if tuple(key.lower() for key in table.keys) != keys:
+            raise ValueError(
+                f"has the partition keys {', '.join(table.keys) or 'none'}, and the route "
+                f"{', '.join(keys)}; drop the table, or name another one with option table"
+            )
+
+    def check_partitions(
+        self, table: Table, wanted: Iterable[Partition], found: Iterable[Partition]
+    ) -> None:
+        """Return if partitions that were found are where they are to be.
+
+        Raises:
+            ValueError: one is not.
+        """
+        locations = {each.values: each.location for each in wanted}
+        for each in found:
+            location = locations.get(each.values, each.location)
+            if _normal(each.location) != _normal(location):
+                named = "/".join(f"{k}={v}" for k, v in zip(table.keys, each.values, strict=True))
+                raise ValueError(
+                    f"partition {named} is at {each.location}, and its objects at {location}; "
+                    "drop the partition, which leaves its files alone"
+                )
+
+    def missing(self, table: Table, columns: Columns) -> Columns:
+        """Those columns that a table has not.
+
+        Raises:
+            ValueError: it has one with a type as which the objects cannot be read.
+        """
+        there = {
+            name.lower(): type_.replace(" ", "").lower() for name, type_ in table.columns.items()
+        }
+        wrong = [
+            f"{name} is {there[name]} in the table and {type_} in objects"
+            for name, type_ in columns.items()
+            if name in there and not fits(type_.lower(), there[name])
+        ]
+        if wrong:
+            raise ValueError(
+                f"the types of columns differ: {'; '.join(wrong)}; columns are only ever added: "
+                "change the table, or name another one with option table"
+            )
+        return {name: type_ for name, type_ in columns.items() if name not in there}
+
+
+def _normal(location: str) -> str:
+    """A location such that two of one folder are equal: Hadoop writes some in another way."""
+    scheme, _, rest = location.partition(":")
+    scheme = "s3" if scheme in {"s3a", "s3n"} else scheme
+    return f"{scheme}:{re.sub('^/+', '', rest).rstrip('/')}"

@@ -1,0 +1,271 @@
+"""Makes the folders of landed objects partitions of tables: one step for each stretch.
+
+Everything is added if it is not there, so a step may be taken any number of times, by any number of
+publishers at once. A table gets the property ``landfall.<group>.<lane>.whole`` once everything that
+was visible when it was found without is in it. So a table that is new, or was dropped and is made
+again, first gets everything from the ledger's start; what is visible later is a step of its own.
+
+Columns are only ever added: to the table first, then to those partitions that have an object with
+the column. So a partition has the columns of all its objects, and readers find null in others.
+
+A table that cannot be published holds up no other: the step goes on with the others, and raises the
+error at its end.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from landfall.errors import DestinationAway, Reason, Stalled
+from landfall.ledger.object_names import parse_key
+from landfall.publish import Stretch, VisibleObject
+from landfall.publish.catalog import (
+    Catalog,
+    Changed,
+    Columns,
+    Partition,
+    Table,
+    TableName,
+    Values,
+)
+from landfall.publish.catalog.finished_only import FinishedOnly
+from landfall.publish.catalog.hive_types import together
+from landfall.publish.catalog.layout import Layout, Placed
+from landfall.publish.following import Follower
+
+_BATCH = 200
+"""Partitions in one request."""
+_KNOWN_SECONDS = 300.0
+"""How long a table is believed to be as it was found."""
+_ATTEMPTS = 20
+
+
+@dataclass
+class _Known:
+    """A table as it was found, and the columns of those of its partitions that were."""
+
+    table: Table
+    until: float
+    partitions: dict[Values, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass
+class PartitionStep:
+    """Adds the partitions of landed objects to the tables of a catalog; see ``Step``.
+
+    Attributes:
+        catalog: has the tables.
+        layout: what tables and partitions are to be like.
+        new_follower: follows the ledger from its start.
+        mark: the property of tables that have everything that was visible before.
+        create_tables: whether tables that do not exist are created.
+        finished_only: chooses the objects of complete periods, if others are to wait.
+        now: seconds of a clock that only goes on.
+    """
+
+    catalog: Catalog
+    layout: Layout
+    new_follower: Callable[[], Follower]
+    mark: str
+    create_tables: bool = True
+    finished_only: FinishedOnly | None = None
+    now: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._known: dict[TableName, _Known] = {}
+        self._through = -1
+
+    def take(self, stretch: Stretch) -> int:
+        """See ``Step``."""
+        if stretch.after < self._through:
+            self._known.clear()  # somebody starts anew, or the last step failed
+        self._through = stretch.through
+        failed: dict[TableName, Stalled] = {}
+        by_table = self._by_table(self._chosen(stretch), failed)
+        new: list[TableName] = []
+        for name, placed in by_table.items():
+            with _collected(name, failed):
+                new += [name] if self._is_new(name, placed) else []
+        if new:
+            self._fill(new, failed)
+        for name, placed in by_table.items():
+            self._publish(name, placed, failed)
+        if failed:
+            raise next(iter(failed.values()))
+        return len(stretch.objects)
+
+    def preview(self, stretch: Stretch) -> Iterator[str]:
+        """See ``Step``."""
+        failed: dict[TableName, Stalled] = {}
+        for name, placed in self._by_table(self._chosen(stretch), failed).items():
+            table = self.catalog.load(name)
+            wanted = self.layout.partitions(placed)
+            if table is None:
+                yield f"table {name}: create at {self.layout.table(name, placed, {}).location}"
+            found = self.catalog.partitions(table, list(wanted)) if table else []
+            missing = sorted(wanted.keys() - {each.values for each in found})
+            yield from (f"table {name}: add partition {wanted[v].location}" for v in missing)
+        yield from (f"{error}" for error in failed.values())
+
+    def _chosen(self, stretch: Stretch) -> Iterable[VisibleObject]:
+        return self.finished_only.of(stretch) if self.finished_only else stretch.objects
+
+    def _by_table(
+        self, objects: Iterable[VisibleObject], failed: dict[TableName, Stalled]
+    ) -> dict[TableName, list[Placed]]:
+        found: dict[TableName, list[Placed]] = {}
+        for each in objects:
+            name = parse_key(each.landed.upload.key)
+            table = self.layout.naming.name_of(name)
+            with _collected(table, failed):
+                if placed := self.layout.placed(each, name):
+                    found.setdefault(table, []).append(placed)
+        return {name: placed for name, placed in found.items() if name not in failed}
+
+    def _is_new(self, name: TableName, placed: list[Placed]) -> bool:
+        """Whether a table has to be filled from the ledger's start; it exists then."""
+        known = self._known.get(name)
+        if known is not None and self.now() < known.until:
+            return False
+        return self.mark not in self._found(name, placed).table.properties
+
+    def _found(self, name: TableName, placed: list[Placed]) -> _Known:
+        """The table as it is in the catalog, created if it was not there."""
+        self._known.pop(name, None)
+        table = self.catalog.load(name)
+        if table is None:
+            if not self.create_tables:
+                raise _stalled(name, "does not exist, and option createTable is false")
+            columns = self.layout.columns(placed)
+            self.catalog.create(self.layout.table(name, placed, together(columns.values())))
+            table = self.catalog.load(name)
+        if table is None:
+            raise DestinationAway(f"table {name} is not there although it was just created")
+        self.layout.check(table, placed)
+        self._known[name] = _Known(table, self.now() + _KNOWN_SECONDS)
+        return self._known[name]
+
+    def _fill(self, new: list[TableName], failed: dict[TableName, Stalled]) -> None:
+        """Publish everything that is visible to tables that may not have it."""
+        chosen = self.finished_only
+        horizons = chosen.horizons(self.new_follower()) if chosen else {}
+        for stretch in self.new_follower().stretches(-1):
+            objects: Iterable[VisibleObject] = (
+                o for o in stretch.objects if self._table_of(o) in new
+            )
+            by_table = self._by_table(
+                chosen.complete(objects, horizons) if chosen else objects, failed
+            )
+            for name, placed in by_table.items():
+                self._publish(name, placed, failed)
+        for name in new:
+            if name not in failed:
+                with _collected(name, failed):
+                    self._change(name, {}, {self.mark: "true"})
+
+    def _table_of(self, each: VisibleObject) -> TableName | None:
+        key = each.landed.upload.key
+        if not self.layout.is_published(key):
+            return None
+        return self.layout.naming.name_of(parse_key(key))
+
+    def _publish(
+        self, name: TableName, placed: list[Placed], failed: dict[TableName, Stalled]
+    ) -> None:
+        """Make objects of one table part of it."""
+        if name in failed:
+            return
+        with _collected(name, failed):
+            columns = self.layout.columns(placed)
+            known = self._known.get(name) or self._found(name, placed)
+            self._change(name, together(columns.values()), {})
+            known = self._known[name]
+            wanted = self.layout.partitions(placed)
+            self._add(known, [p for v, p in wanted.items() if v not in known.partitions])
+            self._widen(known, _needed(placed, columns), wanted)
+
+    def _change(self, name: TableName, columns: Columns, properties: Mapping[str, str]) -> None:
+        """Add columns and properties to a table that it has not."""
+        for _ in range(_ATTEMPTS):
+            known = self._known[name]
+            table = known.table
+            missing = self.layout.missing(table, columns)
+            if not missing and properties.items() <= table.properties.items():
+                return
+            with suppress(Changed):
+                self.catalog.change(
+                    table, {**table.columns, **missing}, {**table.properties, **properties}
+                )
+            loaded = self.catalog.load(name)
+            if loaded is None:
+                raise DestinationAway(f"table {name} was dropped")
+            known.table = loaded
+        raise DestinationAway(f"table {name} is changed by somebody else again and again")
+
+    def _add(self, known: _Known, new: list[Partition]) -> None:
+        """Add partitions that are not known to be there."""
+        table = known.table
+        for start in range(0, len(new), _BATCH):
+            batch = [_with_columns(each, table.columns) for each in new[start : start + _BATCH]]
+            found = self.catalog.partitions(table, [each.values for each in batch])
+            there = {each.values for each in found}
+            missing = [each for each in batch if each.values not in there]
+            if missing:
+                self.catalog.add(table, missing)
+                # Somebody else may have been first, with another location or fewer columns.
+                found += self.catalog.partitions(table, [each.values for each in missing])
+            self.layout.check_partitions(table, batch, found)
+            known.partitions |= {each.values: frozenset(each.columns) for each in found}
+
+    def _widen(
+        self,
+        known: _Known,
+        needed: Mapping[Values, set[str]],
+        wanted: Mapping[Values, Partition],
+    ) -> None:
+        """Give partitions the columns of their objects that they lack."""
+        lacking = [v for v, names in needed.items() if not names <= known.partitions.get(v, names)]
+        for start in range(0, len(lacking), _BATCH):
+            self._widen_batch(known, lacking[start : start + _BATCH], wanted)
+
+    def _widen_batch(
+        self, known: _Known, lacking: list[Values], wanted: Mapping[Values, Partition]
+    ) -> None:
+        for _ in range(_ATTEMPTS):
+            table = known.table
+            found = self.catalog.partitions(table, lacking)
+            self.layout.check_partitions(table, [wanted[each.values] for each in found], found)
+            self.catalog.widen(table, found, table.columns)
+            known.partitions |= {each.values: frozenset(table.columns) for each in found}
+            loaded = self.catalog.load(table.name)
+            # Nothing says whether somebody widened the partitions meanwhile, to later columns.
+            if loaded is None or loaded.columns.keys() == table.columns.keys():
+                return
+            known.table = loaded
+
+
+@contextmanager
+def _collected(name: TableName, failed: dict[TableName, Stalled]) -> Iterator[None]:
+    """Keep what is wrong with a table, so that others go on."""
+    try:
+        yield
+    except Stalled as error:
+        failed.setdefault(name, error)
+    except ValueError as error:
+        failed.setdefault(name, _stalled(name, str(error)))
+
+
+def _stalled(name: TableName, problem: str) -> Stalled:
+    return Stalled(Reason.DESTINATION_CONFLICT, f"table {name}: {problem}")
+
+
+def _with_columns(partition: Partition, columns: Columns) -> Partition:
+    return Partition(partition.values, partition.location, columns)
+
+
+def _needed(placed: list[Placed], columns: Mapping[str, Columns]) -> dict[Values, set[str]]:
+    found: dict[Values, set[str]] = {}
+    for each in placed:
+        found.setdefault(each.place.values, set()).update(columns[each.key])
+    return found
