@@ -20,6 +20,7 @@ from landfall.checks.objects import NamedObject
 from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.load_records import check_load_records
 from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
 from landfall.ledger import (
@@ -57,6 +58,7 @@ class Report:
         orphans: open uploads that no COMMIT names.
         schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
         specs: likewise, stored specs.
+        load_records: records of publishers' loads that were read.
         has_objects: whether the objects were checked. They are not if the ledger is broken: behind
             a broken slot nothing says which objects should exist.
     """
@@ -70,6 +72,7 @@ class Report:
     orphans: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
     specs: dict[str, int] = field(default_factory=dict)
+    load_records: int = 0
     has_objects: bool = False
 
     def of(self, invariant: Invariant) -> list[Finding]:
@@ -99,6 +102,9 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
             report.findings.append(truncated)
         if not report.findings:
             _ObjectCheck(opened, report, names, deep).run()
+        loads = check_load_records(opened, deep=deep)
+        report.load_records = loads.read
+        report.findings += loads.findings
     finally:
         names.close()
     return report
@@ -335,6 +341,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I8: counted(chain.commits, "COMMIT"),
         Invariant.I9: counted(len(report.schemas), "schema"),
         Invariant.I10: counted(len(report.specs), "spec"),
+        Invariant.I11: counted(report.load_records, "record"),
     }
 
 

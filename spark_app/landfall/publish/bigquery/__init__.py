@@ -1,0 +1,181 @@
+"""BigQuery: landed files are loaded into tables by load jobs, each file exactly once.
+
+BigQuery keeps no position with the rows of a load, but it runs one job for an id. ``loads`` says
+what is decided before a job is submitted, ``chain`` keeps it beside the ledger, ``running`` brings
+a job to its end, ``tables`` decides loads of a table, ``warehouse`` and ``staging`` speak to
+Google's services, ``kinds`` finds files of one schema, ``options`` reads the options.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import google.auth
+import google.auth.credentials
+import google.auth.exceptions
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.task_results import LandedObject
+from landfall.publish import Published
+from landfall.publish.bigquery.chain import Chains
+from landfall.publish.bigquery.kinds import Kinds
+from landfall.publish.bigquery.loads import Limits
+from landfall.publish.bigquery.options import Options, checked, format_of, table_name
+from landfall.publish.bigquery.running import Runner, Schedule, Staging
+from landfall.publish.bigquery.staging import Bucket, CopiedToBucket, InPlace
+from landfall.publish.bigquery.tables import LoadedTables, LoadSettings
+from landfall.publish.bigquery.warehouse import BigQueryWarehouse, Warehouse
+from landfall.publish.context import Context
+from landfall.publish.cursor import Cursor
+from landfall.publish.following import Follower
+from landfall.publish.table_names import destination
+from landfall.publish.tables import TablePublisher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CREDENTIALS = "credentials.json"
+"""The key of the secret: a file of credentials as Google's libraries read it."""
+_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+
+
+@dataclass(frozen=True)
+class Services:
+    """What is outside: BigQuery, the place where it finds objects, and times."""
+
+    warehouse: Warehouse
+    staging: Staging
+    schedule: Schedule
+
+
+class BigQuery:
+    """The publisher ``BigQuery``; see ``Publisher``."""
+
+    def __init__(
+        self, options: Options, context: Context, services: Services | None = None
+    ) -> None:
+        """Make no request; clients are made when they are needed, with the secret as it is then."""
+        self._options, self._context, self._services = options, context, services
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], context: Context) -> "BigQuery":
+        """See ``PublisherType``."""
+        return cls(checked(options, context.group, context.entry.min_interval), context)
+
+    def publish(self, follower: Follower) -> Published:
+        """See ``Publisher``."""
+        return self._tables().publish(follower)
+
+    def position(self) -> int:
+        """See ``Publisher``."""
+        return self._cursor().read().through
+
+    def preview(self, follower: Follower) -> "Iterator[str]":
+        """See ``Publisher``."""
+        yield from self._tables().preview(follower)
+
+    def reset(self, follower: Follower) -> None:
+        """See ``Publisher``. The rows of a table stay until its next load replaces them."""
+        self._tables().reset(follower)
+
+    def _cursor(self) -> Cursor:
+        read = self._options
+        parts = read.project, read.dataset, read.table
+        return self._context.cursor(destination(self._context, *parts))
+
+    def _tables(self) -> TablePublisher:
+        context, read = self._context, self._options
+        services = self._services or self._connected()
+        lane = context.group.metadata.name, context.lane
+        kinds = Kinds(context.store, _format_of(context))
+        labels = {
+            **read.labels,
+            "landfall_group": _label(lane[0]),
+            "landfall_lane": _label(lane[1]),
+        }
+        settings = LoadSettings(
+            read.job_project or read.project,
+            Limits(read.max_objects, read.max_bytes),
+            kinds.of,
+            self._start,
+        )
+        runner = Runner(
+            services.warehouse, services.staging, kinds.format_of, labels, services.schedule
+        )
+        tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
+        return TablePublisher(
+            context.follower, self._cursor(), tables, self._table_of, workers=read.parallel
+        )
+
+    def _start(self) -> int:
+        """The slot that the first loads follow."""
+        start = self._options.start_at
+        if isinstance(start, int):
+            return int(start) - 1
+        if start == "Beginning":
+            return -1
+        stretches = self._context.follower().stretches(-1)
+        return max((each.through for each in stretches), default=-1)
+
+    def _table_of(self, landed: LandedObject) -> str | None:
+        key = landed.upload.key
+        name = None if key in self._options.skip else self._context.object_name(key)
+        try:
+            return table_name(self._options, name) if name else None
+        except ValueError as error:
+            raise Stalled(Reason.SPEC_INVALID, f"BigQuery: {error}") from error
+
+    def _connected(self) -> Services:
+        read, context = self._options, self._context
+        credentials = self._credentials()
+        warehouse = BigQueryWarehouse(
+            read.table_settings,
+            read.job_project or read.project,
+            credentials,
+            read.endpoint,
+            read.timeout_seconds,
+        )
+        staging: Staging = InPlace(context.url)
+        if read.staging:
+            lane = f"{context.group.metadata.name}/{context.lane}/{context.name}"
+            bucket = Bucket(
+                f"{read.staging.rstrip('/')}/{lane}",
+                read.project,
+                credentials,
+                read.storage_endpoint,
+                read.timeout_seconds,
+            )
+            staging = CopiedToBucket(context.store, bucket, keep=read.keep_staged)
+        return Services(warehouse, staging, Schedule())
+
+    def _credentials(self) -> Any:
+        """Those of the secret; None for those of the machine."""
+        google_auth: Any = google.auth
+        ref = self._context.entry.secret_ref
+        if ref is None and self._options.endpoint.startswith("http://"):
+            # An emulator: no token goes over such a connection.
+            return google_auth.credentials.AnonymousCredentials()
+        if ref is None:
+            return None
+        path = self._context.secret_path(CREDENTIALS)
+        try:
+            return google_auth.load_credentials_from_file(path, scopes=_SCOPES)[0]
+        except (google.auth.exceptions.GoogleAuthError, ValueError, OSError) as error:
+            # Only the type is said: the text may quote the file.
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"BigQuery: the key {CREDENTIALS} of secret {ref.name!r} is no file of "
+                f"credentials: {type(error).__name__}",
+            ) from None
+
+
+def _format_of(context: Context) -> Any:
+    by_topic = lru_cache(10_000)(lambda topic: format_of(context.group, topic))
+    return lambda key: by_topic(parse_key(key).topic)
+
+
+def _label(text: str) -> str:
+    """Text as the value of a label: of lower case letters, digits, - and _, 63 at most."""
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in text.lower())[:63]

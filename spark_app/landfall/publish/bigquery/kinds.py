@@ -1,0 +1,135 @@
+"""Which objects fit into one load: those of one format and one schema.
+
+The schema is read from the object itself: the header of an Avro file, the footer of a Parquet file.
+Lines of JSON have none.
+"""
+
+import hashlib
+import io
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from landfall.publish.bigquery.loads import LoadedObject
+from landfall.store import Slots
+
+AVRO, PARQUET, JSON = "AVRO", "PARQUET", "NEWLINE_DELIMITED_JSON"
+FORMATS = {"Avro": AVRO, "Parquet": PARQUET, "Json": JSON}
+"""The formats of a group that BigQuery loads, as it calls them."""
+WORKERS = 8
+_READ_BYTES = 1 << 16
+_SCHEMA = b"avro.schema"
+
+
+class Kinds:
+    """Finds out what objects are; remembers it."""
+
+    def __init__(self, slots: Slots, format_of: Callable[[str], str]) -> None:
+        """Read nothing yet; ``format_of`` is the format of an object by its key."""
+        self._slots = slots
+        self.format_of = format_of
+        self._kind = lru_cache(100_000)(self._kind_of)
+
+    def of(self, objects: Sequence[LoadedObject]) -> list[str]:
+        """What each object has in common with those that one job may load with it.
+
+        An object that cannot be read is like no other: its job will say what is wrong.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return list(pool.map(self._kind, objects))
+
+    def _kind_of(self, each: LoadedObject) -> str:
+        found = self.format_of(each.key)
+        if found == JSON:
+            return found
+        try:
+            schema = self._avro(each) if found == AVRO else self._parquet(each)
+        except (ValueError, EOFError, OSError, pa.ArrowException):  # pyarrow's of a footer: OSError
+            return f"{found} {each.key}"
+        return f"{found} {hashlib.sha256(schema).hexdigest()}"
+
+    def _avro(self, each: LoadedObject) -> bytes:
+        """The schema in the header (Avro 1.12, "Object Container Files")."""
+        size = _READ_BYTES
+        while True:
+            header = self._slots.read_range(each.key, 0, size) or b""
+            try:
+                return _avro_schema(io.BytesIO(header))
+            except EOFError:
+                if size >= each.size:
+                    raise
+                size *= 16
+
+    def _parquet(self, each: LoadedObject) -> bytes:
+        with pa.PythonFile(_Ranges(self._slots, each), mode="r") as file:
+            schema: Any = pq.read_schema(file)
+        return bytes(schema.remove_metadata().serialize())
+
+
+def _avro_schema(stream: io.BytesIO) -> bytes:
+    if _taken(stream, 4) != b"Obj\x01":
+        raise ValueError("no Avro file")
+    while count := _long(stream):
+        if count < 0:
+            count = -count
+            _long(stream)
+        for _ in range(count):
+            name = _taken(stream, _long(stream))
+            value = _taken(stream, _long(stream))
+            if name == _SCHEMA:
+                return value
+    raise ValueError("no schema")
+
+
+def _taken(stream: io.BytesIO, size: int) -> bytes:
+    body = stream.read(size)
+    if size < 0 or len(body) < size:
+        raise EOFError
+    return body
+
+
+def _long(stream: io.BytesIO) -> int:
+    value = shift = 0
+    while True:
+        byte = _taken(stream, 1)[0]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1)
+        if shift > 63:
+            raise ValueError("no number")
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file of which only what is needed is read."""
+
+    def __init__(self, slots: Slots, each: LoadedObject) -> None:
+        self._slots, self._object, self._at = slots, each, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._object.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        left = self._object.size - self._at
+        size = left if size < 0 else min(size, left)
+        body = self._slots.read_range(self._object.key, self._at, size) if size > 0 else b""
+        self._at += len(body or b"")
+        return body or b""

@@ -1,0 +1,235 @@
+"""The chain of loads of a table: what is persisted, and what follows from it. Pure.
+
+A load is an INTENT, which says what is loaded, and an OUTCOME. Loads are numbered from 1, and each
+record says everything that is known after it, so the last one is enough. The id of the job of load
+``n`` depends on the chain and on ``n`` only, and load ``n + 1`` is decided when that job is at its
+end: whoever decides something else about load ``n`` finds its id used
+(``tests/model/loading.py``).
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from landfall.errors import Reason, Stalled
+from landfall.publish import VisibleObject
+
+KEPT_LOADS = 100
+"""Records of so many loads are kept, at least; older ones are deleted in groups of as many."""
+FORGOTTEN_AFTER = timedelta(days=120)
+"""BigQuery keeps the ids of jobs for 180 days ("Managing jobs"). An open load that is older than
+this and whose job is not found may have run.
+"""
+_MIN_PAUSE, _MAX_PAUSE = timedelta(minutes=1), timedelta(hours=1)
+
+
+class ObjectId(msgspec.Struct, frozen=True, array_like=True):
+    """An object by the slot that calls it visible, and its key."""
+
+    slot: int
+    key: str
+
+
+class LoadedObject(msgspec.Struct, frozen=True, array_like=True):
+    """An object that is loaded; with its size in bytes and the CRC-32 of its bytes."""
+
+    slot: int
+    key: str
+    size: int
+    crc32: int
+
+    @property
+    def id(self) -> ObjectId:
+        """By what the object is known in a position."""
+        return ObjectId(self.slot, self.key)
+
+    @classmethod
+    def of(cls, each: VisibleObject) -> "LoadedObject":
+        """The object as a load names it."""
+        upload = each.landed.upload
+        return cls(each.slot, upload.key, upload.size, each.landed.crc32)
+
+
+class Position(msgspec.Struct, frozen=True):
+    """What a table has: every object through a slot, and some that come later.
+
+    ``held`` are objects that no later load takes along, because a job failed on them.
+    """
+
+    through: int
+    ahead: tuple[ObjectId, ...] = ()
+    held: tuple[ObjectId, ...] = ()
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why loads fail: what the last job said, how many failed in a row, and when the last did.
+
+    ``passes`` says that it comes right by itself.
+    """
+
+    message: str
+    passes: bool
+    failures: int
+    time: datetime
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it is time for the next load."""
+        pause = min(_MIN_PAUSE * (1 << min(self.failures - 1, 10)), _MAX_PAUSE)
+        return now >= self.time + pause
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """The beginning of all chains of a publisher: a random id, and the slot that they follow."""
+
+    chain: str
+    after: int
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What a load is about. Without objects it is a reset: the next load replaces all rows.
+
+    Attributes:
+        table: ``project.dataset.table``.
+        number: of the load.
+        objects: that are loaded.
+        before: the position before it.
+        after: the position after it.
+        replaces: whether it replaces all rows.
+        creates: whether it makes the table if there is none.
+        project: that runs the job.
+        location: where it runs. Ids of jobs are those of a project and a location.
+        time: when it was written.
+        trouble: why loads before it failed, while objects are held.
+    """
+
+    table: str
+    number: int
+    objects: tuple[LoadedObject, ...]
+    before: Position
+    after: Position
+    replaces: bool
+    creates: bool
+    project: str
+    location: str
+    time: datetime
+    trouble: Trouble | None = None
+
+    @property
+    def digest(self) -> str:
+        """A digest of what is loaded, which the job carries as a label."""
+        what = msgspec.json.encode((self.table, self.objects, self.replaces))
+        return hashlib.sha256(what).hexdigest()[:32]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a load ended: the position then, and whether the next load replaces all rows."""
+
+    number: int
+    position: Position
+    replace_next: bool = False
+    rows: int = 0
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of a chain: the last load, if it is open, or its outcome."""
+
+    number: int
+    intent: Intent | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one load: objects and bytes. One object is loaded whatever its size."""
+
+    objects: int
+    bytes: int
+
+
+Record = TypeVar("Record", Begin, Intent, Outcome)
+
+
+def decode(key: str, body: bytes, into: type[Record]) -> Record:
+    """Read a record.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, it is damaged.
+    """
+    try:
+        return msgspec.json.decode(body, type=into)
+    except msgspec.DecodeError as error:
+        raise Stalled(Reason.LEDGER_BROKEN, f"{key}: {error}") from error
+
+
+def job_id(begin: Begin, table: str, number: int) -> str:
+    """The id of the job of a load: letters, digits, hyphens, underscores (BigQuery's rule)."""
+    text = "\0".join((begin.chain, table, str(number)))
+    readable = re.sub(r"[^A-Za-z0-9_-]", "_", table)[:200]
+    return f"landfall_{readable}_{number}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def is_forgotten(intent: Intent, now: datetime) -> bool:
+    """Whether the id of the job may have been used and forgotten."""
+    return now - intent.time > FORGOTTEN_AFTER
+
+
+def without_excess(objects: list[LoadedObject], limits: Limits) -> tuple[LoadedObject, ...]:
+    """The first objects that one load may have."""
+    taken, size = [objects[0]], objects[0].size
+    for each in objects[1 : limits.objects]:
+        size += each.size
+        if size > limits.bytes:
+            break
+        taken.append(each)
+    return tuple(taken)
+
+
+def position_after(
+    before: Position, objects: tuple[LoadedObject, ...], rest: set[ObjectId], through: int
+) -> Position:
+    """The position after a load of some objects of a stretch.
+
+    Args:
+        before: the position before it.
+        objects: that are loaded.
+        rest: objects of the stretch that are not loaded then.
+        through: the end of the stretch.
+    """
+    if not rest:
+        return Position(through)
+    loaded = {each.id for each in objects}
+    held = tuple(each for each in before.held if each not in loaded)
+    return Position(before.through, (*before.ahead, *(each.id for each in objects)), held)
+
+
+def failed(
+    intent: Intent, message: str, named: tuple[ObjectId, ...], now: datetime, *, passes: bool
+) -> Outcome:
+    """The outcome of a load whose job failed.
+
+    If that passes by itself, the next load may be the same. If not, the objects that the job names
+    are held, or all of the load if it names none of them.
+    """
+    earlier = intent.trouble
+    trouble = Trouble(message, passes, (earlier.failures if earlier else 0) + 1, now)
+    before = intent.before
+    if passes and before.held and earlier:
+        # What the held objects need is still said.
+        trouble = Trouble(earlier.message, earlier.passes, trouble.failures, now)
+    if not passes:
+        ids = named or tuple(each.id for each in intent.objects)
+        new = tuple(each for each in ids if each not in before.held)
+        before = Position(before.through, before.ahead, (*before.held, *new))
+    return Outcome(intent.number, before, intent.replaces, trouble=trouble)
+
+
+def loaded(intent: Intent, rows: int) -> Outcome:
+    """The outcome of a load whose job is done."""
+    trouble = intent.trouble if intent.after.held else None
+    return Outcome(intent.number, intent.after, not intent.objects, rows, trouble)

@@ -1,0 +1,204 @@
+"""Runs the job of a load that is decided, to its end.
+
+What is done depends on the load and on the state of its job alone: whoever comes by goes on.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from landfall.clock import wall_clock
+from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
+from landfall.publish.bigquery import loads
+from landfall.publish.bigquery.chain import Chain
+from landfall.publish.bigquery.loads import Intent, LoadedObject, ObjectId, Outcome
+from landfall.publish.bigquery.warehouse import (
+    PASSING,
+    JobRef,
+    JobState,
+    LoadRequest,
+    Warehouse,
+)
+
+LABEL = "landfall_load"
+"""The label of a job that says what it loads."""
+_FIRST_POLL, _LAST_POLL = 0.2, 10.0
+_SHOWN = 3
+
+
+class Staging(Protocol):
+    """Where BigQuery finds the objects."""
+
+    def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
+        """The URIs of objects, after they are there.
+
+        Copies are those of a chain, by its id: nobody else deletes them.
+
+        Raises:
+            Retry: a store does not answer.
+            Stalled: an object cannot be put there.
+        """
+        ...
+
+    def release(self, chain: str, objects: Iterable[LoadedObject]) -> None:
+        """Delete a chain's copies of loaded objects; those that are gone are left alone.
+
+        Raises:
+            Retry, Stalled: as ``stage``.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Times.
+
+    Attributes:
+        now: the time.
+        sleep: waits for seconds.
+        job_timeout: how long a job is watched in one pass.
+    """
+
+    now: Callable[[], datetime] = wall_clock
+    sleep: Callable[[float], None] = time.sleep
+    job_timeout: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs jobs.
+
+    Attributes:
+        warehouse: BigQuery.
+        staging: where it finds the objects.
+        format_of: the format of an object by its key, as BigQuery calls it.
+        labels: of the jobs.
+        schedule: see there.
+    """
+
+    warehouse: Warehouse
+    staging: Staging
+    format_of: Callable[[str], str]
+    labels: Mapping[str, str]
+    schedule: Schedule
+
+    def finish(self, chain: Chain, intent: Intent) -> Outcome:
+        """Bring the job of a load to its end, and record how it ended.
+
+        Raises:
+            Retry: it is not at its end, or nobody answers.
+            Stalled: BigQuery refuses the job, or nobody can know whether it ran.
+        """
+        job, refused = _ref(chain, intent), ""
+        state = self.warehouse.find(job)
+        if state is None:
+            self._check_is_known(intent)
+            refused = self._submit(job, chain.begin.chain, intent)
+            state = self.warehouse.find(job)
+        state = self._watched(job, intent, state)
+        return self._conclude(chain, intent, state, refused)
+
+    def give_up(self, chain: Chain, intent: Intent) -> Outcome:
+        """End an open load without running its job; if the job was there before, by its end.
+
+        Raises:
+            Retry, Stalled: as ``finish``.
+        """
+        job = _ref(chain, intent)
+        if self.warehouse.find(job) is None:
+            self.warehouse.use_up(job)
+        return self._conclude(chain, intent, self._watched(job, intent, self.warehouse.find(job)))
+
+    def _submit(self, job: JobRef, chain: str, intent: Intent) -> str:
+        """Submit the job. If an object is lost its id is used up, and it is said which."""
+        if not intent.objects:
+            self.warehouse.use_up(job)
+            return ""
+        try:
+            uris = self.staging.stage(chain, intent.objects)
+        except Stalled as error:
+            if error.reason is not Reason.OBJECT_LOST:
+                raise
+            self.warehouse.use_up(job)
+            return str(error)
+        load = LoadRequest(
+            intent.table,
+            uris,
+            self.format_of(intent.objects[0].key),
+            intent.replaces,
+            intent.creates,
+            {**self.labels, LABEL: intent.digest},
+        )
+        self.warehouse.submit(job, load)
+        return ""
+
+    def _check_is_known(self, intent: Intent) -> None:
+        if loads.is_forgotten(intent, self.schedule.now()):
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"BigQuery: table {intent.table}: load {intent.number} was begun at {intent.time}, "
+                "and BigQuery may have forgotten its job: compare the rows, or load the table anew "
+                "with `landfall publish --rebuild`",
+            )
+
+    def _watched(self, job: JobRef, intent: Intent, state: JobState | None) -> JobState:
+        """The state of the job at its end."""
+        deadline = self.schedule.now() + self.schedule.job_timeout
+        pause = _FIRST_POLL
+        while state is None or not state.is_over:
+            if state is None or self.schedule.now() >= deadline:
+                found = "is not found" if state is None else "still runs"
+                raise DestinationAway(f"BigQuery: table {intent.table}: job {job.id} {found}")
+            self.schedule.sleep(pause)
+            pause = min(pause * 1.5, _LAST_POLL)
+            state = self.warehouse.find(job)
+        return state
+
+    def _conclude(
+        self, chain: Chain, intent: Intent, state: JobState, refused: str = ""
+    ) -> Outcome:
+        outcome = self._outcome(intent, state, refused)
+        chain.conclude(outcome)
+        if intent.objects and outcome.position == intent.after:
+            # They are loaded: what is left is a matter of the bucket's lifecycle rules.
+            with suppress(LandfallError):
+                self.staging.release(chain.begin.chain, intent.objects)
+        return outcome
+
+    def _outcome(self, intent: Intent, state: JobState, refused: str) -> Outcome:
+        now = self.schedule.now()
+        if not intent.objects:
+            return loads.loaded(intent, 0)
+        if not state.is_load:
+            named = tuple(each.id for each in intent.objects if each.key in refused)
+            message = refused or f"table {intent.table}: load {intent.number} was given up"
+            return loads.failed(intent, message, named, now, passes=not refused)
+        if state.labels.get(LABEL) != intent.digest:
+            # Only a record that was deleted and created again has another content than its job.
+            raise DestinationAway(
+                f"BigQuery: table {intent.table}: load {intent.number} is an old one"
+            )
+        if not state.reason:
+            return loads.loaded(intent, state.rows)
+        named = tuple(each.id for each in intent.objects if each.key in state.message)
+        passes = state.reason in PASSING or (
+            state.reason == "notFound" and not named and not self.warehouse.exists(intent.table)
+        )
+        message = _message(intent, state, named)
+        return loads.failed(intent, message, named, now, passes=passes)
+
+
+def _ref(chain: Chain, intent: Intent) -> JobRef:
+    job_id = loads.job_id(chain.begin, intent.table, intent.number)
+    return JobRef(job_id, intent.project, intent.location)
+
+
+def _message(intent: Intent, state: JobState, named: tuple[ObjectId, ...]) -> str:
+    """What a job says about its failure, with the objects that it is about."""
+    keys = [each.key for each in named or intent.objects]
+    objects = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" * (len(keys) > _SHOWN))
+    which = "object" if named or len(keys) == 1 else f"one of {len(keys)} objects"
+    return f"table {intent.table}: {which} {objects}: {state.reason}: {state.message}"

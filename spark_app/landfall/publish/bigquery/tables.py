@@ -1,0 +1,197 @@
+"""Tables of BigQuery: each load is decided in the table's chain, then done by one job.
+
+A table that is gone is loaded again from the start. A load makes a table only then, so a table that
+is dropped while a load runs is noticed, and not begun in the middle.
+
+Objects of one schema are loaded together: BigQuery takes the schema of a load from the last file by
+name ("Loading Avro data from Cloud Storage", "Schema auto-detection"). Objects that a job failed on
+are held, and the others of the table go on.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from landfall.errors import DestinationAway, Reason, Stalled
+from landfall.publish.bigquery import loads
+from landfall.publish.bigquery.chain import Chain, Chains
+from landfall.publish.bigquery.loads import (
+    Begin,
+    Head,
+    Intent,
+    Limits,
+    LoadedObject,
+    Outcome,
+    Position,
+    Trouble,
+)
+from landfall.publish.bigquery.running import Runner
+from landfall.publish.tables import Next
+
+MAX_AHEAD = 10_000
+"""So many objects are loaded while one before them is held."""
+KindsOf = Callable[[Sequence[LoadedObject]], Sequence[str]]
+"""What each object has in common with those that one job may load with it."""
+
+
+@dataclass(frozen=True)
+class LoadSettings:
+    """What is decided with a load.
+
+    Attributes:
+        project: that runs the jobs.
+        limits: of one load.
+        kinds_of: see there.
+        start: finds the slot that the first loads follow, when nobody has decided it.
+    """
+
+    project: str
+    limits: Limits
+    kinds_of: KindsOf
+    start: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class LoadedTables:
+    """See ``Tables``. A publisher has one; its methods may be called by several threads.
+
+    Attributes:
+        chains: of the publisher.
+        runner: runs the jobs.
+        settings: see there.
+    """
+
+    chains: Chains
+    runner: Runner
+    settings: LoadSettings
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def through(self, table: str) -> int:
+        """See ``Tables``."""
+        chain = self._chain(table)
+        return self._position(chain, table, chain.head()).through
+
+    def append(self, table: str, after: Next) -> int:
+        """See ``Tables``."""
+        chain = self._chain(table)
+        while True:
+            head = chain.head()
+            if head.intent:
+                _raise_if_failed(self.runner.finish(chain, head.intent))
+                continue
+            trouble = head.outcome.trouble
+            if trouble and trouble.passes and not trouble.is_over(self._now()):
+                raise DestinationAway(f"BigQuery: {trouble.message}; it is tried again later")
+            position = self._position(chain, table, head)
+            new, through = _new(after, position)
+            if not new:
+                return through
+            chosen = self._chosen(new, position, trouble)
+            rest = {each.id for each in new}.difference(each.id for each in chosen)
+            then = loads.position_after(position, chosen, rest, through)
+            chain.propose(self._intent(chain, table, head, (chosen, position, then)))
+
+    def clear(self, table: str) -> None:
+        """See ``Tables``. The rows stay until the next load replaces them."""
+        chain = self._chain(table)
+        start = Position(chain.begin.after)
+        while True:
+            head = chain.head()
+            if head.intent:
+                self.runner.give_up(chain, head.intent)
+            elif not head.number or (head.outcome.replace_next and head.outcome.position == start):
+                return
+            else:
+                chain.propose(self._intent(chain, table, head, ((), start, start)))
+
+    def _chain(self, table: str) -> Chain:
+        return self.chains.of(self.begin(), table)
+
+    def begin(self) -> Begin:
+        """The beginning of the publisher's chains; decided now if nobody has.
+
+        Raises:
+            Retry, Stalled: as of ``Chains.begin``, and of finding the start.
+        """
+        with self._lock:
+            begin = self.chains.begin() or self.chains.begin(self.settings.start())
+        if begin is None:
+            raise DestinationAway("the beginning of the loads cannot be read")
+        return begin
+
+    def _position(self, chain: Chain, table: str, head: Head) -> Position:
+        """The position of a table; the start if the table is gone."""
+        start = chain.begin.after
+        position = head.intent.before if head.intent else head.outcome.position
+        if (position.through > start or position.ahead) and not self._exists(table):
+            return Position(start)
+        return position
+
+    def _exists(self, table: str) -> bool:
+        return self.runner.warehouse.exists(table)
+
+    def _chosen(
+        self, new: Sequence[LoadedObject], position: Position, trouble: Trouble | None
+    ) -> tuple[LoadedObject, ...]:
+        """The objects of the next load: some that are not held, or all are and it is time.
+
+        Raises:
+            Stalled: all are held, and it is too early to try again.
+        """
+        held = {*position.held}
+        free = [each for each in new if each.id not in held]
+        if not free and trouble and not trouble.is_over(self._now()):
+            raise Stalled(Reason.DESTINATION_CONFLICT, f"BigQuery: {trouble.message}")
+        candidates = free or new
+        kinds = self.settings.kinds_of(candidates)
+        alike = [each for each, kind in zip(candidates, kinds, strict=True) if kind == kinds[0]]
+        return loads.without_excess(alike, self.settings.limits)
+
+    def _intent(
+        self,
+        chain: Chain,
+        table: str,
+        head: Head,
+        what: tuple[tuple[LoadedObject, ...], Position, Position],
+    ) -> Intent:
+        objects, before, after = what
+        return Intent(
+            table=table,
+            number=head.number + 1,
+            objects=objects,
+            before=before,
+            after=after,
+            replaces=head.outcome.replace_next,
+            creates=before.through == chain.begin.after and not before.ahead,
+            project=self.settings.project,
+            location=self.runner.warehouse.location(table.rpartition(".")[0]),
+            time=self._now(),
+            trouble=head.outcome.trouble,
+        )
+
+    def _now(self) -> datetime:
+        return self.runner.schedule.now()
+
+
+def _new(after: Next, position: Position) -> tuple[list[LoadedObject], int]:
+    """The next objects that a table has not, and the slot through which these are all.
+
+    Where all of a stretch that it has not are held, it goes on to the next one.
+    """
+    ahead, held = {*position.ahead}, {*position.held}
+    new, through = list[LoadedObject](), position.through
+    while len(ahead) + len(new) < MAX_AHEAD:
+        stretch = after(through)
+        through = max(through, stretch.through)
+        objects = [LoadedObject.of(each) for each in stretch.objects]
+        new += [each for each in objects if each.id not in ahead]
+        if not objects or any(each.id not in held for each in new):
+            break
+    return new, through
+
+
+def _raise_if_failed(outcome: Outcome) -> None:
+    trouble = outcome.trouble
+    if trouble and trouble.passes:
+        raise DestinationAway(f"BigQuery: {trouble.message}")

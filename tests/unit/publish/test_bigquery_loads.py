@@ -1,0 +1,323 @@
+"""Loads of BigQuery's tables, over its jobs in memory: each object once, whatever happens."""
+
+import random
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
+from landfall.publish.bigquery.loads import KEPT_LOADS, Limits, LoadedObject
+from landfall.store import file
+from tests.support.bigquery import LateRequests, Warehoused, faults, spoil
+from tests.support.lake import CLICKS, ORDERS, Killed, killed_at
+
+TABLE = "lake.clicks"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Warehoused:
+    return Warehoused.at(tmp_path)
+
+
+def test_one_job_loads_what_landed_since_the_last_one(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    made.publish()
+    made.landed.land(CLICKS).settle()
+    made.publish()
+
+    loads = [job.load for job in made.warehouse.jobs.values() if job.load]
+    assert [(len(each.uris), each.creates) for each in loads] == [(2, True), (1, False)]
+    assert made.is_whole
+
+
+def test_a_load_has_no_more_objects_and_bytes_than_it_may(made: Warehoused) -> None:
+    made.limits = Limits(2, 2**40)
+    for _ in range(5):
+        made.landed.land(CLICKS)
+    made.landed.settle()
+
+    made.publish()
+
+    counts = [len(job.load.uris) for job in made.warehouse.jobs.values() if job.load]
+    assert (max(counts), sum(counts)) == (2, 5)
+    assert made.is_whole
+    made.limits = Limits(100, 1)
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    made.publish()
+    assert made.is_whole
+
+
+def test_objects_of_another_schema_are_loaded_by_another_job(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).land(CLICKS).settle()
+    keys = made.landed.keys("clicks")
+    tables = made.tables()
+    kinds = {keys[0]: "a", keys[1]: "b", keys[2]: "a"}
+    object.__setattr__(
+        tables.settings, "kinds_of", lambda objects: [kinds[each.key] for each in objects]
+    )
+
+    made.landed.publisher(tables).publish(made.landed.follower())
+
+    loads = [sorted(job.load.uris) for job in made.warehouse.jobs.values() if job.load]
+    assert loads == [[f"gs://b/{keys[0]}", f"gs://b/{keys[2]}"], [f"gs://b/{keys[1]}"]]
+    assert made.is_whole
+
+
+def test_a_job_that_runs_is_waited_for_and_found_again_by_the_next_pass(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+    made.warehouse.looks = 1_000
+
+    with pytest.raises(
+        Retry, match=r"table lake\.clicks: job landfall_lake_clicks_1_\w+ still runs"
+    ):
+        made.publish()
+
+    made.warehouse.looks = 0
+    for job in made.warehouse.jobs.values():
+        job.looks = 0
+    made.publish()
+    assert len(made.warehouse.jobs) == 1
+    assert made.is_whole
+
+
+@pytest.mark.parametrize("reason", ["backendError", "quotaExceeded", "stopped"])
+def test_a_failure_that_passes_is_tried_again_under_another_id_after_a_while(
+    made: Warehoused, reason: str
+) -> None:
+    made.landed.land(CLICKS).settle()
+    made.warehouse.failures = [(reason, "no luck"), (reason, "no luck")]
+
+    for pause, jobs in ((0, 1), (30, 1), (61, 2), (61, 2)):
+        made.clock.sleep(pause)
+        with pytest.raises(Retry, match="no luck"):
+            made.publish()
+        assert len(made.warehouse.jobs) == jobs
+    made.clock.sleep(60)
+
+    made.publish()
+    assert len(made.warehouse.jobs) == 3
+    assert made.is_whole
+
+
+def test_a_bad_object_is_named_and_holds_up_no_other(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).land(CLICKS).land(ORDERS).settle()
+    bad = made.landed.keys("clicks")[1]
+    spoil(made.landed, bad)
+
+    with pytest.raises(Stalled, match=f"table lake.clicks: object {bad}: invalid: Error while"):
+        made.publish(workers=2)
+
+    assert made.offsets("lake.orders") == [*range(10)]
+    assert made.offsets(TABLE) == [*range(10), *range(20, 30)]
+    jobs = len(made.warehouse.jobs)
+    made.landed.land(CLICKS).settle()
+    with pytest.raises(Stalled, match=bad):
+        made.publish(workers=2)
+    assert made.offsets(TABLE) == [*range(10), *range(20, 40)]
+    assert len(made.warehouse.jobs) == jobs + 1, "the bad object is not tried at every pass"
+
+
+def test_a_bad_object_that_is_good_again_is_loaded(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[0]
+    path = made.landed.root / "landed" / bad
+    body = path.read_bytes()
+    spoil(made.landed, bad)
+    with pytest.raises(Stalled):
+        made.publish()
+    path.write_bytes(body)
+
+    made.clock.time += timedelta(hours=1)
+    made.publish()
+
+    assert made.is_whole
+
+
+def test_an_object_that_cannot_be_staged_is_held_and_its_load_given_up(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[0]
+    tables = made.tables()
+    stage = tables.runner.staging.stage
+
+    def refusing(chain: str, objects: Iterable[LoadedObject]) -> list[str]:
+        if any(each.key == bad for each in objects):
+            raise Stalled(Reason.OBJECT_LOST, f"{bad}: 3 bytes with CRC-32 0")
+        return stage(chain, objects)
+
+    staging = SimpleNamespace(stage=refusing, release=lambda *_: None)
+    object.__setattr__(tables.runner, "staging", staging)
+    with pytest.raises(Stalled, match=f"{bad}: 3 bytes"):
+        made.landed.publisher(tables).publish(made.landed.follower())
+
+    assert made.offsets() == [*range(10, 20)]
+    made.clock.time += timedelta(hours=1)
+    made.publish()
+    assert made.is_whole
+
+
+def test_a_failure_that_names_no_object_holds_all_of_its_load(made: Warehoused) -> None:
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    made.warehouse.failures = [("invalid", "Cannot add fields (field: x)")]
+
+    with pytest.raises(Stalled, match=r"one of 2 objects clicks/.*Cannot add fields"):
+        made.publish()
+
+    made.clock.time += timedelta(hours=1)
+    made.publish()
+    assert made.is_whole
+
+
+def test_a_table_that_is_dropped_while_a_load_runs_is_loaded_from_the_start(
+    made: Warehoused,
+) -> None:
+    made.landed.land(CLICKS).settle()
+    made.publish()
+    made.landed.land(CLICKS).settle()
+
+    def drop(call: str) -> None:
+        if call.startswith("submitted"):
+            made.warehouse.tables.pop(TABLE, None)
+            made.warehouse.fault = lambda _: None
+
+    made.warehouse.fault = drop
+    with pytest.raises(Retry, match="notFound"):
+        made.publish()
+    made.clock.time += timedelta(minutes=2)
+
+    made.publish()
+
+    assert made.is_whole
+
+
+def test_where_loads_begin_is_decided_once(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+    made.start = made.landed.sample.state.seq
+    made.publish()
+    made.landed.land(CLICKS).settle()
+    made.start = -1
+
+    made.publish()
+
+    assert made.offsets() == [*range(10, 20)]
+
+
+def test_a_reset_gives_up_an_open_load_whose_request_is_late(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+    late = LateRequests(made.warehouse, random.Random(1), share=1)
+    tables = made.tables()
+    object.__setattr__(tables.runner, "warehouse", late)
+    with pytest.raises(Retry):
+        made.landed.publisher(tables).publish(made.landed.follower())
+
+    made.landed.publisher(made.tables()).reset(made.landed.follower())
+    made.clock.time += timedelta(minutes=2)
+    made.publish()
+    late.arrive()
+    made.publish()
+
+    assert made.is_whole
+
+
+def test_a_load_that_may_be_forgotten_waits_for_somebody(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+
+    def away(call: str) -> None:
+        if call.startswith("submit "):
+            raise DestinationAway("no answer")
+
+    made.warehouse.fault = away
+    with pytest.raises(Retry):
+        made.publish()
+    made.warehouse.fault = lambda _: None
+    made.clock.time += timedelta(days=150)
+
+    with pytest.raises(Stalled, match=r"load 1 was begun at .*publish --rebuild"):
+        made.publish()
+
+    made.landed.publisher(made.tables()).reset(made.landed.follower())
+    made.clock.time += timedelta(hours=1)
+    made.publish()
+    assert made.is_whole
+
+
+def test_old_records_are_deleted_and_what_is_left_is_enough(
+    made: Warehoused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("landfall.publish.bigquery.chain.KEPT_LOADS", 5)
+    zombie = made.tables()
+    made.landed.land(CLICKS).settle()
+    zombie.through(TABLE)
+    for _ in range(23):
+        made.publish()
+        made.landed.land(CLICKS).settle()
+
+    records = [s.key for s in made.landed.store.list_after("_landfall/shop/0-published/lake/")]
+    assert len(records) < 1 + 2 * 10 < 2 * 20
+    made.landed.publisher(zombie).publish(made.landed.follower())
+    assert made.is_whole
+    assert KEPT_LOADS == 100
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lost_answers_and_late_requests_cost_no_row(tmp_path: Path, seed: int) -> None:
+    made, rng = Warehoused.at(tmp_path), random.Random(seed)
+    late = LateRequests(made.warehouse, rng)
+    for number in range(12):
+        made.landed.land(*rng.choice([(CLICKS,), (CLICKS, ORDERS)])).settle()
+        made.warehouse.fault = faults(rng, 0.2)
+        made.warehouse.looks = rng.choice([0, 0, 3])
+        if rng.random() < 0.2:
+            made.warehouse.failures = [("backendError", "no luck")]
+        tables = made.tables()
+        object.__setattr__(tables.runner, "warehouse", late)
+        with suppress(LandfallError):
+            made.landed.publisher(tables).publish(made.landed.follower())
+        if number == 6:
+            with suppress(LandfallError):
+                made.landed.publisher(tables).reset(made.landed.follower())
+        made.clock.time += timedelta(minutes=10)
+        late.arrive(rng.randrange(3))
+        assert all(len({*rows}) == len(rows) for rows in made.warehouse.tables.values())
+    made.warehouse.fault, made.warehouse.failures = (lambda _: None), []
+
+    made.publish()
+    late.arrive()
+    made.publish()
+
+    assert made.is_whole
+
+
+def test_publishers_at_once_load_each_object_once(tmp_path: Path) -> None:
+    made = Warehoused.at(tmp_path)
+
+    def run(_: int) -> None:
+        with suppress(Retry):
+            made.publish()
+
+    for _ in range(10):
+        made.landed.land(CLICKS, ORDERS).settle()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(run, range(4)))
+        made.publish()
+        assert made.is_whole
+
+
+def test_a_publisher_that_is_killed_at_any_write_of_its_chain_leaves_nothing_out(
+    made: Warehoused,
+) -> None:
+    number = 0
+    while True:
+        made.landed.land(CLICKS).settle()
+        with killed_at(file.FileStore, ("create",), number) as calls, suppress(Killed):
+            made.publish()
+        made.publish()
+        assert made.is_whole, f"killed at call {number}"
+        if calls[0] <= number:
+            break
+        number += 1
+    assert number >= 4
