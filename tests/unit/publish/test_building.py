@@ -1,0 +1,46 @@
+"""Publishers by name: what is not installed, unknown or wrong is the spec's fault."""
+
+from importlib import import_module
+
+import pytest
+
+from landfall.api.spec.publish import PUBLISHERS as NAMES
+from landfall.errors import Reason, Stalled
+from landfall.publish import building
+from landfall.publish.building import PUBLISHERS, check_publishers
+from landfall.store.memory import MemoryStore
+from tests.support.fakes import group
+from tests.support.played_publisher import PLAYED
+
+
+def refusal(kind: str, **options: object) -> str:
+    made = group(publish=[{"name": "a", "type": kind, "options": options}])
+    with pytest.raises(Stalled) as raised:
+        check_publishers(made, MemoryStore())
+    assert raised.value.reason is Reason.SPEC_INVALID
+    return str(raised.value)
+
+
+def test_every_type_of_the_spec_has_a_class_and_every_package_a_type() -> None:
+    assert tuple(PUBLISHERS) == NAMES
+    assert building._PACKAGES.keys() <= PUBLISHERS.keys()
+    for path in PUBLISHERS.values():
+        module, _, name = path.partition(":")
+        assert hasattr(import_module(module), name)
+
+
+@pytest.mark.parametrize("kind", building._PACKAGES)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "find_spec", lambda _: None)
+
+    said = refusal(kind)
+
+    assert said.startswith(f"spec.publish[0].type: {kind} needs packages that are not installed")
+    assert f"landfall[{kind.lower()}]" in said
+
+
+def test_a_plug_in_is_imported_and_its_options_are_checked() -> None:
+    assert refusal(PLAYED, other="x") == "spec.publish[0].options.path: needed, and nothing else"
+    assert "cannot import publisher" in refusal("tests.nothing:There")
