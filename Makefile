@@ -74,7 +74,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench
+	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }

@@ -12,6 +12,7 @@ from typing import Any
 from landfall import __version__
 from landfall.cli.numbers import natural, port
 from landfall.cli.publish_arguments import add_publish
+from landfall.cli.reading_arguments import add_reading_commands
 from landfall.cli.topic_arguments import add_topic_commands
 from landfall.cli.verb_arguments import add_verbs
 
@@ -53,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
         add(commands)
     add_topic_commands(partial(_command, commands))
     add_publish(partial(_command, commands))
+    add_reading_commands(partial(_command, commands))
     add_verbs(partial(_command, commands))
     return root
 

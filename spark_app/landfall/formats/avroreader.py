@@ -106,6 +106,30 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
     Raises:
         ValueError: it is damaged, or no Avro file.
     """
+    for node, column, is_wrapped in _blocks(stream):
+        yield from _rows(node, column, is_wrapped)
+
+
+def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """Read a file as columns, a block at a time; values that are no records are in ``value``.
+
+    The first batch is empty, so that there is one in any case.
+
+    Raises:
+        ValueError: it is damaged, or no Avro file.
+    """
+    for _, column, _ in _blocks(stream):
+        if pa.types.is_struct(column.type):
+            yield pa.RecordBatch.from_struct_array(column)
+        else:
+            yield pa.RecordBatch.from_arrays([column], ["value"])
+
+
+def _blocks(stream: BinaryIO) -> Iterator[tuple[Node, pa.Array, bool]]:
+    """The values of each block, with their schema, and whether they are wrapped.
+
+    Before the first block comes one without values, which the file does not have.
+    """
     source = _Source(stream)
     if source.take(len(_MAGIC)) != _MAGIC:
         raise ValueError("not an Avro object container file")
@@ -116,11 +140,12 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
     schema = parse_schema(metadata.get("avro.schema", b""))
     node, is_wrapped = compile_schema(schema), kind_of(schema.root).rstrip("_") == WRAPPER
     sync = source.take(_SYNC_BYTES)
+    yield node, _column(node, 0, b"", source.position), is_wrapped
     while (count := source.number_or_end()) is not None:
         content = _DECOMPRESSORS[codec](source.take(source.number()))
         if source.take(_SYNC_BYTES) != sync:
             raise ValueError(f"another sync marker before byte {source.position}")
-        yield from _rows(node, _column(node, count, content, source.position), is_wrapped)
+        yield node, _column(node, count, content, source.position), is_wrapped
 
 
 def _metadata(source: _Source) -> Mapping[str, bytes]:

@@ -1,0 +1,106 @@
+"""Landed objects as readers see them, and which of them a scan needs. Pure."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import TypedDict
+from urllib.parse import unquote
+
+from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.pipeline.route import DEFAULT_PARTITION
+from landfall.reading.times import PartitionTimes
+
+Values = Mapping[str, str | Collection[str]]
+"""Values of partition columns, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A landed object of data.
+
+    Attributes:
+        key: of the object, below the output root.
+        slot: the slot of the ledger that makes it visible.
+        rows: how many it has.
+        size: in bytes.
+    """
+
+    key: str
+    slot: int
+    rows: int
+    size: int
+
+    @property
+    def name(self) -> ObjectName:
+        """The parts of its key: topic, output partition, Kafka partition and so on."""
+        return parse_key(self.key)
+
+    @property
+    def partition_values(self) -> dict[str, str | None]:
+        """The values that folders ``name=value`` have, as in Hive; None where a record had none."""
+        name = self.name
+        folders = f"{name.destination}/{name.output_partition}".split("/")
+        pairs = (folder.partition("=") for folder in folders)
+        return {
+            column: None if value == DEFAULT_PARTITION else unquote(value)
+            for column, equals, value in pairs
+            if equals and column
+        }
+
+
+class Choice(TypedDict, total=False):
+    """Which files a scan reads; without anything all of a topic.
+
+    Attributes:
+        output_partition: the folders of an output partition, or those above it, such as
+            ``dt=2026-11-21``; ``*``, ``?`` and ``[…]`` stand for text as in a shell.
+        where: values of folders ``name=value``, such as ``{"dt": "2026-11-21"}``; one of several in
+            a list.
+        since: leaves out output partitions of earlier times only.
+        until: leaves out output partitions of this time and later.
+    """
+
+    output_partition: str
+    where: Values
+    since: datetime
+    until: datetime
+
+
+def chooser(choice: Choice, times: Callable[[File], PartitionTimes]) -> Callable[[File], bool]:
+    """Whether a file is chosen; ``times`` reads the times of its output partition.
+
+    Files whose output partition does not say for which times it is are chosen for any time.
+
+    Raises:
+        ValueError: a time has no time zone.
+    """
+    for name in ("since", "until"):
+        if (time := choice.get(name)) is not None and time.tzinfo is None:  # type: ignore[attr-defined]  # of datetime
+            raise ValueError(f"{name} needs a time zone, got {time}")
+    folders = choice.get("output_partition", "").strip("/")
+    wanted = {name: _several(values) for name, values in choice.get("where", {}).items()}
+    since = choice.get("since", datetime.min.replace(tzinfo=UTC))
+    until = choice.get("until", datetime.max.replace(tzinfo=UTC))
+    is_timed = "since" in choice or "until" in choice
+
+    def is_chosen(file: File) -> bool:
+        name = file.name
+        if folders and not _is_below(name.output_partition, folders):
+            return False
+        values = file.partition_values if wanted else {}
+        if any(values.get(column) not in allowed for column, allowed in wanted.items()):
+            return False
+        found = times(file).of(name.output_partition) if is_timed else None
+        return found is None or (found[0] < until and found[1] > since)
+
+    return is_chosen
+
+
+def _several(values: str | Collection[str]) -> frozenset[str | None]:
+    return frozenset([values] if isinstance(values, str) else values)
+
+
+def _is_below(output_partition: str, folders: str) -> bool:
+    depth = folders.count("/") + 1
+    return fnmatchcase("/".join(output_partition.split("/")[:depth]), folders)

@@ -1,0 +1,198 @@
+"""Opens what a group has landed: which objects are visible at which slot of its ledger."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Unpack
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from landfall.api import group_file
+from landfall.api.contract import LANE
+from landfall.api.spec import S3, GroupSpec, Output
+from landfall.api.spec_errors import spec_errors
+from landfall.errors import Reason, Stalled
+from landfall.lane import Lane
+from landfall.ledger import folders, object_names
+from landfall.publish import VisibleObject
+from landfall.publish.following import Follower
+from landfall.reading.files import Choice, File, chooser
+from landfall.reading.scans import RowSource, Scan
+from landfall.reading.specs import MadeBy
+from landfall.reading.times import PartitionTimes
+from landfall.store import Store
+from landfall.store.urls import open_store
+
+
+class LandedGroup:
+    """What a group has landed; only what is committed and visible.
+
+    It keeps what it has read of the ledger, about 300 bytes an object, so that each scan after the
+    first costs one listing and what is new. Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        output: Output,
+        lane: tuple[str, str],
+        present: GroupSpec | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            store: holds the ledger and the objects.
+            output: where that is.
+            lane: the group's name and the lane's.
+            present: the spec of the group's file.
+        """
+        self.name = lane[0]
+        self.store, self._output, self._lane = store, output, Lane(store, *lane)
+        self._made_by = MadeBy(store, lane, output, present)
+        self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
+        self._through = -1
+        self._files: dict[str, list[File]] = {}
+
+    @property
+    def slot(self) -> int:
+        """The last slot of the ledger now; -1 if nothing is landed.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
+            Retry: the store does not answer.
+        """
+        for stretch in self._follower.stretches(self._through):
+            for visible in stretch.objects:
+                self._files.setdefault(_topic(visible), []).append(_file(visible))
+            self._through = stretch.through
+        self._made_by.digests.update(self._follower.specs)
+        return self._through
+
+    def last_slot(self) -> int:
+        """The last slot of the ledger now, from its last snapshot on; -1 if nothing is landed.
+
+        Raises:
+            Stalled, Retry: as ``slot``.
+        """
+        return self._lane.read().seq
+
+    def topics(self) -> list[str]:
+        """The topics that have visible objects, sorted.
+
+        Raises:
+            Stalled, Retry: as ``slot``.
+        """
+        _ = self.slot
+        return sorted(self._files)
+
+    def scan(
+        self, topic: str, *, slot: int | None = None, after: int = -1, **choice: Unpack[Choice]
+    ) -> Scan:
+        """The rows of a topic that are visible at a slot.
+
+        Args:
+            topic: its name.
+            slot: the last slot of the ledger whose objects are read; the last there is if None.
+            after: objects that this slot or one before it made visible are left out.
+            choice: which output partitions are read, see ``Choice``.
+
+        Raises:
+            ValueError: the ledger has no such slot yet, or a time has no time zone.
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, nothing says
+                how objects are to be read.
+            Retry: the store does not answer.
+        """
+        through = self.slot
+        if slot is not None and not -1 <= slot <= through:
+            raise ValueError(f"slot {slot} is not in the ledger, whose last is {through}")
+        pinned = through if slot is None else slot
+        is_chosen = chooser(choice, self._times)
+        files = tuple(
+            file
+            for file in self._files.get(topic, ())
+            if after < file.slot <= pinned and is_chosen(file)
+        )
+        return self.scan_of(topic, files, pinned)
+
+    def scan_of(self, topic: str, files: tuple[File, ...], slot: int) -> Scan:
+        """The rows of these files of a topic, see ``scan``."""
+        generations = {file.name.generation for file in files}
+        if not generations <= self._made_by.digests.keys():
+            _ = self.slot  # who follows from a snapshot on does not know earlier ones
+        made_by = {number: self._made_by.of(number, topic).output for number in generations}
+        source = RowSource(self._output, made_by, pa.schema([]))
+        root = self._output.url.rstrip("/")
+        return Scan(topic, slot, root, files, source, self.store)
+
+    def follow(
+        self, topic: str, after: int, max_files: int, **choice: Unpack[Choice]
+    ) -> Iterator[tuple[int, tuple[File, ...]]]:
+        """What becomes visible after a slot: the slots through which it is read, and their files.
+
+        There are ``max_files`` for each but the last, or a few more, since those of a slot stay
+        together. None is kept in memory, and to go on where the last call ended costs one listing.
+
+        Raises:
+            ValueError, Stalled, Retry: as ``scan``.
+        """
+        is_chosen = chooser(choice, self._times)
+        found, through, given = list[File](), after, after
+        for stretch in self._ahead.stretches(after):
+            self._made_by.digests.update(self._ahead.specs)
+            files = (_file(o) for o in stretch.objects if _topic(o) == topic)
+            found += [file for file in files if is_chosen(file)]
+            through = stretch.through
+            if len(found) >= max_files:
+                yield through, tuple(found)
+                found, given = [], through
+        if through > given:
+            yield through, tuple(found)
+
+    def _times(self, file: File) -> PartitionTimes:
+        name = file.name
+        if name.generation not in self._made_by.digests:
+            _ = self.slot
+        return self._made_by.times(name.generation, name.topic)
+
+
+def open_group(
+    source: str | os.PathLike[str], *, group: str = "", lane: str = LANE, s3: S3 | None = None
+) -> LandedGroup:
+    """Open what a group has landed; see ``landfall.open``."""
+    text = os.fspath(source)
+    if "://" not in text:
+        opened = group_file.load(Path(text), os.environ)
+        output, name = opened.spec.output, opened.metadata.name
+        return LandedGroup(open_store(output), output, (name, lane), opened.spec)
+    output = _output(text, s3)
+    store = open_store(output)
+    return LandedGroup(store, output, (group or _owner(store, output), lane))
+
+
+def _output(url: str, s3: S3 | None) -> Output:
+    try:
+        return Output(url=url, s3=s3 or S3())
+    except ValidationError as error:
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
+
+
+def _owner(store: Store, output: Output) -> str:
+    body = store.read(object_names.owner_key())
+    try:
+        return str(json.loads(body or b"")["owner"])
+    except (ValueError, KeyError, TypeError):
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{output.url}: no group has landed here: there is no {object_names.owner_key()}",
+        ) from None
+
+
+def _topic(visible: VisibleObject) -> str:
+    return folders.split_destination(visible.landed.upload.key)[1].partition("/")[0]
+
+
+def _file(visible: VisibleObject) -> File:
+    landed = visible.landed
+    return File(landed.upload.key, visible.slot, landed.rows, landed.upload.size)

@@ -1,0 +1,186 @@
+"""Rows of landed objects as Arrow record batches, whatever their format.
+
+=====================  ==================================================================
+format                 columns
+=====================  ==================================================================
+Parquet, Orc, Avro     those of the file
+Json                   ``value``, a string; or the columns that the reader asks for
+Text                   ``value``, binary
+SequenceFile           ``offset``, ``timestamp``, ``key`` and ``value``, as far as stored
+another                the same
+=====================  ==================================================================
+
+An object gives exactly the rows that the ledger says it has, or an error.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from landfall.api.spec import Output
+from landfall.errors import Reason, Stalled
+from landfall.formats import Row, avroreader
+from landfall.formats.columns import TIMESTAMP
+from landfall.reading.files import File
+from landfall.reading.objects import Bytes
+from landfall.registry import output_format
+
+BATCH_ROWS = 65_536
+BATCH_BYTES = 16 * 2**20
+"""About as much of an object without columns becomes one batch."""
+
+_JSON = pa.schema([pa.field("value", pa.string())])
+_TEXT = pa.schema([pa.field("value", pa.binary())])
+_RECORDS = pa.schema(
+    [
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+_WITHOUT_COLUMNS = {"Json": _JSON, "Text": _TEXT}
+
+
+def schema_of(body: Bytes, output: Output) -> pa.Schema:
+    """The columns of an object.
+
+    Raises:
+        Stalled: OBJECT_LOST, it is gone or damaged.
+        Retry: the store does not answer.
+    """
+    with _damage(body.file):
+        match output.format:
+            case "Parquet":
+                return pq.read_schema(body.seekable())
+            case "Orc":
+                return orc.ORCFile(body.seekable()).schema
+            case "Avro":
+                with body.stream() as stream:
+                    return next((each.schema for each in avroreader.batches(stream)), pa.schema([]))
+            case other:
+                return _WITHOUT_COLUMNS.get(other, _RECORDS)
+
+
+def batches(
+    body: Bytes, output: Output, columns: Sequence[str] | None, asked: pa.Schema | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an object.
+
+    Args:
+        body: the object.
+        output: how it was made.
+        columns: those that are needed; None for all. There may be others beside them.
+        asked: the types of columns of objects that have none of their own.
+
+    Raises:
+        Stalled: OBJECT_LOST, the object is gone or damaged; SPEC_INVALID, JSON is not as ``asked``.
+        Retry: the store does not answer.
+    """
+    rows = 0
+    with _damage(body.file):
+        for batch in _batches(body, output, columns, asked):
+            rows += batch.num_rows
+            yield batch
+    if rows != body.file.rows:
+        raise Stalled(
+            Reason.OBJECT_LOST,
+            f"{body.file.key}: {rows} rows, but the ledger says {body.file.rows}",
+        )
+
+
+def _batches(
+    body: Bytes, output: Output, columns: Sequence[str] | None, asked: pa.Schema | None
+) -> Iterator[pa.RecordBatch]:
+    match output.format:
+        case "Parquet":
+            parquet = pq.ParquetFile(body.seekable(), page_checksum_verification=True)
+            wanted = _there(columns, parquet.schema_arrow)
+            for group in range(parquet.num_row_groups):  # Arrow would make a batch of several
+                yield from parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted)
+        case "Orc":
+            found = orc.ORCFile(body.seekable())
+            for stripe in range(found.nstripes):
+                yield found.read_stripe(stripe, _there(columns, found.schema))
+        case "Avro":
+            with body.stream() as stream:
+                yield from avroreader.batches(stream)
+        case "Json" if asked is not None and not set(asked.names) <= {"value"}:
+            for lines in _lines(body, output):
+                yield _parsed(body.file, lines, asked)
+        case other:
+            schema = _WITHOUT_COLUMNS.get(other, _RECORDS)
+            yield from (_as_columns(some, schema) for some in _chunks(body, output))
+
+
+def _as_columns(some: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        pa.array([getattr(row, field.name) for row in some], _stored(field.type)).cast(field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
+    if columns is None:
+        return None
+    # At least one, or nothing says how many rows there are.
+    return [name for name in columns if name in schema.names] or schema.names[:1]
+
+
+def _stored(type_: pa.DataType) -> pa.DataType:
+    """How the values of a ``Row`` are given."""
+    if pa.types.is_timestamp(type_):
+        return pa.int64()
+    return pa.binary() if pa.types.is_string(type_) else type_
+
+
+def _chunks(body: Bytes, output: Output) -> Iterator[list[Row]]:
+    """The rows of an object, some at a time."""
+    some, size = list[Row](), 0
+    with body.stream() as stream:
+        for row in output_format(output).rows(stream):
+            some.append(row)
+            size += len(row.value or b"")
+            if len(some) >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
+
+
+def _lines(body: Bytes, output: Output) -> Iterator[list[bytes]]:
+    """The documents of an object, some at a time; a tombstone is one without fields."""
+    for some in _chunks(body, output):
+        yield [b"{}" if row.value in {None, b"null"} else row.value or b"" for row in some]
+
+
+def _parsed(file: File, lines: list[bytes], asked: pa.Schema) -> pa.RecordBatch:
+    text = b"\n".join(lines)
+    try:
+        table = pj.read_json(
+            pa.BufferReader(text),
+            # One block: a document may be of any length.
+            pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            pj.ParseOptions(explicit_schema=asked, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowException as error:
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{file.key}: its JSON is not as asked for: {error}"
+        ) from error
+    found = table.combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=asked)
+
+
+@contextmanager
+def _damage(file: File) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise Stalled(Reason.OBJECT_LOST, f"{file.key}: it is not there") from None
+    except (ValueError, pa.ArrowException, OSError) as error:
+        raise Stalled(Reason.OBJECT_LOST, f"{file.key}: damaged: {error}") from error

@@ -1,0 +1,212 @@
+"""A scan: the rows of some files of one topic, with the same columns for all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from landfall.api.spec import Output
+from landfall.errors import Reason, Stalled
+from landfall.reading import rows
+from landfall.reading.files import File
+from landfall.reading.objects import Bytes, fetched, in_order
+from landfall.store import Store
+from landfall.store.urls import open_store
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """How the objects of a topic are read; it can be sent to other processes.
+
+    Attributes:
+        output: where the objects are.
+        made_by: how they were made, by generation.
+        schema: the columns of every batch.
+    """
+
+    output: Output
+    made_by: Mapping[int, Output]
+    schema: pa.Schema
+
+    def batches(self, store: Store, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, one file after the other.
+
+        Raises:
+            Stalled: OBJECT_LOST, an object is gone or damaged; SPEC_INVALID, it does not have the
+                columns of the schema.
+            Retry: the store does not answer.
+        """
+        for body in fetched(store, files):
+            values = body.file.partition_values
+            own = pa.schema([f for f in self.schema if f.name not in values])
+            made_by = self.made_by[body.file.name.generation]
+            for batch in rows.batches(body, made_by, self.schema.names, own):
+                yield _aligned(body.file, batch, self.schema, values)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The rows of the landed objects of a topic, through one slot of the ledger.
+
+    The slot is fixed when the scan is made, so a scan gives the same rows however often it is read,
+    and a scan of the same slot gives them at any later time.
+
+    Attributes:
+        topic: whose objects they are.
+        slot: the last slot of the ledger whose objects are read.
+        root: the URL of the output root.
+    """
+
+    topic: str
+    slot: int
+    root: str
+    _files: tuple[File, ...]
+    _source: RowSource
+    _store: Store
+    _given: pa.Schema | None = None
+
+    def files(self) -> tuple[File, ...]:
+        """The objects, in the order in which they became visible."""
+        return self._files
+
+    def urls(self) -> list[str]:
+        """Their URLs, for engines that read objects themselves."""
+        return [f"{self.root}/{file.key}" for file in self._files]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are; nothing is read for it."""
+        return sum(file.rows for file in self._files)
+
+    @property
+    def source(self) -> RowSource:
+        """How the objects are read, for other processes.
+
+        Raises:
+            Stalled, Retry: as ``schema``.
+        """
+        return replace(self._source, schema=self.schema)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns: those of all files, and one of strings for each folder ``name=value``.
+
+        The footers of all files are read for it, unless the scan was given its columns.
+
+        Raises:
+            Stalled: OBJECT_LOST, an object is gone or damaged; SPEC_INVALID, two files have columns
+                of one name that do not fit.
+            Retry: the store does not answer.
+        """
+        if self._given is not None:
+            return self._given
+        found = pa.schema([])
+
+        def own(file: File) -> pa.Schema:
+            made_by = self._source.made_by[file.name.generation]
+            return rows.schema_of(Bytes(self._store, file), made_by)
+
+        for file, schema in zip(self._files, in_order(own, self._files), strict=True):
+            found = _unified(file, found, schema)
+        # As in Hive, the value of a folder takes the place of a column of that name.
+        names = dict.fromkeys(name for file in self._files for name in file.partition_values)
+        others = [field.with_nullable(True) for field in found if field.name not in names]  # noqa: FBT003  # Arrow's signature
+        return pa.schema([*others, *(pa.field(name, pa.string()) for name in names)])
+
+    def select(self, *columns: str) -> "Scan":
+        """The same rows with these columns only; of Parquet and ORC, no others are read.
+
+        Raises:
+            KeyError: there is no such column.
+            Stalled, Retry: as ``schema``.
+        """
+        return replace(self, _given=pa.schema([self.schema.field(name) for name in columns]))
+
+    def with_schema(self, schema: pa.Schema) -> "Scan":
+        """The same rows with these columns: cast to their types, and null where a file has none.
+
+        Objects of JSON are parsed by it, unless ``value`` is its only column of theirs.
+        """
+        return replace(self, _given=schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches; memory holds a few objects' worth, or a row group.
+
+        Raises:
+            Stalled, Retry: as ``schema``, and as ``RowSource.batches``.
+        """
+        return self.source.batches(self._store, self._files)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader of record batches, as ``to_batches``."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a table in memory, as ``to_batches``."""
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_duckdb(self, connection: "duckdb.DuckDBPyConnection", name: str) -> None:
+        """Make the rows a view of a DuckDB connection, which reads them anew for each query.
+
+        Raises:
+            Stalled, Retry: as ``schema``; what goes wrong later is an error of DuckDB.
+        """
+        _ = self.schema
+        connection.register(name, self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for any library that takes Arrow streams (Arrow's PyCapsule interface)."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns in the same way."""
+        return self.schema.__arrow_c_schema__()
+
+
+def read_elsewhere(source: RowSource, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+    """The rows of files in a process that has no scan, as ``RowSource.batches``."""
+    return source.batches(open_store(source.output), files)
+
+
+def _unified(file: File, found: pa.Schema, schema: pa.Schema) -> pa.Schema:
+    try:
+        return pa.unify_schemas([found, schema.remove_metadata()], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{file.key}: its columns do not fit those of the files before it: {error}; "
+            "scan fewer files, or give the scan its columns",
+        ) from error
+
+
+def _aligned(
+    file: File, batch: pa.RecordBatch, schema: pa.Schema, values: Mapping[str, str | None]
+) -> pa.RecordBatch:
+    """The batch with the columns of the schema."""
+    arrays = []
+    for field in schema:
+        if field.name in values or field.name not in batch.schema.names:
+            value = pa.scalar(values.get(field.name), pa.string())
+            arrays.append(_cast(file, field, pa.repeat(value, batch.num_rows)))
+        else:
+            arrays.append(_cast(file, field, batch[field.name]))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast(file: File, field: pa.Field, column: pa.Array) -> pa.Array:
+    if column.type == field.type:
+        return column
+    # Units of time that are coarser cut what is below them.
+    is_time = pa.types.is_timestamp(field.type) and pa.types.is_timestamp(column.type)
+    try:
+        return column.cast(field.type, safe=not is_time)
+    except pa.ArrowException as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{file.key}: column {field.name} of {column.type} as {field.type}: {error}",
+        ) from error

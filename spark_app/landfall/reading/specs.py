@@ -1,0 +1,86 @@
+"""By which spec each object of a group was made: the format, its options and the route.
+
+A driver stores the part of its spec that decides what objects hold, beside the ledger, and names it
+in its OPEN (``landfall.driver.stored_specs``). So a reader needs no group file, and knows how
+objects of earlier generations are to be read.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from landfall.api.spec import GroupSpec, Output, TopicSpecs
+from landfall.errors import Reason, Stalled
+from landfall.ledger import digest, object_names
+from landfall.reading.times import PartitionTimes
+from landfall.store import Slots
+
+_NOWHERE: Mapping[str, Any] = {"kafka": {"bootstrapServers": "none:9092", "topicPattern": ".*"}}
+"""A source, which a spec must have and readers do not."""
+
+
+class MadeBy:
+    """The specs by which objects were made, by generation. Stored ones are read once."""
+
+    def __init__(
+        self, slots: Slots, lane: tuple[str, str], output: Output, present: GroupSpec | None
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            slots: hold the stored specs.
+            lane: the group's name and the lane's.
+            output: where the objects are.
+            present: the spec of the group's file, for objects whose spec is not stored.
+        """
+        self._slots, self._lane, self._output, self._present = slots, lane, output, present
+        self.digests: dict[int, str] = {}
+        """Which stored spec each generation was made by; a follower of the ledger fills it."""
+        self._read: dict[str, TopicSpecs] = {}
+        self._times: dict[tuple[int, str], PartitionTimes] = {}
+
+    def of(self, generation: int, topic: str) -> GroupSpec:
+        """The spec of a topic in a generation.
+
+        Raises:
+            Stalled: SPEC_INVALID, no spec is stored, and there is no group file.
+            Retry: the store does not answer.
+        """
+        name = self.digests.get(generation, "")
+        if name not in self._read:
+            self._read[name] = self._stored(name)
+        return self._read[name].for_topic(topic)
+
+    def times(self, generation: int, topic: str) -> PartitionTimes:
+        """Reads the times of output partitions of a topic in a generation.
+
+        Raises:
+            Stalled, Retry: as ``of``.
+        """
+        made = self._times.get((generation, topic))
+        if made is None:
+            made = PartitionTimes(self.of(generation, topic).route)
+            self._times[generation, topic] = made
+        return made
+
+    def _stored(self, name: str) -> TopicSpecs:
+        body = self._slots.read(object_names.spec_key(*self._lane, name)) if name else None
+        if body is not None and digest(body) == name:
+            place = self._output.model_dump(
+                mode="json", by_alias=True, include={"url", "store", "s3"}
+            )
+            kept = json.loads(body)
+            kept["output"] |= place
+            try:
+                return TopicSpecs.of(GroupSpec.model_validate({"source": dict(_NOWHERE), **kept}))
+            except ValidationError:  # stored by software that knew other fields
+                pass
+        if self._present is None:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{self._output.url} does not say how its objects are to be read: open the group's "
+                "file instead",
+            )
+        return TopicSpecs.of(self._present)

@@ -1,0 +1,13 @@
+"""What a group has landed, as a source of Spark: ``spark.read.format("landfall").load(url)``.
+
+Spark finds this module by its name, without registration: it imports every top-level module that
+begins with ``pyspark_`` and takes its ``DefaultSource`` (pyspark.sql.datasource, since 4.0). It
+must be importable where the driver runs and where executors do, with the extra ``reader``.
+
+``source`` reads options and batches, ``stream`` is for ``readStream``, ``types`` maps columns. What
+is read, and when, ``landfall.reading`` says.
+"""
+
+from pyspark_landfall.source import DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,290 @@
+"""``spark.read.format("landfall")``: the options, the columns, and reading at one slot.
+
+The slot is the ledger's last when ``load`` is called, unless the option ``slot`` names one: all
+actions on a DataFrame see the same rows, whatever lands meanwhile.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringType, StructType
+
+import landfall
+from landfall.api.spec import S3
+from landfall.reading import Choice, File, LandedGroup, RowSource, read_elsewhere
+from pyspark_landfall.types import arrow_schema, spark_schema
+
+_OPTIONS = (
+    "path",
+    "topic",
+    "group",
+    "lane",
+    "slot",
+    "outputPartition",
+    "since",
+    "until",
+    "partitionBytes",
+    "startingSlot",
+    "maxFilesPerTrigger",
+)
+_S3_OPTIONS = ("endpoint", "region", "pathStyle", "profile")
+PARTITION_BYTES = 128 * 2**20
+"""Objects of about this many bytes become one task, as with Spark's own files."""
+_PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The worker that plans if ``spark.sql.python.filterPushdown.enabled`` is true."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a read, as text; ``group()`` opens what they name.
+
+    Raises:
+        ValueError: an option is unknown.
+    """
+
+    given: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        known = {*map(str.lower, _OPTIONS), *(f"s3.{name}".lower() for name in _S3_OPTIONS)}
+        for name in self.given:
+            if name.lower() not in known:
+                s3 = ", ".join(f"s3.{each}" for each in _S3_OPTIONS)
+                raise ValueError(f"option {name}: unknown; known are {', '.join(_OPTIONS)}, {s3}")
+
+    def text(self, name: str, default: str = "") -> str:
+        """An option, whatever the case of its letters."""
+        found = {key.lower(): value for key, value in self.given.items()}
+        return found.get(name.lower(), default)
+
+    def number(self, name: str, default: int) -> int:
+        """An option that is a whole number of at least 0.
+
+        Raises:
+            ValueError: it is none.
+        """
+        text = self.text(name)
+        if text and not text.isdecimal():
+            raise ValueError(f"option {name}: must be a whole number, got {text!r}")
+        return int(text) if text else default
+
+    @property
+    def choice(self) -> Choice:
+        """Which output partitions are read.
+
+        Raises:
+            ValueError: a time is none.
+        """
+        choice = Choice()
+        if folders := self.text("outputPartition"):
+            choice["output_partition"] = folders
+        if self.text("since"):
+            choice["since"] = self._time("since")
+        if self.text("until"):
+            choice["until"] = self._time("until")
+        return choice
+
+    def _time(self, name: str) -> datetime:
+        try:
+            found = datetime.fromisoformat(self.text(name))
+        except ValueError as error:
+            raise ValueError(f"option {name}: not a time in ISO 8601: {error}") from None
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+    def open(self) -> LandedGroup:
+        """The group.
+
+        Raises:
+            ValueError: there is no path.
+            Stalled, Retry: as ``landfall.open``.
+        """
+        if not self.text("path"):
+            raise ValueError("name the output root, or the group's file, in load(…)")
+        fields = {name: self.text(f"s3.{name}") for name in _S3_OPTIONS}
+        s3 = S3.model_validate({name: value for name, value in fields.items() if value})
+        lane = self.text("lane", "0")
+        return landfall.open(self.text("path"), group=self.text("group"), lane=lane, s3=s3)
+
+    def topic(self, group: LandedGroup) -> str:
+        """The topic; the only one, if none is named.
+
+        Raises:
+            ValueError: several have landed, or none.
+        """
+        if named := self.text("topic"):
+            return named
+        topics = group.topics()
+        if len(topics) != 1:
+            raise ValueError(f"option topic: name one of {', '.join(topics) or 'none so far'}")
+        return topics[0]
+
+
+class DefaultSource(DataSource):
+    """The data source ``landfall``."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Read the options, and where the ledger ends."""
+        super().__init__(options)
+        self._options = Options(dict(options))
+        self._files: tuple[File, ...] | None = None
+        self._slot = self._options.number("slot", -1)
+        if not self._options.text("slot"):
+            self._slot = self._options.open().last_slot()
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return "landfall"
+
+    def schema(self) -> StructType:
+        """The columns of all objects, and one of strings for each folder ``name=value``."""
+        group = self._options.open()
+        scan = group.scan(self._options.topic(group), slot=self._slot, **self._options.choice)
+        self._files = scan.files()
+        if not self._files:
+            raise ValueError(f"{scan.topic}: nothing has landed, so name the columns: .schema(…)")
+        return spark_schema(scan.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads at the slot; without what filters on folders leave out, if Spark passes filters."""
+        group = self._options.open()
+        topic = self._options.topic(group)
+        if self._files is None:
+            scan = group.scan(topic, slot=self._slot, **self._options.choice)
+        else:
+            scan = group.scan_of(topic, self._files, self._slot)
+        source = scan.with_schema(arrow_schema(schema)).source
+        size = self._options.number("partitionBytes", PARTITION_BYTES)
+        kind = PruningReader if _plans_with_filters() else SlotReader
+        return kind(source, scan.files(), size, schema)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802  # Spark's name
+        """Reads slot after slot."""
+        from pyspark_landfall.stream import SlotStream  # noqa: PLC0415  # which needs Options
+
+        return SlotStream(self._options, schema)
+
+
+def _plans_with_filters() -> bool:
+    """Whether Spark passes filters in this process; it refuses readers that take them if not."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PLANS_WITH_FILTERS in sys.modules or getattr(main, "name", "") == _PLANS_WITH_FILTERS
+
+
+class Files(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, source: RowSource, files: Sequence[File]) -> None:
+        """Keep it; the task reads it."""
+        super().__init__(None)
+        self.source, self.files = source, tuple(files)
+
+
+def packed(source: RowSource, files: Sequence[File], size: int) -> list[InputPartition]:
+    """Tasks of about ``size`` bytes each, in order; a file is never split."""
+    tasks, some, left = list[InputPartition](), list[File](), size
+    for file in files:
+        if some and file.size > left:
+            tasks.append(Files(source, some))
+            some, left = [], size
+        some.append(file)
+        left -= file.size
+    return [*tasks, Files(source, some)] if some else tasks
+
+
+def read_files(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of a task; Spark plans one without files if there is nothing to read."""
+    if isinstance(partition, Files):
+        yield from read_elsewhere(partition.source, partition.files)
+
+
+class SlotReader(DataSourceReader):
+    """Reads files that were chosen when the query was planned."""
+
+    def __init__(
+        self, source: RowSource, files: Sequence[File], size: int, schema: StructType
+    ) -> None:
+        """Read nothing yet."""
+        self.source, self.files, self.size, self.columns = source, tuple(files), size, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        return packed(self.source, self.files, self.size)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task."""
+        return read_files(partition)
+
+
+class PruningReader(SlotReader):
+    """The same without files whose folders a filter excludes."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Leave out files. Spark applies every filter as well, for files without such folders."""
+        for each in filters:
+            wanted = _wanted(each, self.columns)
+            if wanted is not None:
+                self.files = tuple(file for file in self.files if _may_hold(file, *wanted))
+        return filters
+
+
+def _may_hold(file: File, column: str, holds: Callable[[str], bool]) -> bool:
+    """Whether rows of the file may pass a filter; a folder without a value holds null."""
+    values = file.partition_values
+    if column not in values:
+        return True
+    value = values[column]
+    try:
+        return value is not None and holds(value)
+    except ValueError:  # not of the column's type: null, or an error, when it is read
+        return True
+
+
+def _wanted(each: Filter, schema: StructType) -> tuple[str, Callable[[str], bool]] | None:
+    """The column of a filter, and whether it holds for the value of a folder; None if unknown."""
+    column: tuple[str, ...] = getattr(each, "attribute", ())
+    if len(column) != 1 or column[0] not in schema.names:
+        return None
+    read = _READ.get(type(schema[column[0]].dataType))
+    holds = _HOLDS.get(type(each))
+    if read is None or holds is None:
+        return None
+    wanted: Any = getattr(each, "value", None)
+    if wanted is None and not isinstance(each, In | StringStartsWith):
+        return None
+    return column[0], lambda value: bool(holds(read(value), each))
+
+
+_READ: Mapping[type[DataType], Callable[[str], Any]] = {
+    StringType: str,
+    DateType: date.fromisoformat,
+    IntegerType: int,
+    LongType: int,
+}
+_HOLDS: Mapping[type[Filter], Callable[[Any, Any], bool]] = {
+    EqualTo: lambda found, each: found == each.value,
+    EqualNullSafe: lambda found, each: found == each.value,
+    GreaterThan: lambda found, each: found > each.value,
+    GreaterThanOrEqual: lambda found, each: found >= each.value,
+    LessThan: lambda found, each: found < each.value,
+    LessThanOrEqual: lambda found, each: found <= each.value,
+    In: lambda found, each: found in each.value,
+    StringStartsWith: lambda found, each: found.startswith(each.value),
+}
