@@ -21,6 +21,7 @@ from prometheus_client.samples import Sample
 from dev.tools import promtool
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
+from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.status import RateStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
@@ -29,6 +30,17 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
+LAKE = PublisherStatus.model_validate(
+    {
+        "name": "lake",
+        "type": "Iceberg",
+        "state": "Behind",
+        "lag_seconds": 600,
+        "lag_text": "10m",
+        "failures": 3,
+        "time": START,
+    }
+)
 VARIABLES = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
 
 
@@ -46,7 +58,7 @@ def operator(world: World) -> CollectorRegistry:
     """The metrics of an operator that has done everything at least once."""
     seen = world.observe()
     status = report(seen, desired_state(seen)).model_copy(
-        update={"rate": RateStatus(arriving=20, landing=30)}
+        update={"rate": RateStatus(arriving=20, landing=30), "publishers": (LAKE,)}
     )
     snapshot = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
     made = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=1, oldest_pass=1.5))

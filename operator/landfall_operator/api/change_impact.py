@@ -37,8 +37,10 @@ FIELDS: Mapping[str, Change] = {
     "route": Change.NEW_REVISION,
     "output": Change.NEW_REVISION,
     "topics": Change.NEW_REVISION,
+    "completeness": Change.NEW_REVISION,
     "uploadPolicy": Change.NEW_REVISION,
     "badRecords": Change.NEW_REVISION,
+    "publish": Change.NEW_REVISION,
     "autoscaling": Change.LIVE,
     "upgrade.strategy": Change.IGNORE,
     "upgrade.drainTimeout": Change.NEW_REVISION,  # it is the pod's grace period

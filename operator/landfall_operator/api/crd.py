@@ -47,6 +47,8 @@ LATER = frozenset(
         "spec.decode.key.registry.timeout",
         "spec.decode.key.columns.nullable",
         "spec.decode.headerColumns.nullable",
+        "spec.publish.minInterval",
+        "spec.completeness.delay",
     }
 )
 """Fields that came after the first release: the API server does not fill their defaults in.
@@ -74,6 +76,7 @@ COLUMNS = (
     ("Reason", "string", ".status.reason", "Reason for the phase", 1),
     ("Desired", "integer", ".status.executors.wanted", "Desired executors", 1),
     ("Image", "string", ".status.image", "Image of the driver that lands", 1),
+    ("Published", "string", ".status.published", "Publishers that keep up, and those behind", 1),
 )
 """Columns of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
 
@@ -182,6 +185,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
     "spec.topics.pattern": {"maxLength": 4096},
+    "spec.publish": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     "status.conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     **{
         f"spec.{pod}.{field}": {

@@ -40,6 +40,10 @@ class ConditionType(StrEnum):
     """The store has passed the driver's probe of conditional writes and rights."""
     EXECUTORS_READY = "ExecutorsReady"
     """As many executors run as are wanted, or the missing ones were asked for a moment ago."""
+    PUBLISHED = "Published"
+    """Every publisher keeps up with what lands. Groups without publishers do not have it, and it is
+    no part of Ready: landing waits for no publisher.
+    """
     SPEC_VALID = "SpecValid"
     """The spec can be applied."""
     UPGRADING = "Upgrading"
@@ -92,6 +96,9 @@ class Reason(StrEnum):
     SCHEMAS_CHANGED = "SchemaRegistryChanged"
     LAG_ABOVE_TARGET = "LagAboveTarget"
     PARTITIONS_BLOCKED = "TopicPartitionsBlocked"
+    PUBLISHER_BLOCKED = "PublisherBlocked"
+    PUBLISHER_FAILING = "PublisherFailing"
+    PUBLISHER_BEHIND = "PublisherBehind"
 
     # upgrades
     NOT_READY_IN_TIME = "NotReadyInTime"
@@ -111,6 +118,7 @@ class Reason(StrEnum):
     LEDGER_BROKEN = "LedgerBroken"
     LEDGER_BEHIND = "LedgerBehind"
     OBJECT_LOST = "ObjectLost"
+    DESTINATION_CONFLICT = "DestinationConflict"
 
 
 BY_WORD: Mapping[str, Reason] = MappingProxyType({reason.value: reason for reason in Reason})

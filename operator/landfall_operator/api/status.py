@@ -7,24 +7,13 @@ rounded before they get here, so that a status changes only when it says somethi
 The docstrings of fields are the descriptions that ``kubectl explain`` shows.
 """
 
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
-
-from pydantic import AfterValidator, Field
+from typing import Literal
 
 from landfall.api.pod_spec import Model
+from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
-
-Count = Annotated[int, Field(ge=0)]
-
-
-def whole_seconds(moment: datetime) -> datetime:
-    """The time without microseconds, as Kubernetes writes it."""
-    return moment.replace(microsecond=0)
-
-
-Moment = Annotated[datetime, AfterValidator(whole_seconds)]
+from landfall_operator.api.status_values import Count, Moment
 
 
 class Worst(Model):
@@ -293,12 +282,15 @@ class Outcome(Model):
     """State of the revision."""
 
 
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
 class Condition(Model):
     """A condition, by the Kubernetes API conventions."""
 
     type: ConditionType
     """Type of the condition."""
-    status: Literal["True", "False", "Unknown"]
+    status: ConditionStatus
     """Whether the condition holds."""
     reason: Reason
     """Reason for the status, in one word; the troubleshooting guide explains each."""
@@ -339,6 +331,12 @@ class GroupStatus(Model):
     """What the ledger has reached at least."""
     rate: RateStatus | None = None
     """Rates at which records arrive and are landed."""
+    publishers: tuple[PublisherStatus, ...] | None = None
+    """Publishers of the group; absent without any."""
+    published: str | None = None
+    """How many publishers keep up, and which ones do not, such as `2/3: lake 5m behind`; absent
+    without publishers.
+    """
     autoscaling: AutoscalingStatus | None = None
     """The last decision of the autoscaler."""
     plan: PlanStatus | None = None

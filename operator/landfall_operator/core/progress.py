@@ -6,7 +6,8 @@ has been restarted. So they are kept in the status, which is written only when o
 
 from landfall_operator.api.reasons import is_environment
 from landfall_operator.api.revisions import digest_of
-from landfall_operator.api.status import Crashes, Held, RolloutStatus, Stage, whole_seconds
+from landfall_operator.api.status import Crashes, Held, RolloutStatus, Stage
+from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.core.driver_health import STARTING, has_committed, judged_driver, obstacle
 from landfall_operator.core.rollout import forgive
 from landfall_operator.core.snapshot import Driver, GroupObservation

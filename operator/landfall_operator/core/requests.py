@@ -23,8 +23,8 @@ from landfall_operator.api.status import (
     RequestStatus,
     RolloutStatus,
     Stage,
-    whole_seconds,
 )
+from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.api.verbs import Verb
 from landfall_operator.core.rollout import forgive, is_rollback
 from landfall_operator.core.snapshot import GroupObservation, RecordedSpec

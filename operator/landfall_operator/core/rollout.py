@@ -26,7 +26,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from landfall_operator.api.reasons import is_environment
-from landfall_operator.api.status import Rejected, Retry, RolloutStatus, Stage, whole_seconds
+from landfall_operator.api.status import Rejected, Retry, RolloutStatus, Stage
+from landfall_operator.api.status_values import whole_seconds
 
 FIRST_PAUSE = timedelta(minutes=10)
 """The pause after the first failed attempt of what is tried again; each further one is doubled."""

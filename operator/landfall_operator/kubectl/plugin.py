@@ -26,6 +26,7 @@ IN_THE_POD: Mapping[str, str] = {
     "unblock": "land a blocked topic partition again",
     "drop": "land a topic partition no more",
     "reset": "land a topic partition from another offset on",
+    "publish": "publish what landed; --dry-run says what would be, --rebuild fills tables anew",
     "replay-dead-letters": "land dead letters again, through the present decoder",
 }
 """Commands of ``landfall`` that run in the driver's pod, with what they do."""

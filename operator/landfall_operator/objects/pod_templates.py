@@ -15,7 +15,7 @@ passes it to executors in their environment, both sides authenticate with it, an
 are encrypted. They carry no records, so the encryption costs little.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -95,11 +95,12 @@ def driver_template(
 ) -> Json:
     """The pod template of the driver's Deployment, which mounts the ConfigMap ``config``."""
     name, revision = group.metadata.name, revision_of(group)
+    secrets = driver_secrets_of(group)
     grace = group.spec.upgrade.drain_timeout + GRACE
     ours: Json = {
         "metadata": {"annotations": {DIGEST_ANNOTATION: digest_of(group)}},
         "spec": {
-            **_common(group, context),
+            **_common(secrets, context),
             "serviceAccountName": account_of(group),
             "terminationGracePeriodSeconds": int(grace.total_seconds()),
             "containers": [_driver(group, image, context)],
@@ -125,10 +126,10 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
         "kind": "Pod",
         "metadata": {},
         "spec": {
-            **_common(group, context),
+            **_common(secrets_of(group), context),
             # Executors never call the API server.
             "automountServiceAccountToken": False,
-            "containers": [{"name": "executor", **_container(group)}],
+            "containers": [{"name": "executor", **_container(secrets_of(group))}],
         },
     }
     merged_pod = merged(ours, overlay(group.spec.executor, "executor"))
@@ -194,6 +195,12 @@ def account_of(group: ConsumerGroup) -> str:
     return group.spec.driver.service_account_name or driver_name(group.metadata.name)
 
 
+def driver_secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
+    """Names of the Secrets that drivers mount, sorted: what publishes is in the driver alone."""
+    of_publishers = {each.secret_ref.name for each in group.spec.publish if each.secret_ref}
+    return tuple(sorted({*secrets_of(group), *of_publishers}))
+
+
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     """Names of the Secrets that drivers and executors mount, sorted."""
     # Entries of ``topics`` as they are written: to put each together with the group's fields takes
@@ -222,7 +229,7 @@ def _registries(decode: Decode) -> tuple[SchemaRegistry, ...]:
 
 
 def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
-    own = _container(group)
+    own = _container(driver_secrets_of(group))
     mounts = [
         {"name": CONFIG_VOLUME, "mountPath": GROUP_FOLDER, "readOnly": True},
         {"name": "control", "mountPath": CONTROL_FOLDER, "readOnly": True},
@@ -289,7 +296,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     ]
 
 
-def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
+def _common(secrets: Iterable[str], context: OperatorContext) -> Json:
     """The parts of a pod spec that drivers and executors share."""
     pod: Json = {
         # The kubelet would add environment variables for every Service of the namespace.
@@ -305,7 +312,7 @@ def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
             {"name": "scratch", "emptyDir": {}},
             *(
                 {"name": f"secret-{i}", "secret": {"secretName": name}}
-                for i, name in enumerate(secrets_of(group))
+                for i, name in enumerate(secrets)
             ),
         ],
     }
@@ -314,7 +321,7 @@ def _common(group: ConsumerGroup, context: OperatorContext) -> Json:
     return pod
 
 
-def _container(group: ConsumerGroup) -> Json:
+def _container(secrets: Iterable[str]) -> Json:
     return {
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -325,7 +332,7 @@ def _container(group: ConsumerGroup) -> Json:
             {"name": "scratch", "mountPath": SCRATCH_FOLDER},
             *(
                 {"name": f"secret-{i}", "mountPath": f"{SECRETS_FOLDER}/{name}", "readOnly": True}
-                for i, name in enumerate(secrets_of(group))
+                for i, name in enumerate(secrets)
             ),
         ],
     }

@@ -7,7 +7,7 @@ reason names the section of the troubleshooting guide to read.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
@@ -17,7 +17,7 @@ from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, ConditionType, Reason
 from landfall_operator.api.revisions import revision_with
-from landfall_operator.api.status import Condition, Rejected, RolloutStatus, Stage
+from landfall_operator.api.status import Condition, ConditionStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
@@ -25,6 +25,7 @@ from landfall_operator.core.executors import executor_failure
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
 from landfall_operator.objects.names import revision_name
+from landfall_operator.reporting.publishers import condition_of, publisher_statuses
 
 FAILURE_THRESHOLD = 2
 """Consecutive commit failures that a condition reports: a single one may be transient."""
@@ -65,7 +66,7 @@ class View(NamedTuple):
 class Finding(NamedTuple):
     """A condition without its type and times."""
 
-    status: Literal["True", "False", "Unknown"]
+    status: ConditionStatus
     reason: Reason
     message: str = ""
 
@@ -77,7 +78,9 @@ def conditions(observed: GroupObservation, desired: DesiredState) -> tuple[Condi
     view = View(observed, desired, driver, status)
     before = {condition.type: condition for condition in observed.status.conditions}
     return tuple(
-        _condition(view, before.get(kind), kind, find(view)) for kind, find in _FINDERS.items()
+        _condition(view, before.get(kind), kind, finding)
+        for kind, find in _FINDERS.items()
+        if (finding := find(view))
     )
 
 
@@ -229,6 +232,12 @@ def _some_executor(view: View) -> Finding:
     return _executors_ready(view)
 
 
+def _published(view: View) -> Finding | None:
+    observed, desired = view.observed, view.desired
+    found = condition_of(publisher_statuses(observed, desired), desired, observed.now)
+    return Finding(*found) if found else None
+
+
 def _spec_valid(view: View) -> Finding:
     if view.observed.spec_error:
         return Finding("False", Reason.SPEC_INVALID, view.observed.spec_error)
@@ -367,13 +376,14 @@ def _reconciling(view: View) -> Finding:
     return Finding("False", Reason.AS_EXPECTED)
 
 
-_FINDERS: Mapping[ConditionType, Callable[[View], Finding]] = {
+_FINDERS: Mapping[ConditionType, Callable[[View], Finding | None]] = {
     ConditionType.READY: _ready,
     ConditionType.COMMITS_HEALTHY: _commits_healthy,
     ConditionType.WITHIN_LAG_TARGET: _within_lag_target,
     ConditionType.SOURCE_REACHABLE: _source_reachable,
     ConditionType.STORE_SAFE: _store_safe,
     ConditionType.EXECUTORS_READY: _executors_ready,
+    ConditionType.PUBLISHED: _published,
     ConditionType.SPEC_VALID: _spec_valid,
     ConditionType.UPGRADING: _upgrading,
     ConditionType.STALLED: _stalled,

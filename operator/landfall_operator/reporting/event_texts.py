@@ -37,6 +37,7 @@ def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
     """The Events for conditions that became bad, changed their reason while bad, or recovered.
 
     Conditions that merely follow the rollout are left out: ``rollout_event`` announces its steps.
+    So is the one about publishers, each of which has Events of its own (``publisher_events``).
     """
     known = {condition.type: condition for condition in before.conditions}
     for condition in after.conditions:
@@ -60,7 +61,9 @@ def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
 
 _GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}
 """The status of each condition while nothing is wrong."""
-_NOT_ANNOUNCED = frozenset({ConditionType.UPGRADING, ConditionType.RECONCILING})
+_NOT_ANNOUNCED = frozenset(
+    {ConditionType.UPGRADING, ConditionType.RECONCILING, ConditionType.PUBLISHED}
+)
 
 
 def _state(condition: Condition) -> tuple[str, Reason]:

@@ -36,6 +36,7 @@ from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpe
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
+from landfall_operator.reporting.publishers import published_text, publisher_statuses
 
 MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
@@ -61,6 +62,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     fresh = driver.fresh_status(observed.now) if driver else None
     record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
+    publishers = publisher_statuses(observed, desired)
     return GroupStatus(
         observed_generation=observed.generation,
         phase=phase,
@@ -81,6 +83,8 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         commits=_commits(answer.status) if answer else observed.status.commits,
         ledger=desired.ledger,
         rate=_rate(observed),
+        publishers=publishers or None,
+        published=published_text(publishers, desired, observed.now),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,

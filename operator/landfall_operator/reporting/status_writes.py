@@ -6,6 +6,7 @@ something new:
 
     what differs                                                    time since the last write
     phase, its reason, a condition's status or reason               none
+    whether a publisher keeps up                                    none
     what the operator reads back after a restart; image, topics, …  ``SOON``
     ready executors, which change only with the group's size        ``SOON``
     a number by a quarter of it, or from or to zero                 ``NUMBERS``
@@ -31,15 +32,19 @@ SHARE = 0.25
 """The share by which a number must differ."""
 
 _DIGITS = re.compile(r"\d+")
-_ESSENCE = re.compile(r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason))")
-_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions)\..*")
+_ESSENCE = re.compile(
+    r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason)"
+    r"|publishers\.\d+\.(name|state|blocked))"
+)
+_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers)\..*")
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")
 # What follows from other fields: the text of a number, the order of the worst, the last commit.
 _DERIVED = re.compile(
     r"\.(lag\.(records_text|seconds_text|worst\..*)|commits\.last_time"
+    r"|published|publishers\.\d+\.(lag_text|last_time)"
     r"|conditions\.\d+\.(observed_generation|last_transition_time))"
 )
-_TIME = ".lag.time"
+_TIME = re.compile(r"\.(lag|publishers\.\d+)\.time")
 _TEXT_WITH_AGE = ".lag.seconds_text"
 
 
@@ -50,17 +55,27 @@ def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
     old, new = dict(_fields(before.model_dump())), dict(_fields(after.model_dump()))
     changed = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
     # The driver has not answered again, so the text says how old the same numbers are by now.
-    if _TIME not in changed and _TEXT_WITH_AGE in changed:
+    if not any(map(_TIME.fullmatch, changed)) and _TEXT_WITH_AGE in changed:
         changed.remove(_TEXT_WITH_AGE)
         return min([NUMBERS, *(_interval(path, old.get(path), new.get(path)) for path in changed)])
-    return min(_interval(path, old.get(path), new.get(path)) for path in changed if path != _TIME)
+    return min(
+        _interval(path, old.get(path), new.get(path))
+        for path in changed
+        if not _TIME.fullmatch(path)
+    )
 
 
 def _at_the_time_of(before: GroupStatus, after: GroupStatus) -> GroupStatus:
     """The later status, as if the driver had answered when it did for the earlier one."""
-    if before.lag is None or after.lag is None:
-        return after
-    return after.model_copy(update={"lag": after.lag.model_copy(update={"time": before.lag.time})})
+    times = {each.name: each.time for each in before.publishers or ()}
+    publishers = tuple(
+        each.model_copy(update={"time": times.get(each.name, each.time)})
+        for each in after.publishers or ()
+    )
+    changes: dict[str, object] = {"publishers": publishers or None}
+    if before.lag and after.lag:
+        changes["lag"] = after.lag.model_copy(update={"time": before.lag.time})
+    return after.model_copy(update=changes)
 
 
 def _interval(path: str, old: object, new: object) -> timedelta:

@@ -1,8 +1,9 @@
 """The metrics of every group: what its status says, collected anew at each scrape.
 
 The values come from the snapshots that the last reconcile passes left, so the metrics of a deleted
-group disappear with its snapshot. The labels are ``namespace`` and ``group``, never a topic or a
-pod: their number must not grow with what the group lands.
+group disappear with its snapshot. The labels are ``namespace``, ``group`` and ``publisher``, of
+which a spec has sixteen at most, never a topic or a pod: their number must not grow with what the
+group lands.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from landfall_operator.api.publisher_status import PublisherState
 from landfall_operator.api.reasons import Phase
 from landfall_operator.api.status import GroupStatus
 
@@ -152,6 +154,21 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         "Unix time of the last commit",
         (),
     ),
+    "landfall_group_publisher_lag_seconds": (
+        GaugeMetricFamily,
+        "Age of the oldest visible object that is not published, rounded up to two digits",
+        ("publisher",),
+    ),
+    "landfall_group_publisher_state": (
+        GaugeMetricFamily,
+        "1 for the current state of the publisher, 0 for every other state",
+        ("publisher", "state"),
+    ),
+    "landfall_group_publisher_failures": (
+        CounterMetricFamily,
+        "Passes of the publisher that failed since the active driver started",
+        ("publisher",),
+    ),
     "landfall_group_arriving_records_per_second": (
         GaugeMetricFamily,
         "Rate at which records arrive in the topics",
@@ -217,6 +234,13 @@ def _driver_samples(status: GroupStatus) -> Samples:
         yield "landfall_group_consecutive_commit_failures", (), commits.consecutive_failures
         if commits.last_time:
             yield "landfall_group_last_commit_timestamp_seconds", (), commits.last_time.timestamp()
+    for publisher in status.publishers or ():
+        name = (publisher.name,)
+        yield "landfall_group_publisher_lag_seconds", name, publisher.lag_seconds
+        yield "landfall_group_publisher_failures", name, publisher.failures
+        for state in PublisherState:
+            labels = (publisher.name, str(state))
+            yield "landfall_group_publisher_state", labels, float(state is publisher.state)
     if rate:
         yield "landfall_group_arriving_records_per_second", (), rate.arriving
         yield "landfall_group_landing_records_per_second", (), rate.landing

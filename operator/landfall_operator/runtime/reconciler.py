@@ -25,6 +25,7 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
 from landfall_operator.reporting.group_status import report
+from landfall_operator.reporting.publishers import publisher_events
 from landfall_operator.reporting.status_writes import write_interval
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
 from landfall_operator.runtime.driver_client import DriverClient
@@ -317,7 +318,8 @@ class Reconciler:
         state.status_written = self._settings.clock()
         # The Events come after the write: before it, a write that keeps failing would post them
         # again in every pass.
-        for event in condition_events(current.status, status):
+        before = current.status
+        for event in (*condition_events(before, status), *publisher_events(before, status)):
             await self._executor.emit_event(target, event)
         return INTERVAL
 

@@ -28,6 +28,7 @@ CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
         Change.NEW_REVISION,
         ("topics",),
     ),
+    ({"publish": [{"name": "lake", "type": "Iceberg"}]}, Change.NEW_REVISION, ("publish",)),
 ]  # fmt: skip
 
 

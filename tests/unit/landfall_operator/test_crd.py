@@ -177,6 +177,7 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
         "REASON",
         "DESIRED",
         "IMAGE",
+        "PUBLISHED",
     ]
 
 

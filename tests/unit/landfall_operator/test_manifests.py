@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from landfall.api.contract import EXECUTORS
+from landfall.api.group_file import expand
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.group_file import expand
 from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
 from landfall_operator.objects import manifests
 from landfall_operator.objects.manifests import Owner
@@ -343,3 +343,22 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")
     plug_in = {"use": "shop.steps:Sign", "options": {"secret": "what only the plug-in knows"}}
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
+
+
+def test_the_secret_of_a_publisher_is_mounted_by_drivers_alone() -> None:
+    lake = {"name": "lake", "type": "Iceberg", "secretRef": {"name": "catalog"}}
+    spec = group(**{**FULL, "publish": [lake, {**lake, "name": "second"}]})
+
+    def mounted(pod: dict[str, Any], role: str) -> dict[str, str]:
+        """The paths of the Secrets of the container of this role, by name."""
+        volumes = {v["name"]: v.get("secret", {}).get("secretName") for v in pod["volumes"]}
+        container = next(c for c in pod["containers"] if c["name"] == role)
+        mounts = {volumes.get(m["name"]): m["mountPath"] for m in container["volumeMounts"]}
+        return {name: path for name, path in mounts.items() if name}
+
+    driver = mounted(driver_template(spec, "good", "files", SITE)["spec"], "driver")
+    executor = mounted(executor_template(spec, SITE)["spec"], "executor")
+
+    assert driver["catalog"] == "/etc/landfall/secrets/catalog"
+    assert set(driver) - set(executor) == {"catalog", "clicks-control"}
+    assert set(executor) >= {"kafka.auth", "s3"}

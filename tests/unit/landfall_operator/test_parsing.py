@@ -1,11 +1,13 @@
 """Answers of the API server and of drivers become values; pod states become reasons for users."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from landfall.api.contract import PublisherStatus
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
@@ -192,6 +194,23 @@ def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
 
     assert read
     assert read.status == summarize(driver.report.status)
+
+
+def test_the_publishers_of_a_drivers_answer_are_read() -> None:
+    world = World(group())
+    world.run(timedelta(minutes=2))
+    (driver,) = world.observe().drivers.values()
+    assert driver.report
+    lake = PublisherStatus("lake", "Iceberg", 7, 2, 3.5, 9, 1, 0, None, "SpecInvalid", "m", "d")
+    plain = msgspec.to_builtins(replace(driver.report.status, publishers=(lake,)))
+    plain["publishers"][0]["added_later"] = 1
+
+    read = report_of(msgspec.json.encode(plain), START)
+    older = report_of(msgspec.json.encode({**plain, "publishers": []}), START)
+
+    assert read
+    assert older
+    assert (read.status.publishers, older.status.publishers) == ((lake,), ())
 
 
 def test_a_status_of_a_newer_operator_keeps_what_this_release_can_read() -> None:

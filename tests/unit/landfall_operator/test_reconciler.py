@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import CommitStatus, Failure, WantExecutors, Workers
+from landfall.api.contract import CommitStatus, Failure, PublisherStatus, WantExecutors, Workers
 from landfall_operator.core.cache import GROUP
 from landfall_operator.main import RESYNC_SECONDS
 from landfall_operator.reporting.status_writes import NUMBERS
@@ -261,3 +261,30 @@ async def test_a_driver_of_an_unknown_contract_is_announced_once(one: Reconciled
     (event,) = (r.body for r in one.api.requests if (r.verb, r.kind.name) == ("create", "Event"))
     assert (event["reason"], one.api.asked("patch", "Event")) == ("ContractMismatch", 0)
     assert "version 99 of the driver contract" in event["message"]
+
+
+async def test_a_publisher_that_is_blocked_and_goes_on_is_announced_once_each(
+    one: Reconciled,
+) -> None:
+    def publisher(blocked: str | None, message: str) -> dict[str, object]:
+        ended = one.now.isoformat()
+        lake = ("lake", "Iceberg", 7, 0, 0.0, 9, 1, 0, ended, blocked, message)
+        return {"publishers": (PublisherStatus(*lake),)}
+
+    await one.start()
+    one.drivers.changes = lambda: publisher("DestinationConflict", "the column id is text")
+    await one.run(300)
+    blocked = one.group["status"]
+    one.drivers.changes = lambda: publisher(None, "")
+    await one.run(300)
+
+    events = [r.body for r in one.api.requests if (r.verb, r.kind.name) == ("create", "Event")]
+    assert [(event["type"], event["reason"]) for event in events] == [
+        ("Warning", "DestinationConflict"),
+        ("Normal", "PublisherCurrent"),
+    ]
+    assert blocked["published"] == "0/1: lake blocked"
+    assert blocked["publishers"][0]["problem"] == "the column id is text"
+    assert blocked["phase"] == "Running"
+    assert one.group["status"]["published"] == "1/1"
+    assert "blocked" not in one.group["status"]["publishers"][0]

@@ -1,0 +1,195 @@
+"""What a group's status says about its publishers: each of them, their sum, and Events. Pure.
+
+The numbers are the active driver's. While it has none, because it is away or starts, the last known
+ones stay with their age; their ``time`` says when they were reported.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from landfall.api import contract
+from landfall.api.values import plural
+from landfall_operator.api.publisher_status import PublisherState, PublisherStatus
+from landfall_operator.api.reasons import BY_WORD, Reason
+from landfall_operator.api.status import ConditionStatus, GroupStatus
+from landfall_operator.core.actions import EmitEvent
+from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.snapshot import FRESH, GroupObservation
+from landfall_operator.humanize import aged, rough, shortened, time_text
+
+PATIENCE = timedelta(minutes=5)
+"""How long something may wait for a publisher that has a short ``minInterval``."""
+INTERVALS = 3
+"""How many times its ``minInterval`` something may wait for any other publisher."""
+FAILURE_THRESHOLD = 2
+"""Failed passes in a row that are reported: a single failure may be transient."""
+MAX_MESSAGE_LENGTH = 300
+"""Characters of a publisher's problem and of its details."""
+MAX_SHOWN = 2
+"""Publishers that the column of ``kubectl get`` names."""
+
+_WORST_FIRST = (
+    PublisherState.BLOCKED,
+    PublisherState.FAILING,
+    PublisherState.BEHIND,
+    PublisherState.STARTING,
+)
+_REASONS: Mapping[PublisherState, Reason] = {
+    PublisherState.STARTING: Reason.STARTING,
+    PublisherState.BLOCKED: Reason.PUBLISHER_BLOCKED,
+    PublisherState.FAILING: Reason.PUBLISHER_FAILING,
+    PublisherState.BEHIND: Reason.PUBLISHER_BEHIND,
+}
+
+
+def publisher_statuses(
+    observed: GroupObservation, desired: DesiredState
+) -> tuple[PublisherStatus, ...]:
+    """Every publisher that the active driver reports, or that the last status had, by name."""
+    driver, intervals = observed.driver(desired.rollout.active), _intervals(desired)
+    answer = driver.report if driver else None
+    known = {each.name: each for each in observed.status.publishers or ()}
+    if answer and answer.status.publishers:
+        reported = (_status(each, intervals, answer.received) for each in answer.status.publishers)
+        # What a former driver said tells more than that a new one has not looked yet.
+        statuses = [
+            known.get(each.name, each) if each.state is PublisherState.STARTING else each
+            for each in reported
+        ]
+    else:
+        statuses = [each for each in known.values() if each.name in intervals]
+    return tuple(
+        _with_age(status, observed.now) for status in sorted(statuses, key=attrgetter("name"))
+    )
+
+
+def published_text(
+    statuses: Collection[PublisherStatus], desired: DesiredState, now: datetime
+) -> str | None:
+    """How many of the publishers keep up, and the worst of the others; None if there are none."""
+    total = len({each.name for each in statuses} | _intervals(desired).keys())
+    if not total:
+        return None
+    bad = _worst_first(statuses)
+    text = f"{len(statuses) - len(bad)}/{total}"
+    if bad:
+        more = f", {len(bad) - MAX_SHOWN} more" if len(bad) > MAX_SHOWN else ""
+        text = f"{text}: {', '.join(map(_short, bad[:MAX_SHOWN]))}{more}"
+    age = now - min((each.time for each in statuses), default=now)
+    return aged(text, age) if age > FRESH else text
+
+
+def condition_of(
+    statuses: Collection[PublisherStatus], desired: DesiredState, now: datetime
+) -> tuple[ConditionStatus, Reason, str] | None:
+    """Status, reason and message of the condition ``Published``; None without publishers.
+
+    The message has no numbers that change in every pass: each change of it is a write.
+    """
+    intervals = _intervals(desired)
+    if not intervals and not statuses:
+        return None
+    if not statuses or any(now - each.time > FRESH for each in statuses):
+        return "Unknown", Reason.UNKNOWN, "the driver has not reported its publishers"
+    bad = _worst_first(statuses)
+    if not bad:
+        return "True", Reason.AS_EXPECTED, ""
+    first = bad[0]
+    if first.state is PublisherState.STARTING:
+        return "Unknown", Reason.STARTING, f"{_named(first)} has not published yet"
+    verb = "does" if len(bad) == 1 else "do"
+    message = f"{len(bad)} of {plural(len(statuses), 'publisher')} {verb} not keep up"
+    rest = "; ".join(_explained(each, intervals) for each in bad)
+    return "False", _reason(first), f"{message}: {rest}"
+
+
+def publisher_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
+    """The Events for publishers that stopped keeping up, or keep up again."""
+    known = {each.name: each for each in before.publishers or ()}
+    for each in after.publishers or ():
+        old = known.get(each.name)
+        was = old.state if old else PublisherState.CURRENT
+        if each.state is was and (old is None or old.blocked == each.blocked):
+            continue
+        if each.state is PublisherState.CURRENT and was is not PublisherState.STARTING:
+            yield EmitEvent("Normal", "PublisherCurrent", f"{_named(each)} keeps up again")
+        elif each.state not in {PublisherState.CURRENT, PublisherState.STARTING}:
+            why = each.problem or f"what landed {time_text(each.lag_seconds)} ago is not published"
+            yield EmitEvent("Warning", str(_reason(each)), f"{_named(each)}: {why}")
+
+
+def _status(
+    reported: contract.PublisherStatus, intervals: Mapping[str, timedelta], received: datetime
+) -> PublisherStatus:
+    return PublisherStatus(
+        name=reported.name,
+        type=reported.type,
+        state=_state(reported, _limit(reported.name, intervals)),
+        slot=reported.slot if reported.slot >= 0 else None,
+        lag_seconds=rough(reported.lag_seconds),
+        lag_text="",
+        failures=reported.failures,
+        blocked=reported.blocked,
+        problem=shortened(reported.message, MAX_MESSAGE_LENGTH),
+        details=shortened(reported.details, MAX_MESSAGE_LENGTH),
+        last_time=datetime.fromisoformat(reported.last_time) if reported.last_time else None,
+        time=received,
+    )
+
+
+def _state(reported: contract.PublisherStatus, limit: timedelta) -> PublisherState:
+    if reported.blocked:
+        return PublisherState.BLOCKED
+    if reported.consecutive_failures >= FAILURE_THRESHOLD:
+        return PublisherState.FAILING
+    if reported.lag_seconds > limit.total_seconds():
+        return PublisherState.BEHIND
+    is_first_pass = reported.last_time is None and not reported.failures
+    return PublisherState.STARTING if is_first_pass else PublisherState.CURRENT
+
+
+def _with_age(status: PublisherStatus, now: datetime) -> PublisherStatus:
+    """The status, whose text has the age of the number if that is old."""
+    text, age = time_text(status.lag_seconds), now - status.time
+    return status.model_copy(update={"lag_text": aged(text, age) if age > FRESH else text})
+
+
+def _intervals(desired: DesiredState) -> Mapping[str, timedelta]:
+    """``minInterval`` of each publisher that the spec in force has, by name."""
+    publish = desired.group.spec.publish if desired.group else ()
+    return {each.name: each.min_interval for each in publish}
+
+
+def _limit(name: str, intervals: Mapping[str, timedelta]) -> timedelta:
+    """How long something may wait for a publisher before that counts as behind."""
+    return max(PATIENCE, INTERVALS * intervals.get(name, timedelta(0)))
+
+
+def _worst_first(statuses: Collection[PublisherStatus]) -> list[PublisherStatus]:
+    """The publishers that do not keep up."""
+    bad = (each for each in statuses if each.state is not PublisherState.CURRENT)
+    return sorted(bad, key=lambda each: (_WORST_FIRST.index(each.state), -each.lag_seconds))
+
+
+def _reason(status: PublisherStatus) -> Reason:
+    """The driver's reason; the general one if this release does not know the driver's."""
+    general = _REASONS[status.state]
+    return BY_WORD.get(status.blocked or "", general)
+
+
+def _short(status: PublisherStatus) -> str:
+    if status.state is PublisherState.BEHIND:
+        return f"{status.name} {time_text(status.lag_seconds)} behind"
+    behind = f" {time_text(status.lag_seconds)}" if status.lag_seconds else ""
+    return f"{status.name} {str(status.state).lower()}{behind}"
+
+
+def _explained(status: PublisherStatus, intervals: Mapping[str, timedelta]) -> str:
+    if status.state is PublisherState.BEHIND:
+        return f"{_named(status)} is behind by more than {_limit(status.name, intervals)}"
+    return f"{_named(status)} is {str(status.state).lower()}: {status.problem or 'unknown'}"
+
+
+def _named(status: PublisherStatus) -> str:
+    return f"{status.name} ({status.type})"
