@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from rich.tree import Tree
 
-from dev.demo import final_checks, flights, proof
+from dev.demo import final_checks, flights, lake, proof
 from dev.demo.drivers import Group, Landfall
 from dev.demo.landing import land
 from dev.demo.story import Story
@@ -21,7 +21,8 @@ from dev.servers.server import STATE, Server
 
 ABOUT = """\
 Land real events from Kafka in S3 with two groups, kill one driver with SIGKILL on the way, and
-check with DuckDB that every event landed exactly once.
+check with DuckDB that every event landed exactly once. Then land one topic as an Iceberg table, and
+read it with DuckDB and Spark.
 """
 
 
@@ -67,6 +68,8 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
         for group in groups:
             _draw(story, bucket, group)
     is_exact = final_checks.run(story, landfall, bucket, groups)
+    is_exact &= lake.run(story, landfall, bucket)
+    story.conclude(is_exact=is_exact)
     if not stop:
         _print_next_steps(story, folder)
     return 0 if is_exact else 1
@@ -77,8 +80,8 @@ def _start(story: Story, folder: Path, servers: list[Server]) -> tuple[Landfall,
     for server in servers:
         server.down(at_once=True)
         shutil.rmtree(server.home)
-    for log in folder.glob("*.log"):
-        log.unlink()
+    for left in (*folder.glob("*.log"), *folder.glob("catalog.db")):
+        left.unlink()
     env: dict[str, str] = {}
     for server in servers:
         status = server.up()

@@ -1,6 +1,5 @@
 """Checks whether everything landed exactly once, with Landfall's checks and with DuckDB."""
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ from dev.demo.story import Story
 
 
 def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
-    """Check and count, print the verdict and return whether everything landed exactly once.
+    """Check and count, and return whether everything landed exactly once.
 
     The first group lands SequenceFiles, the group ``partition`` JSON by day.
     """
@@ -20,8 +19,6 @@ def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence
         is_exact = _run_checks(story, landfall, groups)
     with story.phase("Count the landed JSON with DuckDB, which knows nothing of Landfall"):
         is_exact &= _count(story, bucket)
-    outcome = "[bold green]exactly once" if is_exact else "[bold red]NOT exactly once"
-    story.console.print(f"\n{outcome}[/] · {time.monotonic() - story.started:.0f} s in total")
     return is_exact
 
 

@@ -69,6 +69,12 @@ def events() -> Iterator[tuple[str, str, int, bytes]]:
             yield topic(flight["origin"]), flight["carrier"], seconds[number] * 1000, event
 
 
+def counts() -> dict[str, int]:
+    """How many flights each topic has."""
+    found = pc.value_counts(_table()["origin"]).to_pylist()
+    return {topic(each["values"]): each["counts"] for each in found}
+
+
 def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> int:
     """Produce all flights.
 

@@ -42,6 +42,11 @@ class Story:
         for line in output.rstrip().splitlines():
             self.console.out(f"   {line}", highlight=False)
 
+    def conclude(self, *, is_exact: bool) -> None:
+        """Print whether everything landed exactly once, and how long it took."""
+        outcome = "[bold green]exactly once" if is_exact else "[bold red]NOT exactly once"
+        self.console.print(f"\n{outcome}[/] · {time.monotonic() - self.started:.0f} s in total")
+
     def progress(self) -> Progress:
         """Progress bars that count flights."""
         columns = (
