@@ -1,4 +1,5 @@
 """``make demo-cluster``: two groups land on a real Kubernetes cluster.
 
-On the way a driver pod is deleted, a group is scaled, and a group is upgraded.
+On the way a driver pod is deleted, a group is scaled, a group is upgraded, and a catalog is stopped
+that a group publishes to.
 """

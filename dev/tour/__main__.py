@@ -4,6 +4,8 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,14 +14,17 @@ from dev.demo.drivers import Landfall
 from dev.demo.story import Story
 from dev.kube import programs
 from dev.servers.cache import Missing
+from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.server import STATE
+from dev.tour.catalog import Catalog
 from dev.tour.kubectl import Kubectl
 from dev.tour.place import Place
 from dev.tour.tour import NAMESPACE, Tour
 
 ABOUT = """\
 Land real events with two groups on a Kubernetes cluster. On the way, delete a driver pod, scale a
-group and upgrade a group; then check that every event landed exactly once.
+group, upgrade a group, and stop a catalog that is published to; then check that every event landed
+exactly once.
 """
 
 
@@ -27,7 +32,7 @@ def main() -> int:
     """Run the tour; exit code 1 if a flight is missing, duplicate or in the wrong partition."""
     arguments = argparse.ArgumentParser(prog="make demo-cluster", description=ABOUT)
     arguments.add_argument(
-        "--stop", action="store_true", help="stop the cluster, Kafka and S3 at the end"
+        "--stop", action="store_true", help="stop the cluster and all servers at the end"
     )
     arguments.add_argument(
         "--state",
@@ -56,8 +61,12 @@ def _run(story: Story, place: Place, *, stop: bool) -> int:
         place.load_images(story.say)
     with story.phase("Install the operator: helm upgrade --install"):
         tour.install(place.values())
-    _phases(tour)
+    catalog = Catalog(tour, place.server(HIVE_METASTORE))
+    _phases(tour, catalog)
+    with story.phase("Compare the partitions in the Hive metastore with the folders in the bucket"):
+        catalog.compare()
     is_exact = final_checks.run(story, tour.landfall, tour.bucket, tour.groups())
+    story.conclude(is_exact=is_exact)
     if not stop:
         _print_next_steps(story, place)
     return 0 if is_exact else 1
@@ -75,7 +84,7 @@ def _start(story: Story, place: Place) -> Tour:
     return Tour(story, kubectl, landfall, bucket)
 
 
-def _phases(tour: Tour) -> None:
+def _phases(tour: Tour, catalog: Catalog) -> None:
     story, watching = tour.story, tour.kubectl.watching
     with tour.producing():
         with (
@@ -97,10 +106,26 @@ def _phases(tour: Tour) -> None:
             watching(story.show),
         ):
             tour.upgrade("partition")
+        _publish(story, catalog, watching)
     with story.phase("Land the rest"), watching(story.show):
         tour.finish()
     with story.phase("Suspend both groups: kubectl patch, state: Suspended"), watching(story.show):
         tour.suspend()
+
+
+def _publish(
+    story: Story, catalog: Catalog, watching: Callable[..., AbstractContextManager[None]]
+) -> None:
+    with (
+        story.phase("Publish: each folder that lands becomes a partition in a Hive metastore"),
+        watching(story.show),
+    ):
+        catalog.start()
+        catalog.publish()
+    with story.phase("Stop the metastore: landing goes on"), watching(story.show):
+        catalog.stop()
+    with story.phase("Start the metastore: the publisher catches up"), watching(story.show):
+        catalog.start_again()
 
 
 def _print_next_steps(story: Story, place: Place) -> None:

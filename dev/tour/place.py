@@ -12,6 +12,7 @@ from pathlib import Path
 from dev.kube import images
 from dev.kube.cluster import EXISTING, Cluster
 from dev.servers.cache import Missing
+from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
@@ -58,7 +59,7 @@ class Place:
         return env
 
     def server(self, kind: Kind) -> Server:
-        """Kafka or S3, at an address that pods can reach."""
+        """A server of this machine, at an address that pods can reach."""
         return Server(kind, self.folder, self.cluster.status().host or "127.0.0.1")
 
     def load_images(self, say: Callable[[str], None]) -> None:
@@ -79,7 +80,7 @@ class Place:
 
     def down(self) -> None:
         """Stop what was started here; existing servers stay."""
-        for kind in (KAFKA, S3):
+        for kind in (KAFKA, S3, HIVE_METASTORE):
             Server(kind, self.folder).down(at_once=True)
         if not os.environ.get(EXISTING):
             self.cluster.down()

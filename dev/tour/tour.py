@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART, EXAMPLES = ROOT / "charts" / "landfall", ROOT / "examples" / "cluster"
 NAMESPACE, SYSTEM = "demo", "landfall"
 NAMES = ("backup", "partition")
-PRODUCING = 150.0
+PRODUCING = 200.0
 """Seconds over which the flights arrive: the phases meanwhile take about that long."""
 
 
@@ -90,7 +90,7 @@ class Tour:
         self.story.say(f"[bold]kubectl scale {GROUPS} {name} --replicas={replicas}")
         self.kubectl("scale", GROUPS, name, "-n", NAMESPACE, f"--replicas={replicas}")
         seconds = wait(
-            lambda: self._status(name).get("replicas") == replicas,
+            lambda: self.status(name).get("replicas") == replicas,
             f"{name} has {replicas} executors",
         )
         is_same = self.kubectl.driver_pods(name) == [pod]
@@ -100,9 +100,9 @@ class Tour:
     def upgrade(self, name: str) -> None:
         """Start a new generation: its driver warms up, then the old one hands over."""
         self.story.say(f"[bold]kubectl patch consumergroup {name}: generation 2")
-        self._patch(name, '{"spec":{"generation":2}}')
+        self.patch(name, {"spec": {"generation": 2}})
         seconds = wait(
-            lambda: self._status(name).get("activeGeneration") == 2, f"{name} runs generation 2"
+            lambda: self.status(name).get("activeGeneration") == 2, f"{name} runs generation 2"
         )
         self.story.say(f"[bold]{name}: generation 2 is active after {seconds:.0f} s")
         self.next_commit(name, self.ledger(name).commits)
@@ -124,16 +124,16 @@ class Tour:
                 f"[bold]{name}: all {flights.COUNT:,} flights committed {seconds:.0f} s later"
             )
         wait(
-            lambda: all(self._status(name)["lag"]["records"] == 0 for name in NAMES),
+            lambda: all(self.status(name)["lag"]["records"] == 0 for name in NAMES),
             "both groups report no lag",
         )
 
     def suspend(self) -> None:
         """Suspend both groups: their drivers drain, and no other driver takes over."""
         for name in NAMES:
-            self._patch(name, '{"spec":{"state":"Suspended"}}')
+            self.patch(name, {"spec": {"state": "Suspended"}})
         wait(
-            lambda: all(self._status(name)["phase"] == "Suspended" for name in NAMES),
+            lambda: all(self.status(name)["phase"] == "Suspended" for name in NAMES),
             "both groups are suspended",
         )
 
@@ -153,9 +153,13 @@ class Tour:
         """Wait for a group's next commit after ``before``; returns how many seconds it took."""
         return wait(lambda: self.ledger(name).commits > before, f"{name} commits")
 
-    def _patch(self, name: str, patch: str) -> None:
-        self.kubectl("patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    def patch(self, name: str, patch: Mapping[str, Any]) -> None:
+        """Change a group's resource by a merge patch."""
+        self.kubectl(
+            "patch", GROUPS, name, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch)
+        )
 
-    def _status(self, name: str) -> dict[str, Any]:
+    def status(self, name: str) -> dict[str, Any]:
+        """The status of a group's resource."""
         status: dict[str, Any] = self.kubectl.group(name).get("status", {})
         return status
