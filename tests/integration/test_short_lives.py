@@ -18,7 +18,7 @@ from tests.support.processes import Process, Processes
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.slow]
 
-LIFE_SECONDS, LIVES = 30.0, 2
+LIFE_SECONDS, LIVES = 30.0, 1
 PATIENCE_FACTOR = 2.0
 """How much longer than the first COMMIT of the first life a life is, on a machine so busy that 30
 seconds are less.

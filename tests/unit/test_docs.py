@@ -20,10 +20,10 @@ from dev.docs.files import generated
 from landfall import registry
 from landfall.api import contract
 from landfall.api.contract import ExitCode, Phase
+from landfall.api.group_file import expand
 from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.verbs import VERB_PATHS
-from landfall.cli.group_file import expand
 from landfall.errors import Reason
 from landfall_operator.api.change_impact import FIELDS
 from landfall_operator.api.status import Stage
