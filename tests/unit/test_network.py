@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from landfall.network import PATIENCE, Address, trouble
+from landfall import network
+from landfall.network import Address, trouble
 
 HELLO = b"hello"
 
@@ -92,13 +93,16 @@ def test_a_server_that_hangs_up() -> None:
         assert trouble_at(port).endswith("closes connections at once")
 
 
-def test_one_server_that_answers_is_enough_and_the_others_are_not_waited_for() -> None:
+def test_one_server_that_answers_is_enough_and_the_others_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network, "PATIENCE", 60)
     with answering(b"welcome") as port, listening() as silent:
         others = [Address("127.0.0.1", 1), Address("127.0.0.1", silent.getsockname()[1])]
         began = time.monotonic()
 
         assert trouble([*others, Address("127.0.0.1", port)], HELLO) == ""
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < 60  # what waiting for the silent one takes
 
 
 @pytest.mark.parametrize(
