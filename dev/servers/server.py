@@ -191,15 +191,40 @@ class Server:
             time.sleep(0.02)
 
 
+_READS = 1000
+"""Of a command line that is empty; a process of the kernel has never one."""
+
+
 def _command_line(pid: int) -> str:
     """The command line of a process; empty if there is no such process or it is a zombie."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # reap it if it is a child of this process
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+        return _settled_command_line(pid)
     except OSError:
         if Path("/proc/self").exists():
             return ""
     return subprocess.run(
         ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
+
+
+def _settled_command_line(pid: int) -> str:
+    for _ in range(_READS):
+        if (line := _read_command_line(pid)) or not _is_replacing_itself(pid):
+            return line
+        time.sleep(0.001)
+    return ""
+
+
+def _read_command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+
+
+def _is_replacing_itself(pid: int) -> bool:
+    """Whether a process without a command line is in the middle of exec: it is there, no zombie.
+
+    ``env`` of a server's command is such a process for a moment.
+    """
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state not in "ZX"
