@@ -1,9 +1,13 @@
-"""A proxy in front of a BigQuery or Cloud Storage server that loses, delays and changes answers."""
+"""A proxy in front of a BigQuery or Cloud Storage server that loses, delays and changes answers.
+
+It passes on one new job at a time. BigQuery never runs two jobs of the same id; local-bigquery
+looks whether there is one and then writes it down, so that two at the same moment both run.
+"""
 
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,6 +58,7 @@ class FaultProxy:
     requests: list[str] = field(default_factory=list)
     url: str = ""
     _late: list[threading.Timer] = field(default_factory=list)
+    _inserts: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> Answer | None:
         """The answer to a request; None to say nothing."""
@@ -91,10 +96,12 @@ class FaultProxy:
             self._passed(*request)
 
     def _passed(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        is_new_job = method == "POST" and path.partition("?")[0].endswith("/jobs")
         connection = HTTPConnection(urlsplit(self.upstream).netloc, timeout=60)
         try:
-            connection.request(method, path, body or None, headers)
-            got = connection.getresponse()
+            with self._inserts if is_new_job else nullcontext():
+                connection.request(method, path, body or None, headers)
+                got = connection.getresponse()
             kept = {n: v for n, v in got.getheaders() if n.lower() not in DROPPED}
             here = urlsplit(self.url).netloc
             if "Location" in kept:  # where the rest of an upload goes
