@@ -16,6 +16,7 @@ from moto import mock_aws
 from landfall.errors import Reason, Stalled
 from landfall.publish.catalog import Catalog, Changed, Partition, TableName
 from landfall.publish.catalog.glue_tables import GlueTables
+from landfall.publish.catalog.metastore import UNKNOWN
 from tests.support.catalogs import (
     Warehouse,
     glue_warehouse,
@@ -193,6 +194,43 @@ def test_a_partition_elsewhere_is_left_and_named(warehouse: Warehouse) -> None:
 
     with pytest.raises(Stalled, match=r"partition dt=2026-11-22 is at file:.*elsewhere, and its"):
         warehouse.publish()
+
+
+@pytest.mark.parametrize("warehouse", ["hive"], indirect=True)
+def test_a_metastore_is_not_asked_for_sizes_that_grow(warehouse: Warehouse) -> None:
+    landed = warehouse.landed.land(CLICKS).settle()
+    warehouse.publish()
+    landed.sample.open(generation=2)
+    landed.sample.body = parquet_of(name=pa.string(), added=pa.int64())
+    landed.land(CLICKS).settle()
+    warehouse.publish()
+
+    found = warehouse.partition("clicks", "2026-11-21")
+    assert names(found) == ["_offset", "name", "added"]
+    assert {*found.found.parameters.items()} - {*UNKNOWN.items()} == {
+        ("transient_lastDdlTime", found.found.parameters["transient_lastDdlTime"])
+    }
+    assert not warehouse.table("clicks").properties.keys() & {*UNKNOWN, "numRows", "rawDataSize"}
+
+
+@pytest.mark.parametrize("warehouse", ["hive"], indirect=True)
+def test_a_table_whose_files_go_with_it_is_refused(warehouse: Warehouse) -> None:
+    landed = warehouse.landed.land(CLICKS).settle()
+    warehouse.publish()
+    name = TableName(warehouse.database, "clicks")
+    table = warehouse.table("clicks").found
+    drop(warehouse, "clicks")
+    table.tableType = "MANAGED_TABLE"
+    del table.parameters["EXTERNAL"]
+    client = warehouse.catalog()._client  # type: ignore[attr-defined]  # of the metastore
+    client.ask(name, lambda c: c.create_table(table))
+    landed.land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match=r"clicks: is managed"):
+        warehouse.publish()
+
+    client.ask(name, lambda c: c.drop_table(name.database, name.table, True))
+    assert not warehouse.landed.keys("clicks")  # which is why it is refused
 
 
 def load(catalog: Catalog, name: TableName) -> Any:

@@ -52,7 +52,7 @@ def answering(body: bytes) -> Iterator[tuple[str, int]]:
     st.one_of(
         st.binary(max_size=60),
         st.binary(max_size=60).map(
-            lambda rest: b"\x80\x01\x00\x02\x00\x00\x00\x09get_table" + rest
+            lambda rest: b"\x80\x01\x00\x02\x00\x00\x00\x0dget_table_req" + rest
         ),
     )
 )

@@ -133,8 +133,8 @@ class Layout:
             )
         if not table.is_external:
             raise ValueError(
-                "is managed, so that dropping it would delete landed objects; make it external "
-                "or drop it without its data"
+                "is managed, so that dropping it would delete landed objects; make it external, "
+                "without external.table.purge, or drop it without its data"
             )
         keys = placed[0].place.keys
         if tuple(key.lower() for key in table.keys) != keys:

@@ -5,7 +5,7 @@ property ``landfall.revision`` is as it was (HIVE-26882; Hive 2.3.10, 3.1.4, 4.0
 ones ignore the condition, so that of two changes at once the last one counts, and a column that is
 lost by that is added again with the next object that has it.
 
-Source: hive_metastore.thrift of Hive 2.3, whose methods later versions still have.
+Source: hive_metastore.thrift of Hive 2.3 and 4.0, of which only methods are called that both have.
 """
 
 import copy
@@ -20,9 +20,12 @@ from landfall.publish.catalog.thrift_client import Refused, ThriftClient
 
 _REVISION = "landfall.revision"
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
-_UNKNOWN = {"numFiles": "-1", "totalSize": "-1"}
-"""Without both, the metastore lists a new partition and notes what is there at the moment, by which
-Spark would later decide to broadcast a table. Spark, Trino and Hive take negative ones for unknown.
+UNKNOWN = {"numFiles": "-1", "totalSize": "-1", "numFilesErasureCoded": "0"}
+"""Without all of them (the last one since Hive 4), the metastore lists a new partition and notes
+what is there at the moment, by which Spark would later decide to broadcast a table. Spark, Trino
+and Hive take negative ones for unknown.
+
+Source: StatsSetupConst.FAST_STATS and MetaStoreServerUtils.updatePartitionStatsFast of Hive.
 """
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(1, 32)}
 """Characters that Hive escapes in the names of partitions: FileUtils.escapePathName."""
@@ -39,8 +42,9 @@ class Metastore:
         """See ``Catalog``."""
         from pymetastore.hive_metastore import ttypes  # noqa: PLC0415  # an extra
 
+        wanted = ttypes.GetTableRequest(dbName=name.database, tblName=name.table)
         try:
-            found = self._ask(name, "get_table", name.database, name.table)
+            found = self._ask(name, "get_table_req", wanted).table
         except ttypes.NoSuchObjectException:
             return None
         parameters = found.parameters or {}
@@ -51,7 +55,7 @@ class Metastore:
             tuple(key.name for key in found.partitionKeys or ()),
             None,
             parameters,
-            parameters.get("EXTERNAL", "").upper() == "TRUE" or found.tableType == "EXTERNAL_TABLE",
+            _is_external(found.tableType, parameters),
             found,
         )
 
@@ -188,6 +192,17 @@ class Metastore:
             raise DestinationAway(str(error)) from error
 
 
+def _is_external(table_type: str, parameters: Mapping[str, str]) -> bool:
+    """Whether dropping a table leaves its files alone."""
+    is_external = _is_set(parameters, "EXTERNAL") or table_type == "EXTERNAL_TABLE"
+    # Hive 4 makes of a managed table without transactions an external one with this property.
+    return is_external and not _is_set(parameters, "external.table.purge")
+
+
+def _is_set(parameters: Mapping[str, str], name: str) -> bool:
+    return parameters.get(name, "").upper() == "TRUE"
+
+
 def part_name(keys: Sequence[str], values: Sequence[str]) -> str:
     """The name of a partition, such as ``dt=2026-11-21/hr=04``: Warehouse.makePartName of Hive."""
     return "/".join(
@@ -251,5 +266,5 @@ def _new_partition(table: Table, partition: Partition) -> Any:
         createTime=0,
         lastAccessTime=0,
         sd=descriptor,
-        parameters=dict(_UNKNOWN),
+        parameters=dict(UNKNOWN),
     )
