@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/cluster dev/promtool
+SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -51,6 +51,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
+	@echo apache-airflow-core | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 
 # --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.

@@ -1,6 +1,7 @@
 """Fixtures of real servers.
 
-``kafka``, ``s3`` and ``bucket``, ``registry``, ``hive``, ``control_plane`` and ``namespace``.
+``kafka``, ``s3`` and ``bucket``, ``registry``, ``hive``, ``airflow``, ``control_plane`` and
+``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dev.kube.cluster import KINDS, ControlPlane
+from dev.servers.airflow import AIRFLOW
 from dev.servers.bigquery import BIGQUERY
 from dev.servers.gcs import GCS
 from dev.servers.hive_metastore import HIVE_METASTORE
@@ -40,6 +42,7 @@ STACK = "stack"
 """The subfolder of the cluster with a node and of the servers for its pods: see ``tests/e2e``."""
 CHAOS = "chaos"
 """The subfolder of the cluster and servers that are broken on purpose."""
+SERVERS = (KAFKA, S3, SCHEMA_REGISTRY, HIVE_METASTORE, BIGQUERY, GCS, ICEBERG_CATALOG, AIRFLOW)
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,7 +75,7 @@ def _stop_left_behind() -> None:
 
 def _stop(state: Path) -> None:
     for folder in (state / STACK, state / CHAOS, state):
-        for kind in (KAFKA, S3, SCHEMA_REGISTRY, HIVE_METASTORE, BIGQUERY, GCS, ICEBERG_CATALOG):
+        for kind in SERVERS:
             if (folder / kind.name).exists():
                 Server(kind, folder).down(at_once=True)
         for cluster in KINDS:
@@ -143,6 +146,12 @@ def iceberg_catalog(s3: S3Server) -> Iterator[str]:
         patched.setenv("LANDFALL_ICEBERG_S3", s3.endpoint)
         patched.setenv("LANDFALL_ICEBERG_WAREHOUSE", warehouse.url)
         yield _address(Server(ICEBERG_CATALOG, Path(os.environ[SESSION])))
+
+
+@pytest.fixture(scope="session")
+def airflow() -> str:
+    """The address of the session's Airflow, with the DAGs of ``LANDFALL_AIRFLOW_DAGS``."""
+    return _address(Server(AIRFLOW, Path(os.environ[SESSION])))
 
 
 @pytest.fixture(scope="session")

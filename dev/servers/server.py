@@ -184,9 +184,11 @@ class Server:
         """Send a signal, and wait up to ``seconds`` until the process is gone."""
         deadline = time.monotonic() + seconds
         pid = self._pid()
+        # One that is killed cannot stop the processes that it has started.
+        send = os.killpg if number is signal.SIGKILL else os.kill
         if pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(pid, number)
+                send(pid, number)
         while self._pid() is not None and time.monotonic() < deadline:
             time.sleep(0.02)
 
