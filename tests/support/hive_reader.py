@@ -1,6 +1,10 @@
-"""Spark SQL with a Hive metastore, in a process of its own: ``python -m … URI``, a query a line."""
+"""Spark SQL with a Hive metastore, in a process of its own: ``python -m … URI``, a query a line.
+
+The process has the environment of the test. Without a URI the metastore is Spark's own, in memory.
+"""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,9 +59,15 @@ def _serve(uri: str, folder: str) -> None:
         "spark.driver.memory": "700m",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.hive.metastore.uris": uri,
+        # Those of symlink manifests say that they are.
+        "spark.hadoopRDD.ignoreEmptySplits": "false",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
     }
+    if uri:
+        settings["spark.hadoop.hive.metastore.uris"] = uri
+    else:
+        settings["spark.hadoop.javax.jdo.option.ConnectionURL"] = "jdbc:derby:memory:m;create=true"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)

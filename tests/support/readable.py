@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,13 @@ class Readable:
         root: the folder.
         format: of what is landed next.
         route: ``spec.route`` of what is landed next.
+        output: fields of ``spec.output`` beside the format, such as ``url`` and ``s3``.
     """
 
     root: Path
     format: str = "Parquet"
     route: dict[str, str] = field(default_factory=lambda: {"pattern": "dt={date}/hr={hour}"})
+    output: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store: Store = open_store(self.group.spec.output)
@@ -93,13 +95,13 @@ class Readable:
 
     @property
     def url(self) -> str:
-        return f"file://{self.root}/landed"
+        return str(self.output.get("url", f"file://{self.root}/landed"))
 
     @property
     def group(self) -> Any:
         described = document(GROUP)
         described["spec"] |= {
-            "output": {"url": self.url, "format": self.format},
+            "output": {"url": self.url, "format": self.format, **self.output},
             "route": self.route,
         }
         return parse_group(described)

@@ -17,9 +17,9 @@ List the objects of a topic that are visible: committed, and completed. A slot o
 gives the same list at any time, whatever lands meanwhile.
 
 Uris is one URL per line, for BigQuery's LOAD DATA, ClickHouse's s3() or DuckDB. Json adds rows,
-bytes and partition values. Symlink is a manifest for each output partition, from which Hive,
-Presto, Trino, Athena and Redshift Spectrum read a table: --write puts them into the folder
-_symlink_format_manifest of the topic, -o below a folder of yours.
+bytes and partition values. Symlink is a manifest for each output partition, from which Presto,
+Trino, Athena and Redshift Spectrum read a table, and Hive one of Json or Text: --write puts them
+into the folder _symlink_format_manifest of the topic, -o below a folder of yours.
 
 examples:
   landfall manifest group.yaml --topic orders
