@@ -13,12 +13,10 @@ Each rule is left out by a variant, whose shortest story shows what comes of it.
 """
 
 import sys
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from landfall import ledger
@@ -28,6 +26,7 @@ from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
+from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
 
 TIMES = ((3,), (1,), (1,))
 """The event times of the records, by Kafka partition and offset."""
@@ -265,43 +264,29 @@ def harm_of(steps: Steps, w: World) -> Harm | None:
     return None
 
 
-@dataclass(frozen=True)
-class Result:
-    """How many states a search found, in how many a reader takes the topic for complete up to some
-    time, and the shortest story of a harm.
+def search(
+    rules: Rules, begin: World = WORLD, max_slots: int = 7, *, seen: list[int] | None = None
+) -> Result:
+    """Search every state that may follow, the nearest first.
+
+    Args:
+        max_slots: of the ledger; longer ones are left out.
+        seen: gets the time up to which a reader takes the topic for complete, of each state that
+            has one.
     """
-
-    states: int
-    complete: int
-    harm: Harm | None = None
-    story: Sequence[str] = ()
-
-
-def search(rules: Rules, begin: World = WORLD, max_slots: int = 7) -> Result:
-    """Search every state that may follow, the nearest first."""
     steps = Steps(rules)
-    came_from: dict[World, tuple[World, str] | None] = {begin: None}
-    ahead, complete = deque([begin]), 0
-    while ahead:
-        world = ahead.popleft()
-        complete += steps.reads(world) >= 0
-        if harm := harm_of(steps, world):
-            return Result(len(came_from), complete, harm, _story(came_from, world))
+
+    def short_steps(world: World) -> Iterator[tuple[str, World | Harm]]:
         for text, after in steps.all(world):
-            if isinstance(after, Harm):
-                return Result(len(came_from), complete, after, (*_story(came_from, world), text))
-            if after not in came_from and len(after.slots) <= max_slots:
-                came_from[after] = (world, text)
-                ahead.append(after)
-    return Result(len(came_from), complete)
+            if isinstance(after, Harm) or len(after.slots) <= max_slots:
+                yield text, after
 
+    def harm(world: World) -> Harm | None:
+        if seen is not None and (until := steps.reads(world)) >= 0:
+            seen.append(until)
+        return harm_of(steps, world)
 
-def _story(came_from: Mapping[World, tuple[World, str] | None], to: World) -> tuple[str, ...]:
-    way: list[str] = []
-    while (step := came_from[to]) is not None:
-        to, text = step
-        way.append(text)
-    return tuple(reversed(way))
+    return explore(begin, short_steps, harm)
 
 
 class Variant(NamedTuple):
@@ -346,16 +331,11 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    began = time.monotonic()
-    right = search(Rules())
-    found = f"{right.harm or 'holds'}: {right.states:,} states {time.monotonic() - began:.1f} s"
-    print(found, *right.story, sep="\n     ", flush=True)
-    is_sound = right.harm is None
+    print("\nHorizons, until which a topic is complete, in every order of landing and repairing:\n")
+    is_sound = shows_that_it_holds("one topic", partial(search, Rules()))
     for name, variant in VARIANTS.items():
         result = search(variant.rules, variant.begin)
-        is_sound &= result.harm is variant.harm
-        print(f"\n{name}\n  instead: {variant.instead}\n  {result.harm or 'NOTHING HAPPENS'}")
-        print(*(f"     {number}. {text}" for number, text in enumerate(result.story, 1)), sep="\n")
+        is_sound &= shows_what_comes_of_it(name, variant, result)
     return 0 if is_sound else 1
 
 

@@ -15,13 +15,13 @@ Each rule is left out by a variant, whose shortest story shows what comes of it.
 """
 
 import sys
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
+from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
 from tests.model.loading_steps import At, Left, Rules, Steps, World
 
 MAX_STEPS_ALONE = 40
@@ -35,30 +35,10 @@ class Harm(StrEnum):
     LOST = "a publisher that runs undisturbed leaves out an object"
 
 
-@dataclass(frozen=True)
-class Result:
-    """How many states a search found, and the shortest story of a harm."""
-
-    states: int
-    harm: Harm | None = None
-    story: Sequence[str] = ()
-
-
 def search(rules: Rules, left: Left) -> Result:
     """Search every state that may follow, the nearest first."""
     steps = Steps(rules)
-    begin = World(left)
-    came_from: dict[World, tuple[World, str] | None] = {begin: None}
-    ahead = deque([begin])
-    while ahead:
-        world = ahead.popleft()
-        if harm := _harm(steps, world):
-            return Result(len(came_from), harm, _story(came_from, world))
-        for text, after in steps.all(world):
-            if after not in came_from:
-                came_from[after] = (world, text)
-                ahead.append(after)
-    return Result(len(came_from))
+    return explore(World(left), steps.all, partial(_harm, steps))
 
 
 def _harm(steps: Steps, w: World) -> Harm | None:
@@ -77,14 +57,6 @@ def _harm(steps: Steps, w: World) -> Harm | None:
     if len({*(end.rows or ())}) != len(end.rows or ()):
         return Harm.TWICE
     return None if end.rows == tuple(range(w.visible)) else Harm.LOST
-
-
-def _story(came_from: Mapping[World, tuple[World, str] | None], to: World) -> tuple[str, ...]:
-    way: list[str] = []
-    while (step := came_from[to]) is not None:
-        to, text = step
-        way.append(text)
-    return tuple(reversed(way))
 
 
 DISTURBED: Mapping[str, Left] = {
@@ -165,19 +137,13 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules under every disturbance, then show what each of them prevents."""
+    print("\nLoad jobs of any number of publishers, killed, frozen and late anywhere:\n")
     is_sound = True
     for name, left in DISTURBED.items():
-        began = time.monotonic()
-        result = search(Rules(), left)
-        is_sound &= result.harm is None
-        seconds = time.monotonic() - began
-        found = f"{result.harm or 'holds':12}{result.states:>9,} states {seconds:6.1f} s"
-        print(f"  {name:24}{found}", *result.story, sep="\n     ", flush=True)
+        is_sound &= shows_that_it_holds(name, partial(search, Rules(), left))
     for name, variant in VARIANTS.items():
         result = search(variant.rules, variant.left)
-        is_sound &= result.harm is variant.harm
-        print(f"\n{name}\n  instead: {variant.instead}\n  {result.harm or 'NOTHING HAPPENS'}")
-        print(*(f"     {number}. {text}" for number, text in enumerate(result.story, 1)), sep="\n")
+        is_sound &= shows_what_comes_of_it(name, variant, result)
     return 0 if is_sound else 1
 
 

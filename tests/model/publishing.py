@@ -13,13 +13,13 @@ Each rule is left out by a variant, whose shortest story shows what comes of it.
 """
 
 import sys
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
+from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
 from tests.model.publishing_ledgers import (
     BEGUN,
     LEDGERS,
@@ -198,30 +198,10 @@ def _put(items: tuple, index: int, item: object) -> tuple:  # type: ignore[type-
     return (*items[:index], item, *items[index + 1 :])
 
 
-@dataclass(frozen=True)
-class Result:
-    """How many states a search found, and the shortest story of a harm."""
-
-    states: int
-    harm: Harm | None = None
-    story: Sequence[str] = ()
-
-
 def search(rules: Rules, chain: Ledger, drops: int = 0) -> Result:
     """Search every state that may follow, the nearest first."""
     steps = Steps(rules, chain)
-    begin = World(BEGUN, drops=drops)
-    came_from: dict[World, tuple[World, str] | None] = {begin: None}
-    ahead = deque([begin])
-    while ahead:
-        world = ahead.popleft()
-        if harm := _harm(steps, world):
-            return Result(len(came_from), harm, _story(came_from, world))
-        for text, after in steps.all(world):
-            if after not in came_from:
-                came_from[after] = (world, text)
-                ahead.append(after)
-    return Result(len(came_from))
+    return explore(World(BEGUN, drops=drops), steps.all, partial(_harm, steps))
 
 
 def _harm(steps: Steps, w: World) -> Harm | None:
@@ -238,14 +218,6 @@ def _harm(steps: Steps, w: World) -> Harm | None:
         end = step[1]
     left = visible.difference(number for table in end.tables for number in table.rows)
     return Harm.LOST if left else None
-
-
-def _story(came_from: Mapping[World, tuple[World, str] | None], to: World) -> tuple[str, ...]:
-    way: list[str] = []
-    while (step := came_from[to]) is not None:
-        to, text = step
-        way.append(text)
-    return tuple(reversed(way))
 
 
 class Variant(NamedTuple):
@@ -293,36 +265,21 @@ VARIANTS: Mapping[str, Variant] = {
 }
 
 
-def check(*, large: bool = False) -> bool:
-    """Check the rules on every ledger, and print what is found; True if they hold.
+def main(*, large: bool = False) -> int:
+    """Check the rules on every ledger, then show what each of them prevents.
 
     Args:
         large: whether somebody drops a table meanwhile, which takes minutes.
     """
-    holds = True
-    for name, drops in ((name, drops) for drops in range(2 if large else 1) for name in LEDGERS):
-        began = time.monotonic()
-        result = search(Rules(), LEDGERS[name], drops)
-        holds &= result.harm is None
-        seconds = time.monotonic() - began
-        found = f"{result.harm or 'holds':12}{result.states:>9,} states {seconds:6.1f} s"
-        print(f"  {name:24}{drops} dropped   {found}", *result.story, sep="\n     ", flush=True)
-    return holds
-
-
-def show(name: str) -> bool:
-    """Print the counterexample of a variant; True if there is one."""
-    variant = VARIANTS[name]
-    result = search(variant.rules, LEDGERS[variant.ledger], variant.drops)
-    print(f"\n{name}\n  instead: {variant.instead}\n  {result.harm or 'NOTHING HAPPENS'}")
-    print(*(f"     {number}. {text}" for number, text in enumerate(result.story, 1)), sep="\n")
-    return result.harm is variant.harm
-
-
-def main(*, large: bool = False) -> int:
-    """Check the rules on every ledger, then show what each of them prevents."""
     print("\nPublishers, any number of them, killed, frozen and late anywhere:\n")
-    return 0 if all([check(large=large), *map(show, VARIANTS)]) else 1
+    is_sound = True
+    for name, drops in ((name, drops) for drops in range(2 if large else 1) for name in LEDGERS):
+        found = partial(search, Rules(), LEDGERS[name], drops)
+        is_sound &= shows_that_it_holds(f"{name}, {drops} dropped", found)
+    for name, variant in VARIANTS.items():
+        result = search(variant.rules, LEDGERS[variant.ledger], variant.drops)
+        is_sound &= shows_what_comes_of_it(name, variant, result)
+    return 0 if is_sound else 1
 
 
 if __name__ == "__main__":

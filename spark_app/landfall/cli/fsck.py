@@ -54,6 +54,7 @@ class Report:
         named: objects that the ledger names.
         visible: visible objects of this group.
         foreign: visible objects that do not belong to Landfall.
+        markers: visible objects that readers of directories pass over, such as ``_SUCCESS``.
         waiting: open uploads that a COMMIT or REPAIR decided and that are not completed yet.
         orphans: open uploads that no COMMIT names.
         schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
@@ -68,6 +69,7 @@ class Report:
     named: int = 0
     visible: int = 0
     foreign: int = 0
+    markers: int = 0
     waiting: int = 0
     orphans: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
@@ -265,7 +267,11 @@ class _ObjectCheck:
             if objects.is_landfall_object(stat.key, self.opened.name):
                 self.report.visible += 1
                 yield stat
-            elif not object_names.is_system_key(stat.key):
+            elif object_names.is_system_key(stat.key):
+                pass
+            elif stat.key.rpartition("/")[2].startswith(("_", ".")):
+                self.report.markers += 1
+            else:
                 self.report.foreign += 1
 
     def _check(self, pair: tuple[NamedObject, ObjectStat | None]) -> Finding | None:
@@ -349,4 +355,7 @@ def _other_counts(report: Report) -> str:
     waiting = console.counted(report.waiting, "committed upload awaits", "committed uploads await")
     orphans = console.counted(report.orphans, "open upload belongs", "open uploads belong")
     foreign = console.counted(report.foreign, "object does", "objects do")
-    return f"{waiting} completion, {orphans} to no COMMIT, {foreign} not belong to Landfall"
+    markers = console.counted(report.markers, "object is a marker", "objects are markers")
+    return (
+        f"{waiting} completion, {orphans} to no COMMIT, {markers}, {foreign} not belong to Landfall"
+    )

@@ -268,12 +268,13 @@ def test_what_lands_while_the_store_is_listed_is_no_fault(two_commits: Landed) -
 def test_objects_that_do_not_belong_to_landfall_are_only_counted(
     two_commits: Landed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    two_commits.sample.store.overwrite("clicks/dt=2026-11-21/_SUCCESS", b"")
+    for name in ("_SUCCESS", "._SUCCESS.crc", "notes.txt"):
+        two_commits.sample.store.overwrite(f"clicks/dt=2026-11-21/{name}", b"")
 
     code, text = fsck(two_commits, capsys)
 
     assert code == ExitCode.OK
-    assert "1 object does not belong to Landfall" in text
+    assert "2 objects are markers, 1 object does not belong to Landfall" in text
 
 
 def test_a_rolled_ledger_is_checked_through_its_segments(
