@@ -4,6 +4,7 @@ They get the credentials that landing uses, as they are at the time, whatever th
 secret, a profile, an assumed role. So whoever keeps a client asks again before they expire.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,6 +81,9 @@ def s3_access(settings: S3) -> S3Access:
         StoreDenied: a secret or a role is not there.
         StoreAway: what hands out credentials does not answer.
     """
+    # Arrow has no other setting for it. As in landing, no checksum follows the body of an upload:
+    # versitygw 1.8 leaves it unread now and then, and takes it for the next request.
+    os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
     try:
         found = current_credentials(settings)
     except (BotoCoreError, ClientError) as error:
