@@ -21,8 +21,8 @@ from dev.servers.server import STATE, Server
 
 ABOUT = """\
 Land real events from Kafka in S3 with two groups, kill one driver with SIGKILL on the way, and
-check with DuckDB that every event landed exactly once. Then land one topic as an Iceberg table, and
-read it with DuckDB and Spark.
+check with DuckDB that every event landed exactly once. One group publishes what it lands as Iceberg
+tables, which DuckDB reads; Spark reads the same by its name.
 """
 
 
@@ -55,7 +55,8 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
     servers = [Server(KAFKA, folder), Server(S3, folder)]
     with story.phase("Start a real Kafka broker and a real S3 server on this machine"):
         landfall, bucket = _start(story, folder, servers)
-    groups = [landfall.group(name, BUCKET=bucket.name) for name in ("backup", "partition")]
+    places = {"BUCKET": bucket.name, "FOLDER": str(landfall.folder)}
+    groups = [landfall.group(name, **places) for name in ("lake", "partition")]
     topics = ", ".join(map(flights.topic, flights.AIRPORTS))
     with story.phase(f"Produce {flights.COUNT:,} flights as JSON events into {topics}"):
         _produce(story, landfall.env["LANDFALL_KAFKA"])
@@ -68,7 +69,7 @@ def _demo(story: Story, folder: Path, *, stop: bool) -> int:
         for group in groups:
             _draw(story, bucket, group)
     is_exact = final_checks.run(story, landfall, bucket, groups)
-    is_exact &= lake.run(story, landfall, bucket)
+    is_exact &= lake.run(story, landfall, bucket, groups[0])
     story.conclude(is_exact=is_exact)
     if not stop:
         _print_next_steps(story, folder)

@@ -13,7 +13,7 @@ from dev.demo.story import Story
 def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
     """Check and count, and return whether everything landed exactly once.
 
-    The first group lands SequenceFiles, the group ``partition`` JSON by day.
+    The first group lands Parquet, the group ``partition`` JSON by day.
     """
     with story.phase("Check ledger and objects with landfall status, fsck and verify"):
         is_exact = _run_checks(story, landfall, groups)
@@ -23,7 +23,7 @@ def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence
 
 
 def _run_checks(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bool:
-    """Run status and fsck on all groups, and verify where DuckDB cannot read the objects."""
+    """Run status and fsck on all groups, and verify on the first."""
     commands = [(name, group) for name in ("status", "fsck") for group in groups]
     commands.append(("verify", groups[0]))
     is_sound = True

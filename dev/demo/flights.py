@@ -19,7 +19,7 @@ from pyarrow import csv
 
 COUNT = 336_776
 AIRPORTS = ("EWR", "JFK", "LGA")
-PARTITIONS = 3
+PARTITIONS = 2
 SECONDS = 30
 STEP = 5_000
 

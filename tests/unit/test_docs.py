@@ -207,7 +207,7 @@ def documents() -> list[Any]:
 def test_the_examples_and_the_charts_notes_are_among_them() -> None:
     ids = {param.id for param in documents()}
 
-    assert {"README.md-1", "examples/demo/backup.yaml", "NOTES.txt"} <= ids
+    assert {"README.md-1", "examples/demo/lake.yaml", "NOTES.txt"} <= ids
 
 
 @pytest.mark.parametrize("written", documents())
