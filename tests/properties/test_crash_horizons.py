@@ -1,6 +1,6 @@
 """Horizons without one of their rules: the crash machine notices what becomes visible too late."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from landfall.driver.decide import completeness as deciding
 from landfall.ledger import Record, State, folding
 from landfall.ledger import completeness as folded
-from tests.crashes.machine import Schedule
-from tests.crashes.process import Wrong, no_waiting
+from tests.crashes.playing import play_schedules
+from tests.crashes.process import Wrong
 
 Patch = pytest.MonkeyPatch
 SCHEDULES = 400
@@ -37,17 +37,6 @@ def _waits_for_one_topic_partition_only(patch: Patch) -> None:
     patch.setattr(folded, "_check_members", lambda *_: None)
 
 
-def play(seeds: range) -> None:
-    for seed in seeds:
-        Schedule(seed).run()
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting() -> Iterator[None]:
-    with no_waiting():
-        yield
-
-
 @pytest.mark.parametrize(
     "without", [_counts_before_all_is_visible, _waits_for_one_topic_partition_only]
 )
@@ -57,4 +46,4 @@ def test_each_rule_of_horizons_is_needed(
     without(monkeypatch)
 
     with pytest.raises(Wrong, match="was complete until"):
-        play(range(SCHEDULES))
+        play_schedules(SCHEDULES)

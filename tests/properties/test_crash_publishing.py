@@ -1,6 +1,6 @@
 """Publishers without one of their rules: the crash machine notices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,8 +10,8 @@ from landfall.ledger.decisions import decided_objects
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
 from landfall.publish.tables import TablePublisher
-from tests.crashes.machine import Schedule
-from tests.crashes.process import Wrong, no_waiting
+from tests.crashes.playing import play_schedules
+from tests.crashes.process import Wrong
 from tests.crashes.publishing import Table, Tables
 
 Patch = pytest.MonkeyPatch
@@ -63,17 +63,6 @@ def _takes_what_is_decided_for_visible(patch: Patch) -> None:
     patch.setattr(ledger, "fold_applied", fold_applied)
 
 
-def play(seeds: range) -> None:
-    for seed in seeds:
-        Schedule(seed).run()
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting() -> Iterator[None]:
-    with no_waiting():
-        yield
-
-
 @pytest.mark.parametrize(
     "without",
     [
@@ -89,4 +78,4 @@ def test_each_rule_of_publishers_is_needed(
     without(monkeypatch)
 
     with pytest.raises(Wrong, match="published"):
-        play(range(SCHEDULES))
+        play_schedules(SCHEDULES)
