@@ -1,4 +1,4 @@
-"""Catalogs of tables of files under test: a real Hive metastore, and a twin in memory."""
+"""Catalogs of tables of files under test: a real Hive metastore, and one in memory."""
 
 import io
 import threading
@@ -29,7 +29,7 @@ from tests.support.lake import Landed
 
 @dataclass
 class MemoryCatalog:
-    """The twin of a catalog; ``tables`` and ``parts`` are what is in it."""
+    """A catalog in memory; ``tables`` and ``parts`` are what is in it."""
 
     tables: dict[TableName, Table] = field(default_factory=dict)
     parts: dict[TableName, dict[Values, Partition]] = field(default_factory=dict)
@@ -122,22 +122,8 @@ def memory_warehouse(landed: Landed) -> Warehouse:
 
 
 def hive_warehouse(landed: Landed, server: HiveServer) -> Warehouse:
-    database = server.create_database()
-
-    def make(spec: Mapping[str, Any] | None = None, **options: Any) -> StepPublisher:
-        named = {_camel(name): value for name, value in options.items()}
-        wanted = {"metastore": server.uri, "database": database, **named}
-        context = landed.context("Hive", wanted, **(spec or {}))
-        made = publisher(context.group, context.entry, landed.store)
-        assert isinstance(made, StepPublisher)
-        return made
-
-    def catalog() -> Catalog:
-        step = make().step
-        assert isinstance(step, PartitionStep)
-        return step.catalog
-
-    return Warehouse(landed, catalog, database, make)
+    """Tables of a Hive metastore."""
+    return _warehouse(landed, "Hive", metastore=server.uri, database=server.create_database())
 
 
 def glue_warehouse(landed: Landed) -> Warehouse:
@@ -146,11 +132,13 @@ def glue_warehouse(landed: Landed) -> Warehouse:
 
     database, region = "lake", "eu-west-1"
     boto3.client("glue", region).create_database(DatabaseInput={"Name": database})
+    return _warehouse(landed, "Glue", region=region, database=database)
 
+
+def _warehouse(landed: Landed, kind: str, *, database: str, **where: str) -> Warehouse:
     def make(spec: Mapping[str, Any] | None = None, **options: Any) -> StepPublisher:
         named = {_camel(name): value for name, value in options.items()}
-        wanted = {"region": region, "database": database, **named}
-        context = landed.context("Glue", wanted, **(spec or {}))
+        context = landed.context(kind, {**where, "database": database, **named}, **(spec or {}))
         made = publisher(context.group, context.entry, landed.store)
         assert isinstance(made, StepPublisher)
         return made

@@ -7,7 +7,7 @@ secret, a profile, an assumed role. So whoever keeps a client asks again before 
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Generic, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -97,15 +97,11 @@ def s3_access(settings: S3) -> S3Access:
     )
     if found is None:
         return access
-    return S3Access(
-        access.endpoint,
-        access.region,
-        access.path_style,
-        found.access_key or "",
-        found.secret_key or "",
-        found.token or "",
-        access.connect_seconds,
-        access.read_seconds,
+    return replace(
+        access,
+        key_id=found.access_key or "",
+        secret_key=found.secret_key or "",
+        token=found.token or "",
     )
 
 
