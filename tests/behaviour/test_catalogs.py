@@ -1,4 +1,4 @@
-"""Every catalog of tables of files: a real Hive metastore, moto's Glue, and the twin in memory.
+"""Every catalog of tables of files: a real Hive metastore, moto's Glue, and one in memory.
 
 ``make publisher-suite`` runs those with the metastore, of which ``make test`` runs one.
 """

@@ -1,6 +1,6 @@
 """Tables of every destination: each object is published once, whoever does it and however it ends.
 
-The twin in memory runs the same tests.
+Tables in memory run the same tests.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Publishers beside the drivers of a schedule: killed, frozen and late like these.
 
-The tables are a twin in memory of what ``landfall.publish.tables`` requires of a destination: the
+The tables do in memory what ``landfall.publish.tables`` requires of a destination: the
 position and the rows change together, and only for who has read the table as it is. A row stands
 for an object, by its key and token. In the end each visible object is one row of its table, though
 publishers that were frozen wake up late.

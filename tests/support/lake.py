@@ -138,7 +138,7 @@ class _Table:
 
 @dataclass
 class MemoryTables:
-    """The twin of a destination, in memory: offsets as rows, read from the landed files."""
+    """A destination in memory: offsets as rows, read from the landed files."""
 
     read: Callable[[str], bytes | None]
     tables: dict[str, _Table] = field(default_factory=dict)

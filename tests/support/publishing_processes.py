@@ -102,7 +102,7 @@ def _serve(group: Mapping[str, Any], env: Mapping[str, str], pipe: Pipe) -> None
 
 
 def server(group: Mapping[str, Any], env: Mapping[str, str]) -> tuple[Any, Pipe]:
-    """A process that publishes whenever it is told to, and says when it has."""
+    """A process that publishes each time it is asked, and answers when it has."""
     here, there = PROCESSES.Pipe()
     process = PROCESSES.Process(target=_serve, args=(group, env, there))
     process.start()

@@ -1,4 +1,4 @@
-"""A server in this process that answers as it is told, and what it was asked."""
+"""A server in this process with answers that a test sets, and the requests that it got."""
 
 import json
 from collections.abc import Callable, Iterator
