@@ -1,4 +1,7 @@
-"""An API server in memory: it stores what the operator's client sends and counts the requests."""
+"""An API server in memory: it stores what the operator's client sends and counts the requests.
+
+It allows what the operator's rights allow, and nothing else.
+"""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -6,10 +9,29 @@ from copy import deepcopy
 from http import HTTPStatus
 from itertools import count
 
+from landfall_operator.objects import rbac
+from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, Request
+from landfall_operator.runtime.kube_client import (
+    Conflict,
+    KubeClient,
+    NotFound,
+    Request,
+    RequestRejected,
+)
 
-ROUTES = ("create", "update", "apply", "patch", "patch_status", "delete", "get", "list")
+_VERBS = {
+    verb: (verb,) for verb in ("create", "update", "patch", "patch_status", "delete", "get", "list")
+} | {"apply": ("create", "patch")}
+"""The rights that each verb of a request needs."""
+RIGHTS = frozenset(
+    (group, resource, verb)
+    for rule in (*rbac.GROUPS, *rbac.own(OPERATOR))
+    for group in rule["apiGroups"]
+    for resource in rule["resources"]
+    for verb in rule["verbs"]
+)
+"""All that the operator may do: API group, resource and verb."""
 
 
 class FakeApi(KubeClient):
@@ -50,11 +72,16 @@ class FakeApi(KubeClient):
         return deepcopy(self.objects[path])
 
     def _send(self, request: Request) -> Json:
-        assert request.verb in ROUTES, request.verb
         self.requests.append(request)
+        _check_rights(request)
         self.before(request)
         if request.verb == "list":
-            under = [body for path, body in self.objects.items() if path.startswith(request.path)]
+            named = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+            under = [
+                body
+                for path, body in self.objects.items()
+                if path.startswith(request.path) and named in {"", body["metadata"]["name"]}
+            ]
             return {"items": deepcopy(under), "metadata": {"resourceVersion": "999999"}}
         if request.verb == "create":
             path = f"{request.path}/{request.body['metadata']['name']}"
@@ -84,6 +111,15 @@ class FakeApi(KubeClient):
         return self.store(
             path, request.body if request.verb == "update" else merged(body, request.body)
         )
+
+
+def _check_rights(request: Request) -> None:
+    """Raise RequestRejected if the operator has no right to send this request."""
+    for needed in _VERBS[request.verb]:
+        verb, _, part = needed.partition("_")
+        resource = "/".join(filter(None, [request.kind.plural, part]))
+        if (request.kind.group, resource, verb) not in RIGHTS:
+            raise RequestRejected(f"{request.path}: cannot {verb} {resource}", HTTPStatus.FORBIDDEN)
 
 
 def merged(target: Json, patch: Json) -> Json:

@@ -38,7 +38,7 @@ GROUPS: tuple[Rule, ...] = (
     _rule("", "secrets", "get create"),
     _rule("", "events", "get create patch"),
     _rule("apps", "deployments", f"{_APPLY} delete"),
-    _rule("apps", "controllerrevisions", "get list watch create delete"),
+    _rule("apps", "controllerrevisions", "list watch create delete"),
     _rule("rbac.authorization.k8s.io", "roles rolebindings", _APPLY),
     _rule("networking.k8s.io", "networkpolicies", _APPLY),
     _rule("policy", "poddisruptionbudgets", _APPLY),

@@ -139,7 +139,7 @@ class ActionExecutor:
         """
         kind, name = _object_of(target, action)
         try:
-            body = await self._in_thread(self._kube.get, kind, target.key[0], name)
+            body = await self._in_thread(self._kube.find, kind, target.key[0], name)
         except NotFound:
             cached = target.resource if kind == GROUP else self._cached(target, kind, name)
             if cached:
@@ -217,7 +217,7 @@ class ActionExecutor:
             # The name is derived from the content, so the object that exists is the same one.
             metadata = manifest["metadata"]
             existing = await self._in_thread(
-                self._kube.get, manifest["kind"], metadata["namespace"], metadata["name"]
+                self._kube.find, manifest["kind"], metadata["namespace"], metadata["name"]
             )
             self._cache.put(manifest["kind"], existing)
 

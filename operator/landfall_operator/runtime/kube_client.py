@@ -178,6 +178,20 @@ class KubeClient:
         served = KINDS[kind]
         return self._send(Request("get", served, "GET", served.path(namespace, name)))
 
+    def find(self, kind: str, namespace: str, name: str) -> Json:
+        """One object of a kind that the operator may list: it needs no right to get it.
+
+        Raises:
+            NotFound: It does not exist.
+        """
+        served = KINDS[kind]
+        query = {"fieldSelector": f"metadata.name={name}"}
+        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        if not answer["items"]:
+            raise NotFound(f"{kind} {namespace}/{name} does not exist")
+        found: Json = answer["items"][0]
+        return found
+
     def page(self, kind: str, namespace: str | None, selector: str, rest: str = "") -> Page:
         """Up to ``PAGE_SIZE`` objects that match a label selector, in one namespace or in all.
 

@@ -36,7 +36,7 @@ async def test_a_group_that_the_watch_has_not_brought_yet_is_read_again(one: Rec
     await one.reconciler.reconcile(KEY)
 
     # Two tries to save the rollout, and the status.
-    assert (one.api.asked("get", GROUP), one.api.asked("patch_status", GROUP)) == (1, 3)
+    assert (one.api.asked("list", GROUP), one.api.asked("patch_status", GROUP)) == (1, 3)
     assert one.cache.groups[KEY].generation == 2
     assert one.group["status"]["rollout"]["active"]
 
