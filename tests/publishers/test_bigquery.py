@@ -99,7 +99,7 @@ class Published:
     def staged(self) -> list[str]:
         """Names of the copies of this test."""
         prefix = {"prefix": f"{self.dataset}/"}
-        found = requests.get(f"{self.gcs}/storage/v1/b/stage/o", prefix, timeout=10).json()
+        found = requests.get(f"{self.gcs}/storage/v1/b/stage/o", prefix, timeout=60).json()
         return [each["name"] for each in found.get("items", ())]
 
 
@@ -109,7 +109,7 @@ def servers() -> tuple[str, str]:
     gcs, bq = Server(GCS, state).up().address, Server(BIGQUERY, state).up().address
     assert gcs
     assert bq
-    requests.post(f"{gcs}/storage/v1/b?project=x", json={"name": "stage"}, timeout=10)
+    requests.post(f"{gcs}/storage/v1/b?project=x", json={"name": "stage"}, timeout=60)
     return gcs, bq
 
 

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -12,6 +11,18 @@ from landfall import network
 from landfall.network import Address, trouble
 
 HELLO = b"hello"
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers does so in time, however busy the machine is."""
+    monkeypatch.setattr(network, "PATIENCE", 60)
+
+
+@pytest.fixture
+def impatient(_patience: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what never comes."""
+    monkeypatch.setattr(network, "PATIENCE", 0.2)
 
 
 @contextmanager
@@ -61,6 +72,7 @@ def test_an_unknown_host_is_named() -> None:
     assert trouble_at(9092, host="nosuch.invalid").startswith("nosuch.invalid:9092: no such host (")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_accepts_and_says_nothing() -> None:
     with listening() as server:
         port = server.getsockname()[1]
@@ -69,6 +81,7 @@ def test_a_server_that_accepts_and_says_nothing() -> None:
         assert trouble_at(port, tls=True).endswith("but does not answer a TLS handshake")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_drops_packets_is_silent() -> None:
     with listening(backlog=0) as server, ExitStack() as waiting:
         for _ in range(4):  # until the backlog is full, and the kernel answers no more
@@ -76,7 +89,7 @@ def test_a_server_that_drops_packets_is_silent() -> None:
             client.setblocking(False)
             client.connect_ex(server.getsockname())
 
-        assert ": silent: no connection within 2.5 s" in trouble_at(server.getsockname()[1])
+        assert ": silent: no connection within 0.2 s" in trouble_at(server.getsockname()[1])
 
 
 def test_tls_on_a_plain_port_and_the_other_way_round() -> None:
@@ -93,16 +106,15 @@ def test_a_server_that_hangs_up() -> None:
         assert trouble_at(port).endswith("closes connections at once")
 
 
+@pytest.mark.timeout(120)
 def test_one_server_that_answers_is_enough_and_the_others_are_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(network, "PATIENCE", 60)
+    monkeypatch.setattr(network, "PATIENCE", 3600)
     with answering(b"welcome") as port, listening() as silent:
         others = [Address("127.0.0.1", 1), Address("127.0.0.1", silent.getsockname()[1])]
-        began = time.monotonic()
 
         assert trouble([*others, Address("127.0.0.1", port)], HELLO) == ""
-        assert time.monotonic() - began < 60  # what waiting for the silent one takes
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,25 @@ for.
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from tests.bench.process_tree import Cgroup, Counter, Sampler, cgroup_folders, measure
+from tests.bench.process_tree import Cgroup, Counter, Measured, Sampler, cgroup_folders, measure
 
+SEEN = """
+import os, time
+from pathlib import Path
+
+def wait_until_seen(name):
+    folder = Path(os.environ["SEEN"])
+    (folder / name).touch()
+    while not (folder / f"{name}.seen").exists():
+        time.sleep(0.01)
+"""
 BURN = """
-import os, signal, time
+import signal
 
 def burn(seconds):
     while time.process_time() < seconds:
@@ -22,7 +33,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 if os.fork() == 0:
     held = b"x" * 40_000_000
     burn(0.6)
-    time.sleep(0.3)  # a sampler sees what was used before, not what is used in the last moment
+    wait_until_seen("burnt")  # a sampler misses what is used in the last moment
     os._exit(0)
 try:
     os.wait()
@@ -31,15 +42,16 @@ except ChildProcessError:
 print(os.times().children_user)
 """
 OUTLIVE = """
-import os, time
+parent = os.getpid()
 if os.fork() == 0:
     os.setsid()
-    time.sleep(0.3)  # long enough for a sampler to see it before its parent is gone
-    while time.process_time() < 0.4:
+    wait_until_seen("born")  # a sampler must see it before its parent is gone
+    while os.getppid() == parent or time.process_time() < 0.4:
         pass
-    time.sleep(0.3)
+    wait_until_seen("burnt")
 else:
-    time.sleep(0.2)
+    while not Path(os.environ["SEEN"], "born.seen").exists():
+        time.sleep(0.01)
 """
 MOUNTS = """\
 31 24 0:27 / /sys/fs/cgroup/cpuset rw,relatime shared:8 - cgroup cgroup rw,cpuset
@@ -57,8 +69,35 @@ def counter(request: pytest.FixtureRequest) -> Counter:
     return made
 
 
-def test_a_grandchild_that_nobody_reaps_is_counted(counter: Counter, tmp_path: Path) -> None:
-    measured = measure([sys.executable, "-c", BURN], os.environ, tmp_path / "log", counter)
+def measured_by(counter: Counter, script: str, folder: Path) -> Measured:
+    """Measure a script whose processes wait until the counter has looked at them as they are."""
+    sample, pids, listed = counter.sample, counter.pids, set[Path]()
+
+    def list_pids() -> Collection[int]:
+        listed.update(folder.iterdir())
+        return pids()
+
+    def look() -> None:
+        sample()
+        for path in listed:  # their memory was read since they were listed
+            path.with_suffix(".seen").touch()
+
+    counter.sample, counter.pids = look, list_pids  # type: ignore[method-assign]
+    command = [sys.executable, "-c", SEEN + script]
+    return measure(command, {**os.environ, "SEEN": str(folder)}, folder.parent / "log", counter)
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    folder = tmp_path / "seen"
+    folder.mkdir()
+    return folder
+
+
+def test_a_grandchild_that_nobody_reaps_is_counted(
+    counter: Counter, seen: Path, tmp_path: Path
+) -> None:
+    measured = measured_by(counter, BURN, seen)
 
     assert float((tmp_path / "log").read_text()) == 0.0  # its parent knows nothing of it
     assert measured.cpu_seconds >= 0.55
@@ -66,9 +105,9 @@ def test_a_grandchild_that_nobody_reaps_is_counted(counter: Counter, tmp_path: P
 
 
 def test_a_process_that_outlives_the_command_is_counted_to_its_end(
-    counter: Counter, tmp_path: Path
+    counter: Counter, seen: Path
 ) -> None:
-    measured = measure([sys.executable, "-c", OUTLIVE], os.environ, tmp_path / "log", counter)
+    measured = measured_by(counter, OUTLIVE, seen)
 
     assert measured.cpu_seconds >= 0.35
 

@@ -108,7 +108,7 @@ def test_a_driver_that_drains_waits_for_no_batch_that_nothing_runs(executor: str
     quick = runner.run
 
     def run(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
-        assert runs.wait(20)
+        assert runs.wait(60)
         return quick(batch, bins)
 
     def settle() -> Workers:
@@ -137,7 +137,7 @@ def test_batches_overlap_so_that_a_slow_one_holds_up_no_other() -> None:
     def wait_for_b(batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         if bins[0][0].topic_partition == A0:
             log.write("b", 10)
-            assert slow.wait(20), "the batch of b never ended while the one of a was in flight"
+            assert slow.wait(60), "the batch of b never ended while the one of a was in flight"
         return quick(batch, bins)
 
     runner.run = wait_for_b  # type: ignore[method-assign]

@@ -87,11 +87,13 @@ def test_what_takes_long_is_explained() -> None:
 
 def test_what_is_done_at_once_is_not_explained() -> None:
     said: list[str] = []
+    before = {*threading.enumerate()}
 
-    with explained(NOBODY, lambda *words: said.extend(words), delay=0.3):
-        pass
-    threading.Event().wait(0.6)
+    with explained(NOBODY, lambda *words: said.extend(words), delay=3600):
+        (explains,) = (t for t in {*threading.enumerate()} - before if t.name == "explain")
+    explains.join(60)
 
+    assert not explains.is_alive()
     assert said == []
 
 

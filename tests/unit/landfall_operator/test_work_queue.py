@@ -1,8 +1,10 @@
 """When the work queue reconciles a group."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,14 +137,16 @@ async def test_a_deleted_group_is_no_longer_reconciled() -> None:
     assert passes.keys.qsize() == 1
 
 
-async def test_only_so_many_passes_run_at_once() -> None:
+async def test_only_so_many_passes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 0.0)
     passes = HeldPasses()
     queue, _ = queue_of(passes, concurrent=4)
 
     for key in many(20):
         queue.wake(key)
     await eventually(lambda: passes.running == 4)
-    await asyncio.sleep(1.2)  # the first passes of 20 groups are spread over a second
+    for _ in range(100):  # turns of the loop, in which others could begin
+        await asyncio.sleep(0)
 
     assert (passes.running, passes.most) == (4, 4)
     passes.let_go.set()
@@ -151,18 +155,27 @@ async def test_only_so_many_passes_run_at_once() -> None:
     await queue.stop()
 
 
-async def test_many_groups_that_wait_are_no_stall_as_long_as_passes_end() -> None:
-    async def short(_: tuple[str, str]) -> float | None:
-        await asyncio.sleep(0.02)
+async def test_many_groups_that_wait_are_no_stall_as_long_as_passes_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, oldest, stalled = [time.monotonic() + 1000], list[float](), list[float]()
+    monkeypatch.setattr(work_queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 0.0)
+
+    async def pass_of_a_second(_: tuple[str, str]) -> float | None:
+        await asyncio.sleep(0)  # meanwhile all others are due, and wait
+        now[0] += 1
+        oldest.append(queue.oldest)
+        stalled.append(queue.stalled)
         return 3600.0
 
-    queue, _ = queue_of(short, concurrent=1)
+    queue, _ = queue_of(pass_of_a_second, concurrent=1)
     for key in many(100):
         queue.wake(key)
-    await asyncio.sleep(1.5)
+    await eventually(lambda: len(stalled) == 100)
 
-    assert queue.oldest > 1
-    assert queue.stalled < 1
+    assert min(oldest) > 100  # all came long ago by this clock
+    assert stalled == pytest.approx([1.0] * 100)
     await queue.stop()
 
 
@@ -205,20 +218,9 @@ async def test_a_pass_that_hangs_is_given_up_and_repeated() -> None:
     await queue.stop()
 
 
-async def test_a_group_that_keeps_conflicting_is_reconciled_less_and_less_often() -> None:
-    passes = Passes(Conflict("changed"))
-    queue, _ = queue_of(passes)
-
-    queue.wake(KEY)
-    await asyncio.sleep(3)
-
-    assert 2 <= passes.keys.qsize() <= 4
-    await queue.stop()
-
-
-async def test_groups_that_were_woken_together_do_not_stay_in_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long passes are waited for; nobody waits."""
     waits: list[float] = []
 
     async def wait_for(_: asyncio.Event, seconds: float) -> None:
@@ -226,6 +228,26 @@ async def test_groups_that_were_woken_together_do_not_stay_in_step(
 
     monkeypatch.setattr(work_queue, "_wait_for", wait_for)
     monkeypatch.setattr(work_queue, "MIN_INTERVAL_SECONDS", 0.0)
+    return waits
+
+
+async def test_a_group_that_keeps_conflicting_is_reconciled_less_and_less_often(
+    waits: list[float],
+) -> None:
+    passes = Passes(Conflict("changed"))
+    queue, _ = queue_of(passes)
+
+    queue.wake(KEY)
+    await passes.wait_for(7)
+    await queue.stop()
+
+    first, *later = waits[:7]
+    assert first == 0
+    for wait, most in zip(later, (1, 2, 4, 8, 15, 15), strict=True):
+        assert most / 2 <= wait <= most
+
+
+async def test_groups_that_were_woken_together_do_not_stay_in_step(waits: list[float]) -> None:
     passes = Passes(100.0)
     queue, _ = queue_of(passes)
 
