@@ -1,7 +1,6 @@
 """The operator's client on a real API server, with exactly the operator's rights."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from landfall_operator.objects.rbac import GROUPS
 from landfall_operator.runtime.action_executor import ActionExecutor, Target
 from landfall_operator.runtime.kube_client import KINDS, Conflict, KubeClient, NotFound
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from tests.rights.grants import single
+from tests.support.api_audit_log import Right
 from tests.support.groups import Groups, document
 
 LISTED = sorted(
-    kind.name
-    for kind in KINDS.values()
-    for rule in GROUPS
-    if kind.group in rule["apiGroups"]
-    and kind.plural in rule["resources"]
-    and "list" in rule["verbs"]
+    kind.name for kind in KINDS.values() if Right(kind.group, kind.plural, "list") in single(GROUPS)
 )
 
 
@@ -48,7 +44,7 @@ def test_one_object_is_found_among_many(kube: KubeClient, groups: Groups) -> Non
 
 @pytest.mark.asyncio
 async def test_a_group_that_changed_meanwhile_is_read_again(
-    kube: KubeClient, groups: Groups, tmp_path: Path
+    kube: KubeClient, groups: Groups
 ) -> None:
     cache, key = ObjectCache(), (groups.namespace, "clicks")
     cache.put(GROUP, groups.create(document()))

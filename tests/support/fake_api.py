@@ -9,8 +9,6 @@ from copy import deepcopy
 from http import HTTPStatus
 from itertools import count
 
-from landfall_operator.objects import rbac
-from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.kube_client import (
     Conflict,
@@ -19,19 +17,15 @@ from landfall_operator.runtime.kube_client import (
     Request,
     RequestRejected,
 )
+from tests.rights.grants import OPERATORS, single
+from tests.support.api_audit_log import Right
 
 _VERBS = {
     verb: (verb,) for verb in ("create", "update", "patch", "patch_status", "delete", "get", "list")
 } | {"apply": ("create", "patch")}
 """The rights that each verb of a request needs."""
-RIGHTS = frozenset(
-    (group, resource, verb)
-    for rule in (*rbac.GROUPS, *rbac.own(OPERATOR))
-    for group in rule["apiGroups"]
-    for resource in rule["resources"]
-    for verb in rule["verbs"]
-)
-"""All that the operator may do: API group, resource and verb."""
+_RIGHTS = frozenset(single(OPERATORS))
+"""All that the operator may do."""
 
 
 class FakeApi(KubeClient):
@@ -118,8 +112,9 @@ def _check_rights(request: Request) -> None:
     for needed in _VERBS[request.verb]:
         verb, _, part = needed.partition("_")
         resource = "/".join(filter(None, [request.kind.plural, part]))
-        if (request.kind.group, resource, verb) not in RIGHTS:
-            raise RequestRejected(f"{request.path}: cannot {verb} {resource}", HTTPStatus.FORBIDDEN)
+        right = Right(request.kind.group, resource, verb)
+        if right not in _RIGHTS:
+            raise RequestRejected(f"{request.path}: cannot {right}", HTTPStatus.FORBIDDEN)
 
 
 def merged(target: Json, patch: Json) -> Json:

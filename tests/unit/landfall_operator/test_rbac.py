@@ -1,24 +1,16 @@
 """The RBAC rules of the operator."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from landfall_operator.objects import rbac
 from landfall_operator.objects.manifests import Owner, shared_objects
+from tests.rights.grants import single
 from tests.support.cluster_model import SITE
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates" / "_rights.tpl"
-
-
-def single(rules: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    for rule in rules:
-        yield from (
-            (g, r, v) for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]
-        )
 
 
 def test_the_operator_has_all_rights_that_it_grants_to_drivers() -> None:
