@@ -15,7 +15,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +30,11 @@ from google.cloud import bigquery
 from dev.servers.bigquery import BIGQUERY
 from dev.servers.gcs import GCS
 from dev.servers.server import Server
-from landfall.errors import DestinationDenied, LandfallError, Retry, Stalled
+from landfall.errors import DestinationDenied, LandfallError, Stalled
 from landfall.publish.building import publisher
 from tests.support.bigquery import Warehoused
 from tests.support.bigquery_faults import FAULTS, FaultProxy, fault_proxy
-from tests.support.lake import CLICKS, ORDERS, Landed
+from tests.support.lake import CLICKS, ORDERS, Landed, publish_at_once, until_published
 
 pytestmark = pytest.mark.full
 
@@ -75,15 +74,7 @@ class Published:
 
     def publish_all(self) -> None:
         """Publish until nobody says that it is to be tried again."""
-        for _ in range(20):
-            try:
-                self.publish()
-            except Retry as error:
-                last = error
-                time.sleep(0.05)
-            else:
-                return
-        raise last
+        until_published(self.publish)
 
     def rows(self, topic: str) -> list[int]:
         table = f"`{PROJECT}.{self.dataset}.{topic}`"
@@ -202,14 +193,9 @@ def test_publishers_that_are_killed_load_each_row_once(
 
 
 def test_publishers_at_once_load_each_row_once(published: Published) -> None:
-    def run(_: int) -> None:
-        with suppress(Retry):
-            published.publish()
-
     for _ in range(20):
         published.landed.land(CLICKS, ORDERS).settle()
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(run, range(3)))
+        publish_at_once(published.publish, 3)
     published.publish_all()
     published.check()
 
@@ -217,14 +203,9 @@ def test_publishers_at_once_load_each_row_once(published: Published) -> None:
 def test_two_hundred_rounds_of_publishers_at_once_on_jobs_in_memory(tmp_path: Path) -> None:
     made = Warehoused.at(tmp_path)
 
-    def run(_: int) -> None:
-        with suppress(Retry):
-            made.publish()
-
     for number in range(200):
         made.landed.land(CLICKS).settle()
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(run, range(3)))
+        publish_at_once(made.publish, 3)
         if number % 20 == 19:
             made.publish()
             assert made.is_whole, number

@@ -4,7 +4,7 @@ Spark SQL with that metastore says which rows there are. ``make publisher-suite`
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,19 +20,13 @@ from landfall.publish.catalog import TableName
 from landfall.publish.catalog.metastore import Metastore
 from tests.support.catalogs import Warehouse, hive_warehouse, parquet_of
 from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql, spark_sql
+from tests.support.hive_reader import SparkSql
 from tests.support.lake import CLICKS, ORDERS, Killed, Landed, killed_at
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800), pytest.mark.xdist_group("hive")]
 
 CALLS = ("load", "create", "change", "partitions", "add", "widen")
 ROUNDS = 200
-
-
-@pytest.fixture(scope="module")
-def spark(hive: HiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSql]:
-    with spark_sql(hive.uri, tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture

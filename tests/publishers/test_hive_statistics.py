@@ -5,7 +5,6 @@ a table that is too large for it. ``make publisher-suite`` runs them.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,18 +13,12 @@ import pytest
 from landfall.publish.catalog import TableName
 from tests.support.catalogs import Warehouse, hive_warehouse, parquet_of
 from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql, spark_sql
+from tests.support.hive_reader import SparkSql
 from tests.support.lake import CLICKS, ORDERS, Landed
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("hive")]
 
 DAY = "2026-11-21"
-
-
-@pytest.fixture(scope="module")
-def spark(hive: HiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSql]:
-    with spark_sql(hive.uri, tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,6 +44,34 @@ from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_heade
 TRIES = 20
 DAY, TIMESTAMP = datetime(2026, 11, 21, tzinfo=UTC), pa.timestamp("ms", "UTC")
 CLICKS, ORDERS = TopicPartition("clicks", 0), TopicPartition("orders", 0)
+
+
+def until_published(publish: Callable[[], object]) -> None:
+    """Publish, and try again what is to be tried again, as a driver does.
+
+    Raises:
+        Retry: the last try ended so, too.
+    """
+    for _ in range(TRIES):
+        try:
+            publish()
+        except Retry as error:
+            last = error
+            time.sleep(0.05)
+        else:
+            return
+    raise last
+
+
+def publish_at_once(publish: Callable[[], object], count: int) -> None:
+    """Publish in so many threads; what is to be tried again is left to the next pass."""
+
+    def run(_: int) -> None:
+        with suppress(Retry):
+            publish()
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, range(count)))
 
 
 def parquet(offsets: Sequence[int]) -> bytes:
@@ -188,19 +217,10 @@ class Lake:
     is_emptied_by_reset: bool = True
 
     def publish(self) -> None:
-        """Publish everything that is visible, as a process that has just started.
-
-        What is to be tried again is, as a driver does.
-        """
-        for _ in range(TRIES):
-            try:
-                self.landed.publisher(self.connect()).publish(self.landed.follower())
-            except Retry as error:
-                last = error
-                time.sleep(0.05)
-            else:
-                return
-        raise last
+        """Publish everything that is visible, as a process that has just started."""
+        until_published(
+            lambda: self.landed.publisher(self.connect()).publish(self.landed.follower())
+        )
 
     def is_whole(self) -> bool:
         """Whether each table has each row once."""

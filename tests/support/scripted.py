@@ -1,11 +1,12 @@
 """An HTTP server that sends the responses that a test gives it, one after the other."""
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
 
 
 @dataclass

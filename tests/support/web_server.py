@@ -6,24 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+
+from tests.support.scripted import Asked
 
 LOST = 0
 """In place of a status: the request is done, and the answer lost."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 @dataclass

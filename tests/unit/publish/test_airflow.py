@@ -15,7 +15,8 @@ import pytest
 from landfall.errors import DestinationAway, DestinationDenied, Stalled
 from landfall.publish.airflow import Airflow
 from tests.support.event_ledger import ORDERS, EventLedger
-from tests.support.web_server import LOST, Asked, WebServer, web_server
+from tests.support.scripted import Asked
+from tests.support.web_server import LOST, WebServer, web_server
 
 HOURS = ["2026-11-21T03:00:00", "2026-11-21T04:00:00", "2026-11-21T05:00:00"]
 

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stall
 from landfall.publish.bigquery.loads import KEPT_LOADS, Limits, LoadedObject
 from landfall.store import file
 from tests.support.bigquery import LateRequests, Warehoused, faults, spoil
-from tests.support.lake import CLICKS, ORDERS, Killed, killed_at
+from tests.support.lake import CLICKS, ORDERS, Killed, killed_at, publish_at_once
 
 TABLE = "lake.clicks"
 
@@ -295,14 +294,9 @@ def test_lost_answers_and_late_requests_cost_no_row(tmp_path: Path, seed: int) -
 def test_publishers_at_once_load_each_object_once(tmp_path: Path) -> None:
     made = Warehoused.at(tmp_path)
 
-    def run(_: int) -> None:
-        with suppress(Retry):
-            made.publish()
-
     for _ in range(10):
         made.landed.land(CLICKS, ORDERS).settle()
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(run, range(4)))
+        publish_at_once(made.publish, 4)
         made.publish()
         assert made.is_whole
 
