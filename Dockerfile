@@ -34,13 +34,15 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  # an unused second client, for asyncio, as large as all the rest
  && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
-# The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages; --build-arg PUBLISHERS=no leaves
-# them out.
+# The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages, and the stores Azure, Google Cloud
+# Storage and HDFS need 60 MB; --build-arg PUBLISHERS=no and --build-arg STORES=no leave them out.
 FROM pip AS spark-packages
 ARG PUBLISHERS=yes
-COPY requirements/spark.txt requirements/publishers.txt /requirements/
+ARG STORES=yes
+COPY requirements/spark.txt requirements/stores.txt requirements/publishers.txt /requirements/
 COPY docker/trim-spark /usr/local/bin/
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels /requirements/spark.txt \
+ && { [ "$STORES" = no ] || pinned wheels /requirements/stores.txt; } \
  && { [ "$PUBLISHERS" = no ] || pinned wheels /requirements/publishers.txt; } \
  && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
  && trim-spark /opt/landfall/lib/python3*/site-packages/pyspark

@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
+SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/azure dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -40,14 +40,16 @@ ready:
 PINS := requirements
 EXTRAS = $(foreach extra,$(1),--extra $(extra))
 DATA_PLANE := $(call EXTRAS,spark protobuf thrift jsonschema sql geoip)
+STORES := $(call EXTRAS,azure gcs hdfs)
 PUBLISHERS := $(call EXTRAS,iceberg delta hive bigquery openlineage)
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
 lock: ## Pin the requirements again, with hashes, from pyproject.toml
-	@$(UV) $(LOCK) pyproject.toml $(DATA_PLANE) $(PUBLISHERS) --extra operator --group dev -o $(PINS)/dev.txt
+	@$(UV) $(LOCK) pyproject.toml $(DATA_PLANE) $(STORES) $(PUBLISHERS) --extra operator --group dev -o $(PINS)/dev.txt
 	@echo uv | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/uv.txt
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml --extra operator -o $(PINS)/operator.txt
 	@echo pyspark | $(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml - $(DATA_PLANE) -o $(PINS)/spark.txt
+	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(STORES) -o $(PINS)/stores.txt
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
@@ -62,7 +64,7 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 	@! grep "is yanked" .venv/pins.log
 	@test -x .venv/audit/bin/python || $(UV) venv -q --python $(BIN)/python .venv/audit
 	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
-	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark publishers build audit,-r requirements/$(file).txt)
+	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark stores publishers build audit,-r requirements/$(file).txt)
 
 crds: setup ## Generate crds/, the chart's copy, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml

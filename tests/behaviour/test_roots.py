@@ -8,7 +8,7 @@ import pytest
 from landfall.errors import Retry
 from landfall.store import Store
 from landfall.store.probe import probe
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.support.s3 import Bucket
 from tests.support.stores import s3_store, uploaded
 

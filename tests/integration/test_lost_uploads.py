@@ -10,7 +10,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.loop import Driver
 from landfall.store import Created
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from landfall.store.urls import open_store
 from tests.support.driver_mutants import CompletesFirst
 from tests.support.independent_audit import (

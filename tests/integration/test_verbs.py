@@ -24,7 +24,7 @@ from landfall.cli import main
 from landfall.driver.decide import deleted
 from landfall.ledger import Add, Drop, Hole, Lost, Unblock
 from landfall.ledger.offsets import TopicPartition
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.integration.test_lost_uploads import die_at_commit
 from tests.support.independent_audit import events
 from tests.support.kafka import Broker, Message

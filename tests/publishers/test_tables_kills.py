@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 
 ROUNDS = int(os.environ.get("LANDFALL_ROUNDS", "200"))
 STORES = [("landfall.store.file.FileStore", "overwrite")]
-S3_STORES = [("landfall.store.s3.S3Store", "overwrite")]
+S3_STORES = [("landfall.store.s3.store.S3Store", "overwrite")]
 ICEBERG = ["load_table", "create_namespace_if_not_exists", "create_table", "commit_table"]
 SQL = [("pyiceberg.catalog.sql.SqlCatalog", name) for name in ICEBERG]
 REST = [("pyiceberg.catalog.rest.RestCatalog", name) for name in ICEBERG]

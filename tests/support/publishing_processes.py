@@ -19,7 +19,7 @@ from landfall.store.urls import open_store
 from tests.support.sample_ledger import LANE
 
 PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.support.publishing_processes", "landfall.store.s3"])
+PROCESSES.set_forkserver_preload(["tests.support.publishing_processes", "landfall.store.s3.store"])
 PATIENCE_SECONDS = 60.0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from landfall.objects import Part, Upload
-from landfall.store.s3 import TOKEN, S3Store
+from landfall.store.s3.store import TOKEN, S3Store
 from tests.support.scripted import Answer, Scripted, error
 
 UPLOAD = Upload("data/1", "id-1", (Part(f'"{hashlib.md5(b"body").hexdigest()}"', 4),), "token-1")

@@ -14,7 +14,7 @@ from landfall.api import spec
 from landfall.api.spec import SecretRef
 from landfall.objects import Upload, UploadLost
 from landfall.store import Store
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.support.s3 import Bucket
 
 UNUSUAL_KEYS = sorted(

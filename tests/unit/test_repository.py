@@ -43,6 +43,7 @@ def test_every_make_target_is_documented() -> None:
 
 
 DATA_PLANE = ["spark", "protobuf", "thrift", "jsonschema", "sql", "geoip"]
+STORES = ["azure", "gcs", "hdfs"]
 PUBLISHERS = ["iceberg", "delta", "hive", "bigquery", "openlineage"]
 FILES = [
     "dev.txt",
@@ -50,6 +51,7 @@ FILES = [
     "build.txt",
     "operator.txt",
     "spark.txt",
+    "stores.txt",
     "publishers.txt",
     "audit.txt",
 ]
@@ -86,9 +88,10 @@ def test_every_requirement_is_pinned_by_version_and_hash(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "groups"),
     [
-        ("dev.txt", ["", "operator", *DATA_PLANE, *PUBLISHERS, "dev"]),
+        ("dev.txt", ["", "operator", *DATA_PLANE, *STORES, *PUBLISHERS, "dev"]),
         ("operator.txt", ["", "operator"]),
         ("spark.txt", ["", *DATA_PLANE]),
+        ("stores.txt", ["", *STORES]),
         ("publishers.txt", ["", *PUBLISHERS]),
     ],
 )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from landfall.api.spec import GroupSpec
+from landfall.api.spec.output import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.schema import (
     Schema,
@@ -138,8 +139,15 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "spec.output": (
         (
-            "has(self.store) || !self.url.contains('://') || self.url.matches('^(s3://[^/]+(/.*)?|file:///.+)$')",
-            "unless store is set, url must be s3://BUCKET/PREFIX or file:///FOLDER",
+            (
+                "has(self.store) || !self.url.contains('://')"
+                f" || self.url.matches('^({URL_PATTERN})$')"
+            ),
+            (
+                "unless store is set, url must be s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, hdfs://HOST:PORT/FOLDER "
+                "or file:///FOLDER"
+            ),
         ),
     ),
     "spec.output.url": (

@@ -52,7 +52,7 @@ class _Folder:
 
 def may_collide(group: ConsumerGroup, other: ConsumerGroup) -> bool:
     """Whether an object of one group may replace one of the other; false if no root is inside."""
-    if group.spec.output.s3.endpoint != other.spec.output.s3.endpoint:
+    if group.spec.output.access.endpoint != other.spec.output.access.endpoint:
         return False
     if (below := _below(group, other)) is not None:
         return _may_collide(group, other, below)

@@ -45,7 +45,7 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
 
 
 def _root(group: ConsumerGroup) -> tuple[str, str | None]:
-    return group.spec.output.url.rstrip("/"), group.spec.output.s3.endpoint
+    return group.spec.output.url.rstrip("/"), group.spec.output.access.endpoint
 
 
 def _kafka_group(group: ConsumerGroup) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from landfall.api.contract import Phase, Status
 from landfall.api.spec.policies import Rollback
+from landfall.api.spec.stores import SCHEMES
 from landfall.api.values import plural
 from landfall_operator.api.change_impact import difference
 from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
@@ -33,7 +34,14 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.UNSCHEDULABLE: ("driver",),
     Reason.POD_REFUSED: ("driver",),
     Reason.CONFIG_ERROR: ("image", "source", "output", "driver"),
-    Reason.DEPENDENCY_UNAVAILABLE: ("image", "source", "output.s3", "driver", "executor", "tuning"),
+    Reason.DEPENDENCY_UNAVAILABLE: (
+        "image",
+        "source",
+        *(f"output.{section}" for section in SCHEMES.values()),
+        "driver",
+        "executor",
+        "tuning",
+    ),
     Reason.STORE_UNAVAILABLE: ("output", "driver", "executor"),
     Reason.STORE_DENIED: ("output", "driver", "executor"),
     Reason.STORE_UNSAFE: ("output",),

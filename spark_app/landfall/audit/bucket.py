@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
-from landfall.store.s3client import s3_client
-from landfall.store.s3errors import code_of, translate_errors
+from landfall.store.s3.client import s3_client
+from landfall.store.s3.errors import code_of, translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -61,7 +61,7 @@ def open_bucket(output: Output) -> Bucket:
 
 @dataclass(frozen=True)
 class S3:
-    """A prefix of an S3 bucket. Errors are translated to Landfall's, as in ``store.s3errors``."""
+    """A prefix of an S3 bucket. Errors are translated to Landfall's, as in ``store.s3.errors``."""
 
     client: "S3Client"
     name: str

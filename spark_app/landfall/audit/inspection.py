@@ -30,7 +30,7 @@ from landfall.audit.route_evaluator import (
 )
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.errors import Reason, Retry, Stalled
-from landfall.store.s3errors import translate_errors
+from landfall.store.s3.errors import translate_errors
 
 _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""

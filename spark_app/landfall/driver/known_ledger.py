@@ -20,10 +20,11 @@ def check_known(state: State, known: LedgerPosition | None, output: Output) -> N
     if known is None or LedgerPosition(state.epoch, state.seq).reaches(known):
         return
     found = f"ends at epoch {state.epoch}, slot {state.seq}" if state.seq >= 0 else "is empty"
-    endpoint = f" at {output.s3.endpoint}" if output.s3.endpoint else ""
+    endpoint = f" at {output.access.endpoint}" if output.access.endpoint else ""
+    field = f"spec.output.{output.access_field}.endpoint"
     raise Stalled(
         Reason.LEDGER_BEHIND,
         f"the ledger in {output.url}{endpoint} {found}, and this group's had reached epoch "
-        f"{known.epoch}, slot {known.slot}: restore spec.output.s3.endpoint, or annotate the group "
-        "with landfall.dev/accept-ledger=true if it is to go on with this ledger",
+        f"{known.epoch}, slot {known.slot}: restore {field}, or annotate the group with "
+        "landfall.dev/accept-ledger=true if it is to go on with this ledger",
     )

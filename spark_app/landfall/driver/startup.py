@@ -62,10 +62,11 @@ def kafka_servers(group: ConsumerGroup) -> Servers:
 
 
 def store_servers(output: Output) -> Servers:
-    """The S3 server that an output names; no address for AWS, other stores and behind a proxy."""
-    if output.store or not output.url.startswith("s3://") or not output.s3.endpoint:
+    """The server that an output names; no address without an endpoint and behind a proxy."""
+    endpoint = output.access.endpoint
+    if output.store or output.url.startswith("file:") or not endpoint:
         return Servers("the store", (), _HEAD)
-    url = urlsplit(output.s3.endpoint)
+    url = urlsplit(endpoint)
     if url.scheme in getproxies() and not proxy_bypass(url.hostname or ""):
         return Servers("the store", (), _HEAD)
     port = url.port or _PORTS[url.scheme]
@@ -82,8 +83,8 @@ def check_secret(output: Output) -> None:
     Raises:
         Stalled: SPEC_INVALID, there is no such secret.
     """
-    if output.s3.credentials_secret_ref:
-        read_secret(output.s3.credentials_secret_ref.name)
+    if output.access.credentials_secret_ref:
+        read_secret(output.access.credentials_secret_ref.name)
 
 
 def log_waiting(name: str, why: str) -> None:

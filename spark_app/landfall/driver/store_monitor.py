@@ -77,12 +77,13 @@ def _time(failure: Failure) -> datetime:
 
 def fail_fast(output: Output) -> Output:
     """The same output, with timeouts of seconds and without a second attempt."""
-    s3 = output.s3
-    timeouts = {
-        "connect_timeout": min(s3.connect_timeout, PATIENCE),
-        "read_timeout": min(s3.read_timeout, PATIENCE),
+    access = output.access
+    changes = {
+        "max_attempts": 1,
+        "connect_timeout": min(access.connect_timeout, PATIENCE),
+        "read_timeout": min(access.read_timeout, PATIENCE),
     }
-    return output.model_copy(update={"s3": s3.model_copy(update={"max_attempts": 1, **timeouts})})
+    return output.model_copy(update={output.access_field: access.model_copy(update=changes)})
 
 
 class StoreMonitor:

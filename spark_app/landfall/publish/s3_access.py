@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 from botocore.exceptions import BotoCoreError, ClientError
 from pyarrow import fs
 
-from landfall.api.spec.output import S3, Output
+from landfall.api.spec import S3, Output
 from landfall.errors import StoreAway
-from landfall.store.s3client import current_credentials, region_of
+from landfall.store.s3.client import current_credentials, region_of
 
 Value = TypeVar("Value")
 MAX_AGE_SECONDS = 300.0

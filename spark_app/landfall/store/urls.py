@@ -1,4 +1,4 @@
-"""Opens the store that ``spec.output`` names: ``s3://bucket/prefix``, ``file:///folder`` or custom.
+"""Opens the store that ``spec.output`` names, by the scheme of its URL, or a custom one.
 
 ``spec.output.store: package.module:Name`` names a custom store, which interprets the URL itself;
 see ``StoreType``.
@@ -6,7 +6,7 @@ see ``StoreType``.
 
 import importlib
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from landfall.api import spec
 from landfall.errors import Reason, Stalled
@@ -22,19 +22,42 @@ def open_store(output: spec.Output) -> Store:
     """
     if output.store:
         return _store_type(output.store).of(output)
-    url = urlsplit(output.url)
-    if url.scheme == "s3":
-        from landfall.store.s3 import S3Store  # noqa: PLC0415  # importing boto3 takes 0.2 s
+    try:
+        store = _open_built_in(output)
+    except ModuleNotFoundError as error:
+        extra = output.access_field
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"output.url: {output.url} needs the Python package {error.name}, which is not "
+            f"installed: pip install 'landfall[{extra}]', or an image built with it",
+        ) from error
+    if store is None:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"output.url: no store for {output.url}; name one of your own in output.store",
+        )
+    return store
 
-        return S3Store(url.netloc, url.path, output.s3)
-    if url.scheme == "file":
-        from landfall.store.file import FileStore  # noqa: PLC0415  # as above, only what is needed
 
-        return FileStore(Path(unquote(url.path)))
-    raise Stalled(
-        Reason.SPEC_INVALID,
-        f"output.url: no store for {url.scheme}://; name one of your own in output.store",
-    )
+def _open_built_in(output: spec.Output) -> Store | None:
+    # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
+    scheme, _, rest = output.url.partition("://")
+    host, _, path = rest.partition("/")
+    match scheme:
+        case "s3":
+            from landfall.store.s3.store import S3Store  # noqa: PLC0415
+
+            return S3Store(host, path, output.s3)
+        case "abfss":
+            from landfall.store.azure.store import AzureStore  # noqa: PLC0415
+
+            container, _, account = host.partition("@")
+            return AzureStore(account, container, path, output.azure)
+        case "file":
+            from landfall.store.file import FileStore  # noqa: PLC0415
+
+            return FileStore(Path("/", unquote(path)))
+    return None
 
 
 def _store_type(path: str) -> StoreType:

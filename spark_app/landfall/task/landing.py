@@ -108,7 +108,7 @@ class MemoryBudget:
         """
         spec = batch.group.spec
         in_flight = spec.tuning.task_memory // 4
-        part = max(uploads.least_part_bytes, min(spec.output.s3.part_bytes, in_flight // 2))
+        part = max(uploads.least_part_bytes, min(spec.output.access.part_bytes, in_flight // 2))
         buffers = spec.tuning.task_memory // 2
         return cls(buffers, in_flight, part, uploads.least_part_bytes)
 

@@ -12,7 +12,7 @@ from landfall.driver import store_monitor
 from landfall.driver.store_monitor import PATIENCE, Outage, StoreMonitor, fail_fast
 from landfall.errors import Reason, Stalled, StoreAway
 from landfall.store.memory import MemoryStore
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.support.driver_status import status_of
 from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
 from tests.support.landing import wait_for

@@ -8,7 +8,7 @@ import pytest
 import stamina
 
 from landfall.api import spec
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.support.scripted import Answer, scripted
 from tests.support.scripted_s3 import Script, Setting
 

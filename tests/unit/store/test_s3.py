@@ -12,7 +12,7 @@ from landfall.api import spec
 from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied, cause
 from landfall.objects import Part
 from landfall.store import Created
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from tests.support.scripted import HANG_UP, Answer, error, scripted
 from tests.support.scripted_s3 import OK, Script, head
 

@@ -10,8 +10,8 @@ import pytest
 from landfall import __version__
 from landfall.api.spec import S3, AssumeRole, SecretRef
 from landfall.errors import StoreDenied
-from landfall.store.s3 import S3Store
-from landfall.store.s3client import s3_client
+from landfall.store.s3.client import s3_client
+from landfall.store.s3.store import S3Store
 from tests.support.scripted import Answer, error, scripted
 
 
@@ -71,7 +71,7 @@ def test_a_secret_comes_before_the_environment(
 
 def test_a_rotated_secret_is_taken_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(
-        "landfall.store.s3client.SECRET_LIFETIME", timedelta(minutes=1)
+        "landfall.store.s3.client.SECRET_LIFETIME", timedelta(minutes=1)
     )  # within botocore's renewal time
     write_secret(tmp_path, AWS_ACCESS_KEY_ID="first", AWS_SECRET_ACCESS_KEY="x")
     client = client_of(credentials_secret_ref=SecretRef(name="s3"))

@@ -10,7 +10,7 @@ from landfall.errors import Reason, Stalled
 from landfall.store import Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
-from landfall.store.s3 import S3Store
+from landfall.store.s3.store import S3Store
 from landfall.store.urls import open_store
 
 
@@ -62,7 +62,7 @@ def test_a_store_that_is_not_there_is_named(path: str) -> None:
     assert stalled.value.reason is Reason.SPEC_INVALID
 
 
-@pytest.mark.parametrize("url", ["gs://logs", "file://data", "s3:///logs", "logs", ""])
+@pytest.mark.parametrize("url", ["ftp://logs", "gs:///logs", "abfss://logs", "hdfs://host", "file://data", "s3:///logs", "logs", ""])
 def test_a_url_nobody_reads_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         Output(url=url)

@@ -21,7 +21,7 @@ from landfall.api.spec.decode import (
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
-from landfall.api.spec.output import S3, AssumeRole, Codec, ColumnSource, Output, Rotate, Route, Sse
+from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
     MAX_EXECUTORS,
@@ -35,6 +35,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
+from landfall.api.spec.stores import S3, AssumeRole, Azure, Gcs, Hdfs, Sse, StoreAccess
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "S3",
     "AssumeRole",
     "Autoscaling",
+    "Azure",
     "BadRecords",
     "Codec",
     "Column",
@@ -49,7 +51,9 @@ __all__ = [
     "ColumnType",
     "ConsumerGroup",
     "Decode",
+    "Gcs",
     "GroupSpec",
+    "Hdfs",
     "Kafka",
     "Metadata",
     "MissingTimestamp",
@@ -64,6 +68,7 @@ __all__ = [
     "StartAtOffsets",
     "StartAtTime",
     "StartingOffsets",
+    "StoreAccess",
     "TimeUnit",
     "Timestamp",
     "TopicOverride",

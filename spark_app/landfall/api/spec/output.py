@@ -1,7 +1,6 @@
 """The sections ``spec.route`` and ``spec.output``: where objects are written, and how."""
 
 import re
-from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -9,8 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern, checked_topic_path
-from landfall.api.spec.shared import SecretRef
-from landfall.api.values import Bytes, Duration, Name, Settings, TimeZone, built_in, matching
+from landfall.api.spec.stores import S3, SCHEMES, Azure, Gcs, Hdfs, StoreAccess
+from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in, matching
 
 
 class Route(Model):
@@ -27,66 +26,6 @@ class Route(Model):
     their destination, such as ``db={field:app}/{topic}``. The topic's folder is in the root if not
     set.
     """
-
-
-class Sse(Model):
-    """Server-side encryption of S3 objects."""
-
-    type: Literal["AES256", "aws:kms", "aws:kms:dsse"]
-    """Encryption type, as in the S3 API."""
-    kms_key_id: str | None = None
-    """ID of the KMS key. The bucket's default key if not set."""
-
-    @model_validator(mode="after")
-    def _key_is_for_kms(self) -> "Sse":
-        if self.kms_key_id and self.type == "AES256":
-            raise ValueError("kmsKeyId goes with type aws:kms or aws:kms:dsse")
-        return self
-
-
-class AssumeRole(Model):
-    """An IAM role to assume for access to S3."""
-
-    role_arn: str
-    """ARN of the role."""
-    session_name: str = "landfall"
-    """Session name that appears in audit logs."""
-    external_id: str | None = None
-    """External ID, if the role requires one."""
-
-
-class S3(Model):
-    """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
-
-    endpoint: (
-        Annotated[str, matching(r"https?://[^/\s]+/?", "a URL such as https://s3.example.com")]
-        | None
-    ) = None
-    """URL of an S3-compatible store. AWS if not set."""
-    region: str | None = None
-    """AWS region of the bucket."""
-    path_style: bool = False
-    """Put the bucket name into the path of the URL instead of the host name. Many S3-compatible
-    stores need this.
-    """
-    profile: str | None = None
-    """Profile in boto3's configuration files."""
-    credentials_secret_ref: SecretRef | None = None
-    """Secret with the keys ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, and optionally
-    ``AWS_SESSION_TOKEN``.
-    """
-    assume_role: AssumeRole | None = None
-    """An IAM role to assume for access to S3."""
-    sse: Sse | None = None
-    """Server-side encryption requested for each object. The bucket's default if not set."""
-    part_bytes: Annotated[Bytes, Field(ge=5 * 2**20, le=5 * 2**30)] = 16 * 2**20
-    """Part size of multipart uploads, in bytes."""
-    max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
-    """How often a request is attempted before the store is considered unavailable."""
-    connect_timeout: Duration = timedelta(seconds=5)
-    """Timeout for opening a connection."""
-    read_timeout: Duration = timedelta(seconds=60)
-    """Timeout for a response."""
 
 
 class Codec(StrEnum):
@@ -125,6 +64,10 @@ class ColumnSource(StrEnum):
     """From the schema of the payloads."""
 
 
+URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|hdfs://[^/]+/.+|file:///.+"
+"""The URLs of the stores that Landfall has."""
+
+
 class Output(Model):
     """Where objects are written, and in which format."""
 
@@ -132,11 +75,12 @@ class Output(Model):
         str,
         matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER"),
     ]
-    """Output root, such as ``s3://logs/parsed``. All objects and the ledger are under it."""
-    store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
-    """Import path of a custom store, which interprets ``url`` itself. Without one, ``url`` is
-    ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``.
+    """Output root, such as ``s3://logs/parsed``. All objects and the ledger are under it.
+    ``s3://BUCKET/PREFIX``, ``abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX`` (Azure),
+    ``gs://BUCKET/PREFIX`` (Google), ``hdfs://HOST:PORT/FOLDER`` or ``file:///FOLDER``.
     """
+    store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
+    """Import path of a custom store, which interprets ``url`` itself."""
     # The default depends on the decoder, so the schema has none: ``GroupSpec`` fills it in.
     format: Annotated[
         str,
@@ -167,11 +111,34 @@ class Output(Model):
     s3: S3 = S3()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
 
+    azure: Azure = Azure()
+    """How to access Azure Blob Storage. Without credentials here, the default chain of Azure's
+    library is used, such as workload identity.
+    """
+    gcs: Gcs = Gcs()
+    """How to access Google Cloud Storage. Without credentials here, the application default
+    credentials are used, such as workload identity.
+    """
+    hdfs: Hdfs = Hdfs()
+    """How to access HDFS."""
+
+    @property
+    def access(self) -> StoreAccess:
+        """The section of the store that ``url`` names; ``s3`` for one without a section."""
+        access: StoreAccess = getattr(self, self.access_field)
+        return access
+
+    @property
+    def access_field(self) -> str:
+        """The name of that section."""
+        return SCHEMES.get(self.url.partition("://")[0], "s3")
+
     @model_validator(mode="after")
     def _store_is_known(self) -> "Output":
-        if not self.store and not re.fullmatch(r"s3://[^/]+(/.*)?|file:///.+", self.url):
+        if not self.store and not re.fullmatch(URL_PATTERN, self.url):
             raise ValueError(
-                "url is neither s3://BUCKET/PREFIX nor file:///FOLDER, "
+                "url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, "
+                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX and file:///FOLDER, "
                 f"and no store of your own is named: {self.url!r}"
             )
         return self

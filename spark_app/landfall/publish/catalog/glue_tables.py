@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from landfall.errors import DestinationAway, DestinationDenied, Reason, Stalled
 from landfall.publish.catalog import Changed, Columns, Partition, Table, TableName, Values
 from landfall.publish.catalog.storage import STORAGES
-from landfall.store.s3errors import code_of
+from landfall.store.s3.errors import code_of
 
 _MAX_WRITTEN, _MAX_READ = 100, 1000
 """Partitions in one request: BatchCreatePartition and BatchUpdatePartition, BatchGetPartition."""

@@ -40,7 +40,7 @@ from landfall import __version__
 from landfall.api import spec
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
-from landfall.store.s3errors import blames_credentials
+from landfall.store.s3.errors import blames_credentials
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

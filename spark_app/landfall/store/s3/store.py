@@ -33,11 +33,11 @@ from landfall.errors import Retry, StoreAway, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
-from landfall.store.s3answers import Address, confirms_truly
-from landfall.store.s3body import ResponseBody
-from landfall.store.s3client import s3_client
-from landfall.store.s3errors import blames_credentials, code_of, status_of, translate_errors
-from landfall.store.s3uploads import OpenUploadListing
+from landfall.store.s3.answers import Address, confirms_truly
+from landfall.store.s3.body import ResponseBody
+from landfall.store.s3.client import s3_client
+from landfall.store.s3.errors import blames_credentials, code_of, status_of, translate_errors
+from landfall.store.s3.uploads import OpenUploadListing
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody

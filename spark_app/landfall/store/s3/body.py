@@ -3,7 +3,7 @@
 import io
 from typing import TYPE_CHECKING, Any
 
-from landfall.store.s3errors import translate_errors
+from landfall.store.s3.errors import translate_errors
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody

@@ -10,7 +10,7 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from landfall.store.probe import PREFIX
-from landfall.store.s3errors import code_of, translate_errors
+from landfall.store.s3.errors import code_of, translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

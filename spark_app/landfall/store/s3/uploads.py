@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from landfall.errors import StoreAway
-from landfall.store.s3errors import code_of, translate_errors
+from landfall.store.s3.errors import code_of, translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

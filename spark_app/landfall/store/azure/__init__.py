@@ -1,0 +1,1 @@
+"""The store in a container of Azure Blob Storage."""
