@@ -151,17 +151,17 @@ cluster: ## Start a real single-node Kubernetes cluster on this machine and load
 cluster-down: ## Stop that cluster
 	@dev/cluster down
 
-demo: ready ## Land a real topic twice, exactly once, through a kill -9
-	@$(BIN)/python -m dev.demo $(ARGS)
+demo: ready ## Land a real topic twice, exactly once, through a kill -9 (STORE=azure, gcs or hdfs: there instead of in S3)
+	@$(BIN)/python -m dev.demo $(if $(STORE),--store $(STORE)) $(ARGS)
 
 demo-clean: ## Stop the demo's servers and delete its data
-	@dev/kafka down --state .state/demo; dev/s3 down --state .state/demo; rm -rf .state/demo
+	@for server in kafka s3 azure gcs hdfs; do dev/$$server down --state .state/demo; done; rm -rf .state/demo
 
-demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade, a catalog that is away
-	@dev/cluster build && $(BIN)/python -m dev.tour $(ARGS)
+demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade, a catalog that is away (STORE=azure: one group lands there)
+	@dev/cluster build && $(BIN)/python -m dev.tour $(if $(STORE),--store $(STORE)) $(ARGS)
 
 demo-cluster-clean: ## Stop the cluster and servers of demo-cluster and delete their data
-	@dev/cluster down --purge --state .state/tour; dev/kafka down --state .state/tour; dev/s3 down --state .state/tour; dev/hive-metastore down --state .state/tour; rm -rf .state/tour
+	@dev/cluster down --purge --state .state/tour; for server in kafka s3 azure gcs hdfs hive-metastore; do dev/$$server down --state .state/tour; done; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
 	@dev/kafka down; dev/s3 down; dev/schema-registry down; dev/cluster down; dev/cluster down --control-plane

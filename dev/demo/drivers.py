@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+import yaml
+
+from dev.demo.buckets import Bucket
+from dev.demo.buckets.s3 import S3Bucket
+
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "demo"
 
@@ -53,6 +58,18 @@ class Driver:
         return code is None
 
 
+def in_other_store(group: str, bucket: Bucket) -> str:
+    """The YAML of a group that lands in ``bucket`` instead of S3, and publishes no tables."""
+    document = yaml.safe_load(group)
+    spec = document["spec"]
+    del spec["output"]["s3"]
+    spec["output"] |= {"url": bucket.url(document["metadata"]["name"]), **bucket.access()}
+    if "publish" in spec:
+        spec["publish"] = [each for each in spec["publish"] if each["type"] != "Iceberg"]
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text
+
+
 @dataclass(frozen=True)
 class Landfall:
     """Starts drivers and runs commands, all in one folder and with one environment."""
@@ -60,11 +77,20 @@ class Landfall:
     folder: Path
     env: Mapping[str, str]
 
-    def group(self, name: str, **values: str) -> Group:
-        """Write the example's YAML with the addresses filled in."""
+    def group(self, name: str, bucket: Bucket) -> Group:
+        """Write the example's YAML with the addresses and the bucket filled in."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(Template((EXAMPLES / file.name).read_text()).substitute(self.env, **values))
+        values = {"BUCKET": getattr(bucket, "name", ""), "FOLDER": str(self.folder)}
+        text = Template((EXAMPLES / file.name).read_text()).safe_substitute(self.env, **values)
+        file.write_text(text if isinstance(bucket, S3Bucket) else in_other_store(text, bucket))
         return Group(name, file)
+
+    def save_secret(self, name: str, bucket: Bucket) -> None:
+        """Save the bucket's Secret as files, which is how it is found outside Kubernetes."""
+        folder = Path(self.env["LANDFALL_SECRETS"], name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for key, value in bucket.secret().items():
+            (folder / key).write_text(value)
 
     def run(self, group: Group) -> Driver:
         """Start a driver in the background; it ends once it has caught up."""

@@ -6,11 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dev.demo import flights, proof
+from dev.demo.buckets import Bucket, fetch
 from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
 
-def run(story: Story, landfall: Landfall, bucket: proof.Bucket, groups: Sequence[Group]) -> bool:
+def run(story: Story, landfall: Landfall, bucket: Bucket, groups: Sequence[Group]) -> bool:
     """Check and count, and return whether everything landed exactly once.
 
     The first group lands Parquet, the group ``partition`` JSON by day.
@@ -36,9 +37,9 @@ def _run_checks(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bo
     return is_sound
 
 
-def _count(story: Story, bucket: proof.Bucket) -> bool:
+def _count(story: Story, bucket: Bucket) -> bool:
     with TemporaryDirectory() as folder:
-        proof.fetch(bucket, "partition", Path(folder))
+        fetch(bucket, "partition", Path(folder))
         found = proof.count(Path(folder), flights.COUNT)
     duplicates = found.rows - found.distinct
     story.say(f"[bold]{found.rows:,} flights[/] on {found.days} days")

@@ -9,7 +9,9 @@ from pathlib import Path
 import duckdb
 from pyiceberg.catalog import load_catalog
 
-from dev.demo import flights, proof
+from dev.demo import flights
+from dev.demo.buckets import Bucket
+from dev.demo.buckets.s3 import S3Bucket
 from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
@@ -29,27 +31,29 @@ print(*landed.selectExpr("count(*)", "count(DISTINCT id)").first())
 """What a user of Spark writes; the group's file names the store, and Spark finds the format."""
 
 
-def run(story: Story, landfall: Landfall, bucket: proof.Bucket, group: Group) -> bool:
+def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:
     """Show and count what the driver of ``group`` published; whether all is right."""
+    title = "Count what landed of a topic with Spark"
+    if isinstance(bucket, S3Bucket):
+        title = "Count a table with DuckDB, and what landed of its topic with Spark"
     with (
-        story.phase("Count a table with DuckDB, and what landed of its topic with Spark"),
+        story.phase(title),
         ThreadPoolExecutor(1) as pool,
     ):
         spark = pool.submit(_in_spark, landfall, group.file)
         markers = [key for key in bucket.sizes(f"{group.name}/") if key.endswith("/_SUCCESS")]
         story.say(f"_SUCCESS in {len(markers)} folders of months, which are complete")
-        counted = _in_iceberg(bucket, landfall.folder)
-        story.say(
-            f"DuckDB, Iceberg table {TABLE}: [bold]{counted[0]:,} flights[/], {counted[1]:,} ids"
-        )
-        read = spark.result()
-        story.say(f'spark.read.format("landfall"): [bold]{read[0]:,} flights[/], {read[1]:,} ids')
+        found: list[tuple[str, tuple[int, ...]]] = []
+        if isinstance(bucket, S3Bucket):
+            found.append((f"DuckDB, Iceberg table {TABLE}", _in_iceberg(bucket, landfall.folder)))
+        found.append(('spark.read.format("landfall")', spark.result()))
+        for reader, (rows, ids) in found:
+            story.say(f"{reader}: [bold]{rows:,} flights[/], {ids:,} ids")
     expected = flights.counts()[TOPIC]
-    is_exact = counted == read == (expected, expected)
-    return is_exact and bool(markers)
+    return bool(markers) and all(counts == (expected, expected) for _, counts in found)
 
 
-def _in_iceberg(bucket: proof.Bucket, folder: Path) -> tuple[int, int]:
+def _in_iceberg(bucket: S3Bucket, folder: Path) -> tuple[int, int]:
     """Flights and distinct ids of a table, by the catalog and DuckDB."""
     catalog = load_catalog(
         "landfall",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
+from dev.demo.buckets import Bucket
 from dev.demo.drivers import Driver, Group, Landfall
 from dev.demo.flights import COUNT
-from dev.demo.proof import Bucket, Ledger
+from dev.demo.proof import Ledger
 
 KILLED_GROUP = "partition"
 MIN_COMMITS = 2

@@ -1,21 +1,15 @@
-"""Reads what landed without Landfall's code: boto3 lists, Arrow fetches and DuckDB counts."""
+"""Counts what landed without Landfall's code: its ledger as plain JSON, its objects by DuckDB."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import boto3
 import duckdb
 import orjson
-from botocore.config import Config
-from mypy_boto3_s3 import S3Client
-from pyarrow import fs
 
-LEDGER = "_landfall/"
+from dev.demo.buckets import LEDGER, Bucket
 
 COUNTING = """
     WITH landed AS (
@@ -30,46 +24,6 @@ COUNTING = """
            count(DISTINCT dt), count(*) FILTER (dt != make_date(year, month, day))
     FROM landed
 """
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """The demo's bucket."""
-
-    endpoint: str
-    name: str
-    env: Mapping[str, str]
-
-    @cached_property
-    def client(self) -> S3Client:
-        """An S3 client, which all threads may share."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            aws_access_key_id=self.env.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=self.env.get("AWS_SECRET_ACCESS_KEY"),
-            region_name=self.env.get("AWS_DEFAULT_REGION", "us-east-1"),
-            config=Config(s3={"addressing_style": "path"}, max_pool_connections=16),
-        )
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """The sizes of visible objects under a prefix, by key."""
-        pages = self.client.get_paginator("list_objects_v2").paginate(
-            Bucket=self.name, Prefix=prefix
-        )
-        return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
-
-    def read(self, key: str) -> bytes:
-        """The bytes of an object."""
-        return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
-
-    def landed(self, group: str) -> dict[str, int]:
-        """The sizes of a group's data objects, by key."""
-        return {
-            key: size
-            for key, size in self.sizes(f"{group}/").items()
-            if not key.startswith(f"{group}/{LEDGER}")
-        }
 
 
 @dataclass
@@ -122,24 +76,6 @@ class Count:
             0,
             0,
         )
-
-
-def fetch(bucket: Bucket, prefix: str, folder: Path) -> None:
-    """Copy all objects under a prefix to files of the same path, with Arrow's S3 client."""
-    endpoint = urlsplit(bucket.endpoint)
-    server = fs.S3FileSystem(
-        access_key=bucket.env.get("AWS_ACCESS_KEY_ID"),
-        secret_key=bucket.env.get("AWS_SECRET_ACCESS_KEY"),
-        region=bucket.env.get("AWS_DEFAULT_REGION", "us-east-1"),
-        scheme=endpoint.scheme,
-        endpoint_override=endpoint.netloc,
-    )
-    fs.copy_files(
-        f"{bucket.name}/{prefix}",
-        str(folder),
-        source_filesystem=server,
-        destination_filesystem=fs.LocalFileSystem(),
-    )
 
 
 def count(folder: Path, expected: int) -> Count:

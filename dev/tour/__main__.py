@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from uuid import uuid4
 
-from dev.demo import final_checks, flights, proof
+from dev.demo import final_checks, flights
+from dev.demo.buckets.s3 import S3Bucket
 from dev.demo.drivers import Landfall
+from dev.demo.stores import STORES
 from dev.demo.story import Story
 from dev.kube import programs
 from dev.servers.cache import Missing
@@ -40,9 +42,15 @@ def main() -> int:
         default=STATE / "tour",
         help="the folder for the cluster, servers, data and logs (default: .state/tour)",
     )
+    arguments.add_argument(
+        "--store",
+        choices=STORES,
+        default="s3",
+        help="the store in which one of the groups lands (default: s3, as the other one)",
+    )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    place = Place(chosen.state.resolve())
+    place = Place(chosen.state.resolve(), STORES[chosen.store])
     try:
         return _run(Story(), place, stop=chosen.stop)
     except Missing as missing:
@@ -55,7 +63,10 @@ def main() -> int:
 
 
 def _run(story: Story, place: Place, *, stop: bool) -> int:
-    with story.phase("Start a real Kubernetes cluster, Kafka broker and S3 server on this machine"):
+    name = "S3" if place.store is STORES["s3"] else f"S3 and {place.store.title}"
+    with story.phase(
+        f"Start a real Kubernetes cluster, Kafka broker and {name} server on this machine"
+    ):
         tour = _start(story, place)
     with story.phase("Load the images of operator and drivers into the cluster"):
         place.load_images(story.say)
@@ -74,14 +85,16 @@ def _run(story: Story, place: Place, *, stop: bool) -> int:
 
 def _start(story: Story, place: Place) -> Tour:
     env = place.up(story.say)
-    bucket = proof.Bucket(env["LANDFALL_S3"], f"tour-{uuid4().hex[:6]}", {**os.environ, **env})
-    bucket.client.create_bucket(Bucket=bucket.name)
+    name = f"tour-{uuid4().hex[:6]}"
+    bucket = STORES["s3"].bucket(name, env)
+    assert isinstance(bucket, S3Bucket)
+    backup = bucket if place.store is STORES["s3"] else place.store.bucket(name, env)
     flights.create_topics(env["LANDFALL_KAFKA"])
     landfall = Landfall(place.folder, {**env, "LANDFALL_SECRETS": str(place.folder / "secrets")})
     kubectl = Kubectl(
         env["KUBECONFIG"], programs.control_plane() / "kubectl", programs.helm() / "helm", NAMESPACE
     )
-    return Tour(story, kubectl, landfall, bucket)
+    return Tour(story, kubectl, landfall, bucket, backup)
 
 
 def _phases(tour: Tour, catalog: Catalog) -> None:

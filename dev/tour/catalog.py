@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from dev.demo import flights, proof
+from dev.demo.buckets import landed
 from dev.servers.hive_metastore import BUCKETS
 from dev.servers.server import Server
 from dev.tour.kubectl import GROUPS, wait
@@ -71,8 +72,8 @@ class Catalog:
 
     def compare(self) -> bool:
         """Whether each folder with landed objects is a partition, and there is no other one."""
-        landed = proof.output_partitions(self.tour.bucket.landed(GROUP))
-        folders = {topic: set(found) for topic, found in landed.items()}
+        by_topic = proof.output_partitions(landed(self.tour.bucket, GROUP))
+        folders = {topic: set(found) for topic, found in by_topic.items()}
         wait(lambda: self._names() == folders, "the metastore has all folders", seconds=120)
         self.tour.story.say(
             f"[bold]{sum(map(len, folders.values())):,} folders in the bucket, each a partition in "

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.demo.stores import STORES, DemoStore
 from dev.kube import images
 from dev.kube.cluster import EXISTING, Cluster
 from dev.servers.cache import Missing
@@ -28,6 +29,8 @@ class Place:
     """A cluster, Kafka and S3, with all their files in one folder."""
 
     folder: Path
+    store: DemoStore = STORES["s3"]
+    """The store of the group ``backup``; the other group lands in S3."""
 
     @property
     def cluster(self) -> Cluster:
@@ -48,7 +51,7 @@ class Place:
         assert status.kubeconfig
         say(f"cluster {status.kubeconfig}")
         env = dict(status.env)
-        for kind in (KAFKA, S3):
+        for kind in self._kinds():
             server = self.server(kind)
             server.down(at_once=True)
             shutil.rmtree(server.home, ignore_errors=True)
@@ -80,10 +83,13 @@ class Place:
 
     def down(self) -> None:
         """Stop what was started here; existing servers stay."""
-        for kind in (KAFKA, S3, HIVE_METASTORE):
+        for kind in (*self._kinds(), HIVE_METASTORE):
             Server(kind, self.folder).down(at_once=True)
         if not os.environ.get(EXISTING):
             self.cluster.down()
+
+    def _kinds(self) -> tuple[Kind, ...]:
+        return KAFKA, S3, *(() if self.store.server is S3 else (self.store.server,))
 
     def check(self) -> None:
         """Check that everything needed is there.
@@ -95,7 +101,7 @@ class Place:
             self.cluster.check()
             images.check()
             return
-        for name in (KAFKA.existing, S3.existing, REGISTRY):
+        for name in (*(kind.existing for kind in self._kinds()), REGISTRY):
             if not os.environ.get(name):
                 raise Missing(
                     f"with {EXISTING}, {name} must be set to an address that pods can reach"

@@ -11,7 +11,9 @@ from threading import Thread
 from typing import Any
 
 from dev.demo import flights, proof
-from dev.demo.drivers import Group, Landfall
+from dev.demo.buckets import Bucket
+from dev.demo.buckets.s3 import S3Bucket
+from dev.demo.drivers import Group, Landfall, in_other_store
 from dev.demo.story import Story
 from dev.tour.kubectl import GROUPS, Kubectl, wait
 
@@ -30,28 +32,40 @@ class Tour:
     story: Story
     kubectl: Kubectl
     landfall: Landfall
-    bucket: proof.Bucket
+    bucket: S3Bucket
+    backup: Bucket
+    """Where the group ``backup`` lands: the same bucket, or one of another store."""
     produced: bool = False
 
     def install(self, values: tuple[str, ...]) -> None:
-        """Install the operator; create the groups' namespace and the Secret with the S3 keys."""
+        """Install the operator; create the groups' namespace and the Secrets of the stores."""
         arguments = ("-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *values)
         self.kubectl.install("landfall", CHART, *arguments)
         self.story.show(self.kubectl("get", "pods", "-n", SYSTEM))
-        keys = {
-            name: self.bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        }
-        metadata = {"name": "s3", "namespace": NAMESPACE}
-        objects = (
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-            {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys},
-        )
+        objects: list[dict[str, Any]] = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        ]
+        for name, bucket in self._secrets().items():
+            metadata = {"name": name, "namespace": NAMESPACE}
+            objects.append(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": metadata,
+                    "stringData": bucket.secret(),
+                }
+            )
+            # The same Secret as files, for `landfall fsck` outside the cluster.
+            self.landfall.save_secret(name, bucket)
         self.kubectl("apply", "-f", "-", given="\n---\n".join(map(json.dumps, objects)))
-        # The same Secret as files, for `landfall fsck` outside the cluster.
-        folder = self.landfall.folder / "secrets" / "s3"
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, value in keys.items():
-            (folder / name).write_text(value)
+
+    def _secrets(self) -> dict[str, Bucket]:
+        """The bucket that each Secret is for."""
+        found: dict[str, Bucket] = {"s3": self.bucket}
+        for section in self.backup.access().values():
+            if reference := section.get("credentialsSecretRef"):
+                found[reference["name"]] = self.backup
+        return found
 
     @contextmanager
     def producing(self) -> Iterator[None]:
@@ -142,12 +156,18 @@ class Tour:
         env, folder = {**self.landfall.env, "BUCKET": self.bucket.name}, self.landfall.folder
         for name in NAMES:
             text = (EXAMPLES / f"{name}.yaml").read_text()
-            (folder / f"{name}.yaml").write_text(Template(text).substitute(env))
+            document = Template(text).substitute(env)
+            if self._bucket_of(name) is not self.bucket:
+                document = in_other_store(document, self.backup)
+            (folder / f"{name}.yaml").write_text(document)
         return [Group(name, folder / f"{name}.yaml") for name in NAMES]
 
     def ledger(self, name: str) -> proof.Ledger:
         """A group's ledger as it is now."""
-        return proof.Ledger(self.bucket, name).follow()
+        return proof.Ledger(self._bucket_of(name), name).follow()
+
+    def _bucket_of(self, name: str) -> Bucket:
+        return self.backup if name == "backup" else self.bucket
 
     def next_commit(self, name: str, before: int) -> float:
         """Wait for a group's next commit after ``before``; returns how many seconds it took."""

@@ -62,7 +62,19 @@ def test_a_store_that_is_not_there_is_named(path: str) -> None:
     assert stalled.value.reason is Reason.SPEC_INVALID
 
 
-@pytest.mark.parametrize("url", ["ftp://logs", "gs:///logs", "abfss://logs", "hdfs://host", "file://data", "s3:///logs", "logs", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://logs",
+        "gs:///logs",
+        "abfss://logs",
+        "hdfs://host",
+        "file://data",
+        "s3:///logs",
+        "logs",
+        "",
+    ],
+)
 def test_a_url_nobody_reads_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         Output(url=url)

@@ -1,0 +1,54 @@
+"""A container of an Azure Blob Storage server, read with Azure's library."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.storage.blob import ContainerClient
+
+SECRET = "azure"  # noqa: S105  # the name of a Secret
+_KEY = "AZURE_STORAGE_KEY"
+
+
+@dataclass(frozen=True)
+class AzureContainer:
+    """The demo's container; ``env`` has the key of the account."""
+
+    endpoint: str
+    name: str
+    env: Mapping[str, str]
+
+    @cached_property
+    def client(self) -> ContainerClient:
+        """A client, which all threads may share."""
+        return ContainerClient(self.endpoint, self.name, credential=self.env[_KEY])
+
+    def create(self) -> "AzureContainer":
+        """Create it."""
+        self.client.create_container()
+        return self
+
+    def url(self, group: str) -> str:
+        """The output root of a group."""
+        account = urlsplit(self.endpoint).path.strip("/")
+        return f"abfss://{self.name}@{account}.dfs.core.windows.net/{group}"
+
+    def access(self) -> Mapping[str, Any]:
+        """The section of ``spec.output``."""
+        return {
+            "azure": {"endpoint": self.endpoint, "credentialsSecretRef": {"name": SECRET}},
+        }
+
+    def secret(self) -> Mapping[str, str]:
+        """The key of the account."""
+        return {_KEY: self.env[_KEY]}
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The sizes of visible blobs under a prefix, by name."""
+        return {found.name: found.size for found in self.client.list_blobs(name_starts_with=prefix)}
+
+    def read(self, key: str) -> bytes:
+        """The bytes of a blob."""
+        return self.client.download_blob(key).readall()
