@@ -1,7 +1,7 @@
 """Fixtures of real servers.
 
-``kafka``, ``s3`` and ``bucket``, ``registry``, ``hive``, ``airflow``, ``control_plane`` and
-``namespace``.
+``kafka``, ``s3`` and ``bucket``, ``azure``, ``registry``, ``hive``, ``airflow``, ``control_plane``
+and ``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from dev.kube.cluster import KINDS, ControlPlane
 from dev.servers.airflow import AIRFLOW
+from dev.servers.azure import AZURE
 from dev.servers.bigquery import BIGQUERY
 from dev.servers.gcs import GCS
 from dev.servers.hive_metastore import HIVE_METASTORE
@@ -42,7 +43,17 @@ STACK = "stack"
 """The subfolder of the cluster with a node and of the servers for its pods: see ``tests/e2e``."""
 CHAOS = "chaos"
 """The subfolder of the cluster and servers that are broken on purpose."""
-SERVERS = (KAFKA, S3, SCHEMA_REGISTRY, HIVE_METASTORE, BIGQUERY, GCS, ICEBERG_CATALOG, AIRFLOW)
+SERVERS = (
+    KAFKA,
+    S3,
+    SCHEMA_REGISTRY,
+    HIVE_METASTORE,
+    BIGQUERY,
+    GCS,
+    ICEBERG_CATALOG,
+    AIRFLOW,
+    AZURE,
+)
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -152,6 +163,12 @@ def iceberg_catalog(s3: S3Server) -> Iterator[str]:
 def airflow() -> str:
     """The address of the session's Airflow, with the DAGs of ``LANDFALL_AIRFLOW_DAGS``."""
     return _address(Server(AIRFLOW, Path(os.environ[SESSION])))
+
+
+@pytest.fixture(scope="session")
+def azure() -> str:
+    """The address of the session's Azure Blob Storage server."""
+    return _address(Server(AZURE, Path(os.environ[SESSION])))
 
 
 @pytest.fixture(scope="session")

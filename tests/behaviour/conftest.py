@@ -1,15 +1,20 @@
-"""The stores that the tests of this folder run on: memory, files, S3, and S3 through a proxy."""
+"""The stores that the tests of this folder run on: memory, files, S3, S3 through a proxy, and those
+that only ``make store-suite`` runs.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from landfall.api import spec
 from landfall.store import Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
+from landfall.store.urls import open_store
 from tests.chaos.proxy import FaultProxy
+from tests.support.places import Place, azure
 from tests.support.s3 import Bucket, S3Server
 from tests.support.stores import StoreUnderTest, s3_store
 
@@ -32,7 +37,16 @@ def proxied_bucket(
     assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
 
 
-@pytest.fixture(params=["memory", "file", "s3", "proxied"])
+PLACES: Mapping[str, Callable[[str], Place]] = {"azure": azure.place}
+"""How the other stores' servers, whose fixtures have these names, get an empty output root."""
+
+
+@pytest.fixture(
+    params=[
+        *("memory", "memory, which discards no uploads", "file", "s3", "proxied"),
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in PLACES),
+    ]
+)
 def tested(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreUnderTest:
@@ -40,9 +54,19 @@ def tested(
         case "memory":
             memory = MemoryStore()
             return StoreUnderTest(memory, memory.delete)
+        case "memory, which discards no uploads":
+            memory = MemoryStore()
+            memory.discards_uploads = False
+            return StoreUnderTest(memory, memory.delete, lambda upload: memory.expire(upload.key))
         case "file":
             root = tmp_path / "root"
             return StoreUnderTest(FileStore(root), lambda key: (root / key).unlink())
+        case kind if kind in PLACES:
+            place = PLACES[kind](request.getfixturevalue(kind))
+            place.save_secrets(tmp_path)
+            monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+            store = open_store(spec.Output.model_validate(place.output))
+            return StoreUnderTest(store, place.delete, place.lose)
         case _:
             bucket: Bucket = request.getfixturevalue(
                 "shared_bucket" if request.param == "s3" else "proxied_bucket"

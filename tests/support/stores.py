@@ -41,10 +41,19 @@ UNUSUAL_KEYS = sorted(
 
 @dataclass(frozen=True)
 class StoreUnderTest:
-    """A store, and how someone other than Landfall deletes one of its objects."""
+    """A store, and how someone other than Landfall deletes an object or discards an upload."""
 
     store: Store
     delete: Callable[[str], None]
+    discard: Callable[[Upload], None] | None = None
+    """Without it, uploads are aborted."""
+
+    def lose(self, upload: Upload) -> None:
+        """Discard an upload that is not completed."""
+        if self.discard:
+            self.discard(upload)
+        else:
+            self.store.abort(upload.key, upload.upload_id)
 
 
 def uploaded(

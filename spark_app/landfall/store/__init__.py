@@ -88,6 +88,14 @@ class Uploads(Protocol):
         """
         ...
 
+    @property
+    def discards_uploads(self) -> bool:
+        """Whether anybody can discard an upload. If not, the store does it alone, after a time.
+
+        Then ``abort`` does nothing, and ``open_uploads`` finds none.
+        """
+        ...
+
     def begin(self, key: str, token: str) -> str:
         """Begin an upload and return its id; its object will carry the token."""
         ...
@@ -119,7 +127,7 @@ class Uploads(Protocol):
         ...
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
-        """The uploads, neither completed nor aborted, whose key starts with ``prefix``."""
+        """The uploads that can be discarded, whose key starts with ``prefix``."""
         ...
 
 

@@ -87,6 +87,7 @@ class FileStore:
     """
 
     least_part_bytes = 1
+    discards_uploads = True
     pauses_before_lost = ()
 
     def __init__(

@@ -53,8 +53,10 @@ class MemoryStore:
         clock: source of the uploads' times.
         pauses: see ``Uploads.pauses_before_lost``.
 
-    ``requests`` counts the calls by operation.
+    ``requests`` counts the calls by operation. ``discards_uploads`` may be changed.
     """
+
+    discards_uploads: bool = True
 
     def __init__(
         self,
@@ -144,7 +146,8 @@ class MemoryStore:
 
     def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
-        self._call(Operation.ABORT, key, lambda: self._uploads.pop(upload_id, None))
+        if self.discards_uploads:
+            self._call(Operation.ABORT, key, lambda: self._uploads.pop(upload_id, None))
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
@@ -153,7 +156,7 @@ class MemoryStore:
             opened = (
                 OpenUpload(u.key, name, u.begun)
                 for name, u in self._uploads.items()
-                if u.key.startswith(prefix)
+                if u.key.startswith(prefix) and self.discards_uploads
             )
             return sorted(opened, key=lambda upload: (upload.key, upload.begun, upload.upload_id))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from landfall.objects import Upload
@@ -11,18 +12,33 @@ from landfall.objects import Upload
 class Place:
     """An empty output root, and what somebody other than Landfall does there with its own client.
 
+    Keys are relative to the root.
+
     Attributes:
         output: the fields of ``spec.output`` that name and access it, as in YAML.
-        secrets: the files of each Secret that they refer to.
-        keys: the visible keys, sorted, relative to the root.
+        stamps: for each visible key, what changes when the object is written again.
+        uploading: the keys of objects of which parts were uploaded that are not visible, sorted.
         read: the bytes of an object.
         delete: deletes an object.
         lose: discards an upload that is not completed, as a lifecycle rule or an administrator may.
+        secrets: the files of each Secret that ``output`` refers to.
     """
 
     output: Mapping[str, Any]
-    keys: Callable[[], list[str]]
+    stamps: Callable[[], dict[str, tuple[str, str]]]
+    uploading: Callable[[], list[str]]
     read: Callable[[str], bytes]
     delete: Callable[[str], None]
     lose: Callable[[Upload], None]
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def keys(self) -> list[str]:
+        """The visible keys, sorted."""
+        return sorted(self.stamps())
+
+    def save_secrets(self, folder: Path) -> None:
+        """Write the Secrets as folders of files, as drivers find them."""
+        for name, files in self.secrets.items():
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            for key, value in files.items():
+                (folder / name / key).write_text(value)

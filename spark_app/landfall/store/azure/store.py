@@ -62,6 +62,7 @@ class AzureStore:
     """
 
     least_part_bytes = 1
+    discards_uploads = False
     pauses_before_lost: Sequence[float] = ()
 
     def __init__(self, account: str, container: str, prefix: str, settings: spec.Azure) -> None:

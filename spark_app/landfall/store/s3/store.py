@@ -85,6 +85,7 @@ class S3Store:
     """
 
     least_part_bytes = 5 * 2**20
+    discards_uploads = True
 
     def __init__(
         self,
