@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite publisher-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, ope
 
 registry-suite: ready ## Run tests of a real schema registry that is away for minutes, forgets or changes (5 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_kills.py
+
+store-suite: ready ## Run the tests of every store, and kill drivers, on real servers of Azure Blob Storage, Cloud Storage and HDFS
+	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/integration/test_kills.py
 
 publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
 	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py

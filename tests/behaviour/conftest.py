@@ -2,7 +2,7 @@
 that only ``make store-suite`` runs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +14,8 @@ from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
 from landfall.store.urls import open_store
 from tests.chaos.proxy import FaultProxy
-from tests.support.places import Place, azure
+from tests.support.places import save_secrets
+from tests.support.places.kinds import KINDS, SECRETS
 from tests.support.s3 import Bucket, S3Server
 from tests.support.stores import StoreUnderTest, s3_store
 
@@ -37,14 +38,10 @@ def proxied_bucket(
     assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
 
 
-PLACES: Mapping[str, Callable[[str], Place]] = {"azure": azure.place}
-"""How the other stores' servers, whose fixtures have these names, get an empty output root."""
-
-
 @pytest.fixture(
     params=[
         *("memory", "memory, which discards no uploads", "file", "s3", "proxied"),
-        *(pytest.param(kind, marks=pytest.mark.full) for kind in PLACES),
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS),
     ]
 )
 def tested(
@@ -61,9 +58,9 @@ def tested(
         case "file":
             root = tmp_path / "root"
             return StoreUnderTest(FileStore(root), lambda key: (root / key).unlink())
-        case kind if kind in PLACES:
-            place = PLACES[kind](request.getfixturevalue(kind))
-            place.save_secrets(tmp_path)
+        case kind if kind in KINDS:
+            place = KINDS[kind](request.getfixturevalue(kind))
+            save_secrets(tmp_path, SECRETS)
             monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
             store = open_store(spec.Output.model_validate(place.output))
             return StoreUnderTest(store, place.delete, place.lose)

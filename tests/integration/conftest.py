@@ -1,5 +1,6 @@
 """Fixtures for tests of whole drivers and operators: a scene per test, one Spark per module."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
+from tests.support.places import kinds, save_secrets
 from tests.support.processes import Processes
 from tests.support.s3 import Bucket, S3Server
 
 SECRETS = Path(__file__).parents[1] / "support/secrets"
-"""The Secrets that tasks find mounted."""
+"""Secrets of steps and decoders."""
 
 
 @pytest.fixture(scope="session")
@@ -41,11 +43,17 @@ def kubelet(groups: Groups) -> Iterator[Kubelet]:
 
 
 @pytest.fixture
-def scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def s3_scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """A bucket and the topics of one group."""
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return Scene(kafka, bucket)
+
+
+@pytest.fixture
+def scene(s3_scene: Scene) -> Scene:
+    """Where tests land that are not about another store."""
+    return s3_scene
 
 
 @pytest.fixture
@@ -56,10 +64,19 @@ def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
     made.clear()
 
 
+@pytest.fixture(scope="session")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the Secrets that tasks find mounted."""
+    folder = tmp_path_factory.mktemp("secrets")
+    shutil.copytree(SECRETS, folder, dirs_exist_ok=True)
+    save_secrets(folder, kinds.SECRETS)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def context(s3: S3Server) -> Iterator[SparkContext]:
+def context(s3: S3Server, secrets: Path) -> Iterator[SparkContext]:
     """The Spark context of all drivers that run in this process."""
-    variables = {**keys(s3), "LANDFALL_SECRETS": str(SECRETS)}
+    variables = {**keys(s3), "LANDFALL_SECRETS": str(secrets)}
     environment = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
     group = {
         "apiVersion": "landfall.dev/v1alpha1",

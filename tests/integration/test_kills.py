@@ -7,6 +7,7 @@ first process saw, so it cuts the ranges differently that it lands again.
 import os
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark import SparkContext
@@ -15,8 +16,11 @@ from landfall.api.contract import ExitCode
 from landfall.store.probe import PREFIX as PROBES
 from tests.support.crashing_store import OWN
 from tests.support.independent_audit import EXACT, data_keys, events
+from tests.support.kafka import Broker
 from tests.support.landing import Scene, land, wait_for
+from tests.support.places.kinds import KINDS
 from tests.support.processes import Processes
+from tests.support.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
@@ -31,6 +35,19 @@ STEPS = [
     ("after create YIELD", (1, OBJECTS)),
 ]
 """Where a driver is killed or frozen; how many COMMITs and visible objects exist then."""
+
+
+@pytest.fixture(params=["s3", *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS)])
+def scene(
+    request: pytest.FixtureRequest, kafka: Broker, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> Scene:
+    """An output root in each kind of store, and the topics of one group."""
+    if request.param == "s3":
+        made: Scene = request.getfixturevalue("s3_scene")
+        return made
+    monkeypatch.setenv("LANDFALL_SECRETS", str(secrets))
+    place = KINDS[request.param](request.getfixturevalue(request.param))
+    return Scene(kafka, cast("Bucket", place))  # it has what these tests use of a bucket
 
 
 @pytest.fixture

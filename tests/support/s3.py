@@ -53,6 +53,12 @@ class Bucket:
     def url(self) -> str:
         return f"s3://{self.name}"
 
+    @property
+    def output(self) -> Mapping[str, Any]:
+        """The fields of ``spec.output`` that name and access it."""
+        s3 = {"endpoint": self.server.endpoint, "pathStyle": True}
+        return {"url": self.url, "s3": s3}
+
     def keys(self, prefix: str = "") -> list[str]:
         """Every visible object's key, sorted."""
         return sorted(found["Key"] for found in self._listed(prefix))

@@ -16,7 +16,7 @@ import stamina
 
 from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
-from landfall.audit.bucket import Bucket
+from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Range, topic_of
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from landfall.audit import Fault, Kind, ledger_slots
-from landfall.audit.bucket import Bucket
+from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
 from landfall.audit.horizons import Horizons
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from landfall.audit.bucket import Bucket
+from landfall.audit.buckets import Bucket
 
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-[0-9a-f]{16}\.seg")
 _GZIP = 31

@@ -12,7 +12,7 @@ from rich.markup import escape
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.audit import PartitionResult, Unchecked
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console

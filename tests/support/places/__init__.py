@@ -1,7 +1,7 @@
 """Empty output roots on real servers of each kind of store, one module per kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ class Place:
         read: the bytes of an object.
         delete: deletes an object.
         lose: discards an upload that is not completed, as a lifecycle rule or an administrator may.
-        secrets: the files of each Secret that ``output`` refers to.
     """
 
     output: Mapping[str, Any]
@@ -30,15 +29,19 @@ class Place:
     read: Callable[[str], bytes]
     delete: Callable[[str], None]
     lose: Callable[[Upload], None]
-    secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def keys(self) -> list[str]:
+    def keys(self, prefix: str = "") -> list[str]:
         """The visible keys, sorted."""
-        return sorted(self.stamps())
+        return sorted(key for key in self.stamps() if key.startswith(prefix))
 
-    def save_secrets(self, folder: Path) -> None:
-        """Write the Secrets as folders of files, as drivers find them."""
-        for name, files in self.secrets.items():
-            (folder / name).mkdir(parents=True, exist_ok=True)
-            for key, value in files.items():
-                (folder / name / key).write_text(value)
+    def open_uploads(self) -> list[str]:
+        """The keys of objects of which parts were uploaded that are not visible, sorted."""
+        return self.uploading()
+
+
+def save_secrets(folder: Path, secrets: Mapping[str, Mapping[str, str]]) -> None:
+    """Write Secrets, given the files of each, as folders, which is how drivers find them."""
+    for name, files in secrets.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for key, value in files.items():
+            (folder / name / key).write_text(value)

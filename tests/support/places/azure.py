@@ -13,7 +13,8 @@ from tests.support.places import Place
 
 PREFIX = "roots/a"
 """Of the output root, in its container."""
-SECRET = "azure"
+_SECRET = "azure"
+SECRETS = {_SECRET: {"AZURE_STORAGE_KEY": KEY}}
 
 
 def place(address: str) -> Place:
@@ -24,14 +25,13 @@ def place(address: str) -> Place:
     return Place(
         output={
             "url": f"abfss://{client.container_name}@{account}.dfs.core.windows.net/{PREFIX}",
-            "azure": {"endpoint": address, "credentialsSecretRef": {"name": SECRET}},
+            "azure": {"endpoint": address, "credentialsSecretRef": {"name": _SECRET}},
         },
         stamps=lambda: _stamps(client),
         uploading=lambda: _uploading(client),
         read=lambda key: client.download_blob(f"{PREFIX}/{key}").readall(),
         delete=lambda key: client.delete_blob(f"{PREFIX}/{key}"),
         lose=_lose(client),
-        secrets={SECRET: {"AZURE_STORAGE_KEY": KEY}},
     )
 
 

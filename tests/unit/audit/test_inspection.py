@@ -12,7 +12,7 @@ import pytest
 from landfall import ledger
 from landfall.api.spec import parse_group
 from landfall.audit import Kind, PartitionResult, Unchecked
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
@@ -308,7 +308,7 @@ def test_a_store_from_a_python_module_is_refused(landed: Landed) -> None:
     output = landed.group.spec.output.model_copy(update={"store": "my.stores:Store"})
 
     with pytest.raises(
-        Stalled, match=r"output.store: audit reads s3:// and file:// itself"
+        Stalled, match=r"output.store: audit reads Landfall's own stores"
     ) as stalled:
         open_bucket(output)
 

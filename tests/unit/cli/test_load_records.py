@@ -8,7 +8,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.checks import load_records
 from landfall.cli import main

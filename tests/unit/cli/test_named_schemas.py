@@ -10,7 +10,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
 from landfall.audit import Fault, Kind
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.cli import main
 from landfall.ledger import object_names

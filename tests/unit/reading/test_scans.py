@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import landfall
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects

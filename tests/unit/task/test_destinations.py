@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.audit.bucket import open_bucket
+from landfall.audit.buckets import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.cli import main
 from landfall.errors import Reason, Retry, Stalled

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import requests
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, TokenCredential
+from azure.core.pipeline.transport import RequestsTransport
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from azure.storage.blob import ContainerClient, ExponentialRetry
+from requests.adapters import HTTPAdapter
 
 from landfall import __version__
 from landfall.api import spec
@@ -22,6 +25,8 @@ from landfall.errors import Stalled, StoreDenied
 
 KEY, SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
 APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+CONNECTIONS = 64
+"""How many connections to the store are kept open."""
 Credential = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 
 
@@ -52,8 +57,17 @@ def container_client(
         max_single_put_size=5000 * 2**20,  # slots are put whole, so that the condition holds
         max_single_get_size=4 * 2**20,
         user_agent=f"landfall/{__version__}",
+        transport=RequestsTransport(session=_session(), session_owner=False),
         raw_request_hook=lambda request: requests.update([_operation(request.http_request)]),
     )
+
+
+def _session() -> requests.Session:
+    """Connections for all threads of a driver; by default there are ten, and others are closed."""
+    session = requests.Session()
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+    return session
 
 
 def _credential(settings: spec.Azure, account: str) -> Credential:

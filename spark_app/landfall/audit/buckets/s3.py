@@ -1,0 +1,66 @@
+"""Reads an S3 bucket with boto3."""
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from botocore.exceptions import ClientError
+
+from landfall.api import spec
+from landfall.store.s3.client import s3_client
+from landfall.store.s3.errors import code_of, translate_errors
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class S3:
+    """A prefix of an S3 bucket. Errors are translated to Landfall's, as in ``store.s3.errors``."""
+
+    client: "S3Client"
+    name: str
+    root: str
+
+    @classmethod
+    def of(cls, bucket: str, path: str, settings: spec.S3) -> "S3":
+        """The bucket with this name, and a prefix in it."""
+        with translate_errors("connect", f"s3://{bucket}"):
+            return cls(s3_client(settings, Counter()), bucket, f"{path.strip('/')}/".lstrip("/"))
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Keys and sizes, one request per thousand."""
+        pages = iter(
+            self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.name, Prefix=self.root + prefix
+            )
+        )
+        while True:
+            with translate_errors("list", f"s3://{self.name}/{self.root}{prefix}"):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield from (
+                (found["Key"].removeprefix(self.root), found["Size"])
+                for found in page.get("Contents", ())
+            )
+
+    def open(self, key: str) -> BinaryIO:
+        """A stream over one GET request."""
+        with translate_errors("read", f"s3://{self.name}/{self.root}{key}"):
+            body = self._body(key)
+        if body is None:
+            raise FileNotFoundError(key)
+        return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", body), _READ_BYTES))
+
+    def _body(self, key: str) -> object | None:
+        try:
+            return self.client.get_object(Bucket=self.name, Key=self.root + key)["Body"]
+        except ClientError as error:
+            if code_of(error) in {"NoSuchKey", "404"}:
+                return None
+            raise
